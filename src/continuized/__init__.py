@@ -1,0 +1,62 @@
+"""Continuized Nesterov acceleration: the exact process, its theory, and a solver.
+
+    import continuized as cz
+
+Names are loaded when first used, so that importing the package is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from continuized import clock, noise, parameters, problems, theory
+    from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
+    from continuized.minimizer import minimize
+    from continuized.problems import Problem
+    from continuized.result import ConstantsWarning, Result, Status
+
+_HOME = {
+    "ConstantsWarning": "result",
+    "Continuized": "methods",
+    "CustomContinuized": "methods",
+    "GradientDescent": "methods",
+    "Nesterov": "methods",
+    "Problem": "problems",
+    "Result": "result",
+    "Status": "result",
+    "minimize": "minimizer",
+}
+_ROOMS = ("clock", "noise", "parameters", "problems", "theory")
+
+__all__ = [
+    "ConstantsWarning",
+    "Continuized",
+    "CustomContinuized",
+    "GradientDescent",
+    "Nesterov",
+    "Problem",
+    "Result",
+    "Status",
+    "clock",
+    "minimize",
+    "noise",
+    "parameters",
+    "problems",
+    "theory",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"continuized.{_HOME[name]}"), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"continuized.{name}")
+    raise AttributeError(f"module 'continuized' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,280 @@
+"""The one loop: blocks of events, stopping, recording.  No formula stands here."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized import clock as clocks
+from continuized.kernels import loop as kernel
+from continuized.kernels.schedule import coefficients
+from continuized.methods import Method
+from continuized.noise import Noise
+from continuized.oracle import Exact, Noisy
+from continuized.problems.base import Array, Compiled, Problem
+from continuized.progress import Bar, silent
+from continuized.result import ConstantsWarning, Path, Result, Status, Trace, intermediate_result
+
+BLOCK = 1024  # events drawn at once
+BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
+
+SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
+
+Callback = Callable[[Any], Any]
+Advance = Callable[[Array, Array, int], tuple[int, int]]
+
+
+class Limits(NamedTuple):
+    """When to stop.  tol None: no test of the gradient."""
+
+    tol: float | None
+    maxiter: int
+
+
+@dataclass
+class Recorder:
+    """Collects one row per event, block by block."""
+
+    problem: Problem
+    shape: tuple[int, ...]
+    values: bool
+    path: bool
+    k: list[Array] = field(default_factory=list)
+    t: list[Array] = field(default_factory=list)
+    dt: list[Array] = field(default_factory=list)
+    fun: list[Array] = field(default_factory=list)
+    x: list[Array] = field(default_factory=list)
+    z: list[Array] = field(default_factory=list)
+    nfev: int = 0
+
+    @property
+    def on(self) -> bool:
+        return self.values or self.path
+
+    def add(self, k0: int, t: Array, dt: Array, x: Array, z: Array) -> None:
+        """Events k0 + 1, ... at times t, with the states after them as rows of x and z."""
+        points = x.reshape(-1, *self.shape)
+        self.k.append(np.arange(k0 + 1, k0 + 1 + len(t)))
+        self.t.append(t)
+        self.dt.append(dt)
+        self.fun.append(self.problem.values(points))
+        self.nfev += len(t)
+        if self.path:
+            self.x.append(points.copy())
+            self.z.append(z.reshape(points.shape).copy())
+
+    def trace(self) -> Trace:
+        return Trace(np.concatenate(self.k), np.concatenate(self.t), np.concatenate(self.fun))
+
+    def recorded_path(self) -> Path | None:
+        if not self.path:
+            return None
+        return Path(*(np.concatenate(rows) for rows in (self.t, self.dt, self.x, self.z)))
+
+
+def run(
+    method: Method,
+    problem: Problem,
+    x0: Array,
+    stream: clocks.Stream,
+    limits: Limits,
+    *,
+    noise: Noise | None = None,
+    rng: np.random.Generator | None = None,
+    record: bool | str = True,
+    callback: Callback | None = None,
+    bar: Bar = silent,
+) -> Result:
+    """Run a method on a problem from x0.  `rng` draws the marks, where there is noise."""
+    run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar)
+    return run_.go()
+
+
+class _Run:
+    def __init__(
+        self,
+        method: Method,
+        problem: Problem,
+        x0: Array,
+        stream: clocks.Stream,
+        limits: Limits,
+        noise: Noise | None,
+        rng: np.random.Generator | None,
+        record: bool | str,
+        callback: Callback | None,
+        bar: Bar,
+    ) -> None:
+        self.method, self.problem, self.stream, self.limits = method, problem, stream, limits
+        self.noise, self.rng, self.callback, self.bar = noise, rng, callback, bar
+        self.shape, self.dtype, self.dim = x0.shape, x0.dtype, x0.size
+        self.oracle = (Exact if noise is None else Noisy)(problem, x0)
+        self.recorder = Recorder(problem, x0.shape, record is True, record == "path")
+        self.block = 1 if callback else max(1, min(BLOCK, BLOCK_NUMBERS // max(self.dim, 1)))
+        self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
+        self.work[kernel.X] = self.work[kernel.Z] = x0.ravel()
+        rows = self.block if self.recorder.on else 0
+        self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
+        self.watch = _watch(method, limits, noise, self.dtype)
+        self.k, self.t, self.carry = 0, 0.0, method.init(0.0).carry
+        self.compiled_calls = 0
+        self.warned = False
+        self.advance = self._choose_engine()
+
+    @property
+    def x(self) -> Array:
+        return self.work[kernel.X].reshape(self.shape)
+
+    # Engines: events i, i + 1, ... of a block until a signal
+
+    def _choose_engine(self) -> Advance:
+        compiled = self.problem.compiled(self.dtype)
+        return self._python if compiled is None else self._compiled(compiled)
+
+    def _compiled(self, problem: Compiled) -> Advance:
+        loop = kernel.compiled_loop(self.dtype)
+        g = np.empty(self.dim, self.dtype)
+
+        def advance(marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+            buffers = (g, marks, self.work, self.xs, self.zs)
+            rest = (coefs, self.watch, i, len(coefs))
+            done, signal = loop(problem.grad, problem.data, *buffers, *rest)
+            self.compiled_calls += done - i + (signal in SIGNALS)
+            return done, signal
+
+        return advance
+
+    def _python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+        oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
+        y = work[kernel.Y].reshape(self.shape)
+        flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recorder.on
+        for j in range(i, len(coefs)):
+            # A copy: the user may keep what the function was given, or write into it.
+            g = oracle(y.copy(), marks[j] if noisy else None)
+            if not (flat and g.flags.c_contiguous):
+                g = np.ascontiguousarray(g).ravel()
+            signal = step(g, work, coefs, watch, j)
+            if signal in SIGNALS:
+                return j, signal
+            if recording:
+                self.xs[j], self.zs[j] = work[kernel.X], work[kernel.Z]
+            if signal != kernel.GO_ON:
+                return j + 1, signal
+        return len(coefs), kernel.GO_ON
+
+    # The loop
+
+    def go(self) -> Result:
+        start = self.x.copy()
+        self.recorder.add(-1, np.zeros(1), np.zeros(1), start.reshape(1, -1), start.reshape(1, -1))
+        status = None
+        while status is None and self.k < self.limits.maxiter:
+            events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
+            if events.size == 0:
+                break
+            status = self._block(events)
+            self._warn_of_witnesses()
+            if status is None and self.callback:
+                status = self._call_back()
+            self.bar(self.k, f"f = {self.recorder.fun[-1][-1]:.6g}" if self.recorder.on else "")
+        return self._finish(status)
+
+    def _block(self, events: clocks.Events) -> Status | None:
+        coefs, carry = coefficients(self.method, events, self.carry)
+        marks = np.empty((0, self.dim), self.dtype)
+        if self.noise is not None:
+            assert self.rng is not None
+            marks = self.noise.draw(self.rng, events.size, self.dim).astype(self.dtype, copy=False)
+        kernel.begin(self.work, coefs)
+        i, status = 0, None
+        while i < events.size and status is None:
+            i, signal = self.advance(marks, coefs, i)
+            status = SIGNALS.get(signal)
+            if signal == kernel.SMALL_GRADIENT and self._confirmed():
+                status = Status.CONVERGED
+        if self.recorder.on and i:
+            self.recorder.add(self.k, events.t[:i], events.dt[:i], self.xs[:i], self.zs[:i])
+        if i:
+            self.k, self.t, self.carry = self.k + i, float(events.t[i - 1]), carry
+        return status
+
+    def _confirmed(self) -> bool:
+        """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
+        assert self.limits.tol is not None
+        g = Exact.__call__(self.oracle, self.x.copy())
+        return float(np.linalg.norm(g)) <= self.limits.tol
+
+    def _call_back(self) -> Status | None:
+        assert self.callback is not None
+        fun = float(self.recorder.fun[-1][-1]) if self.recorder.on else self.problem.fun(self.x)
+        try:
+            self.callback(intermediate_result(self.x.copy(), fun, self.k, self.t))
+        except StopIteration:
+            return Status.CALLBACK
+        return None
+
+    def _warn_of_witnesses(self) -> None:
+        seen = _witness_sentence(self.watch)
+        if seen and not self.warned:
+            self.warned = True
+            warnings.warn(seen, ConstantsWarning, stacklevel=5)
+
+    def _finish(self, status: Status | None) -> Result:
+        x = self.x.copy()
+        jac = Exact.__call__(self.oracle, x.copy())
+        if status is None:
+            status = self._status_at_end(jac)
+        if not self.recorder.on and self.k:
+            ends = (np.array([self.t]), np.zeros(1), x.reshape(1, -1), x.reshape(1, -1))
+            self.recorder.add(self.k - 1, *ends)
+        return Result(
+            x=x,
+            fun=float(self.recorder.fun[-1][-1]),
+            jac=jac,
+            nit=self.k,
+            nfev=self.recorder.nfev,
+            njev=self.oracle.calls + self.compiled_calls,
+            success=status.success,
+            status=status,
+            message=status.value,
+            trace=self.recorder.trace(),
+            path=self.recorder.recorded_path(),
+            method=self.method,
+        )
+
+    def _status_at_end(self, jac: Array) -> Status:
+        if self.limits.tol is None:
+            return Status.COMPLETED
+        if float(np.linalg.norm(jac)) <= self.limits.tol:
+            return Status.CONVERGED
+        return Status.MAXITER if self.k >= self.limits.maxiter else Status.CLOCK_ENDED
+
+
+def _watch(method: Method, limits: Limits, noise: Noise | None, dtype: Any) -> Array:
+    watch = np.zeros(kernel.WATCH_SIZE)
+    watch[kernel.TOL2] = -1.0 if limits.tol is None else limits.tol**2
+    watch[kernel.LIMIT2] = math.inf
+    watch[kernel.L] = method.L if noise is None else math.nan
+    watch[kernel.MU] = method.mu
+    watch[kernel.EPS] = np.finfo(dtype).eps
+    watch[kernel.MU_SEEN] = math.inf
+    return watch
+
+
+def _witness_sentence(watch: Array) -> str | None:
+    L, mu = watch[kernel.L], watch[kernel.MU]
+    L_seen, mu_seen = watch[kernel.L_SEEN], watch[kernel.MU_SEEN]
+    if math.isinf(L_seen) or mu_seen < 0.0:
+        return (
+            "two gradients show that f is not convex, or that its gradient is wrong: "
+            f"<g - g', y - y'> < 0; no L makes the method converge (L = {L:.6g} was used)"
+        )
+    if L_seen > 0.0:
+        return f"L = {L:.6g} is too small: two gradients show that L is at least {L_seen:.6g}"
+    if math.isfinite(mu_seen):
+        return f"mu = {mu:.6g} is too large: two gradients show that mu is at most {mu_seen:.6g}"
+    return None

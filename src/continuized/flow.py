@@ -1,0 +1,118 @@
+"""The flow: exact mixing of x and z over an interval without events.
+
+Between events  dx = eta_t (z - x) dt,  dz = eta'_t (x - z) dt.  The solution over
+[t0, t1] is, simultaneously,
+
+    x <- x + a (z - x)        z <- z + b (x - z)
+
+with two scalars a, b in [0, 1] given here in closed form (the paper's Theorem 4 and
+appendix C for start = 0 and start = inf; the general case is ours).  `dt` is the gap as
+drawn by the clock: t1 - t0 recomputed has lost digits once t is large.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+from continuized.parameters import omega
+
+T = TypeVar("T")
+
+
+def mix(x: T, z: T, a: float, b: float) -> tuple[T, T]:
+    """Both mixed at once; works on floats and on arrays alike."""
+    return x + a * (z - x), z + b * (x - z)  # type: ignore[operator, return-value]
+
+
+def jump(x: T, z: T, g: T, gamma: float, gamma_prime: float) -> tuple[T, T]:
+    """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
+    return x - gamma * g, z - gamma_prime * g  # type: ignore[operator]
+
+
+def weights(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The mixing weights (a, b) over [t0, t1], with dt the drawn gap.
+
+    >>> weights(1.0, 2.0, 1.0, L=1.0, mu=0.0, start=0.0)
+    (0.75, 0.0)
+    """
+    if dt == 0.0:
+        return 0.0, 0.0
+    if mu == 0.0:
+        # 1 - (t0/t1)^2 without the cancellation that ruins it for large t.
+        r = dt / (t1 + start)
+        return r * (2.0 - r), 0.0
+    if start == math.inf:
+        a = -0.5 * math.expm1(-4.0 * omega(L, mu) * dt)
+        return a, a
+    return hyperbolic_weights(omega(L, mu) * (t0 + start), omega(L, mu) * dt)
+
+
+def hyperbolic_weights(u: float, d: float) -> tuple[float, float]:
+    """(a, b) for mu > 0 and a finite start, from u = omega (t0 + start) to u + d."""
+    if u == 0.0:
+        return 1.0, 0.0
+    if u < 0.6:  # where the worse of the two is best: both stay within 6 ulp
+        return _weights_near(u, d)
+    return _weights_far(u, d)
+
+
+def _weights_near(u: float, d: float) -> tuple[float, float]:
+    # With S, C = sinh, cosh of u and th = tanh d, everything at u + d divided by cosh d:
+    # no overflow, and no rounding of the exponent u + d.
+    S, C, th = math.sinh(u), math.cosh(u), math.tanh(d)
+    S1, C1 = S + C * th, C + S * th
+    p = th * (2.0 * S * C + (C * C + S * S) * th)
+    half = (S * C) ** 2 * 2.0 * math.log1p(th / (C1 * S))
+    return p * (C / S1) ** 2 - half, half - p * (S / C1) ** 2
+
+
+def _weights_far(u: float, d: float) -> tuple[float, float]:
+    # A series in e = exp(-2u): the closed form in tanh and log cancels to nothing here.
+    e = math.exp(-2.0 * u)
+    power = 1.0
+    even = odd = 0.0
+    n = 2
+    while n < 64 and power > 1e-18:
+        even += n * power * -math.expm1(-2.0 * n * d)
+        odd += (n + 1 - 1.0 / (n + 1)) * power * e * -math.expm1(-2.0 * (n + 1) * d)
+        power *= e * e
+        n += 2
+    scale = 0.25 * (1.0 - e * e) ** 2
+    return scale * (even + odd), scale * (even - odd)
+
+
+def integrated_weights(
+    eta: Callable[[float], float], eta_prime: Callable[[float], float], t0: float, dt: float
+) -> tuple[float, float]:
+    """(a, b) over [t0, t0 + dt] for any eta, eta', by numerical integration.
+
+    With h' = eta + eta', the difference z - x decays as exp(-h), hence
+    a' = eta exp(-h) and b' = eta' exp(-h).  An infinite eta at t0 is read as a
+    non-integrable one (such as 2/t at 0): x joins z at once.
+    """
+    from scipy.integrate import solve_ivp
+
+    if dt == 0.0:
+        return 0.0, 0.0
+    if math.isinf(eta(t0)):
+        return 1.0, 0.0
+
+    def right_hand_side(t: float, y: list[float]) -> list[float]:
+        rate, rate_prime, decay = eta(t), eta_prime(t), math.exp(-y[0])
+        return [rate + rate_prime, rate * decay, rate_prime * decay]
+
+    solution = solve_ivp(
+        right_hand_side, (t0, t0 + dt), [0.0, 0.0, 0.0], method="DOP853", rtol=1e-13, atol=1e-15
+    )
+    if not solution.success:
+        raise ArithmeticError(
+            f"the flow could not be integrated over [{t0}, {t0 + dt}]: {solution.message}"
+        )
+    return float(solution.y[1, -1]), float(solution.y[2, -1])
+
+
+FORMULAS = (mix, jump, weights, hyperbolic_weights, _weights_near, _weights_far)

@@ -1,0 +1,94 @@
+"""Numba, set up once for the whole package.
+
+`jit` compiles to machine code with a cache on disk.  Numba's own cache looks only at the
+file of the compiled function; our kernels are compiled from formulas that stand in other
+files, so the stamp of the cache here covers every source of the package: a changed formula
+is never run from a stale cache.
+
+Importing this module imports Numba (0.3 s); do so only where compiled code is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from numba import types
+from numba.core import caching
+from numba.extending import register_jitable
+
+# Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
+# their meaning, for the stopping tests rely on them.
+FASTMATH = {"reassoc", "contract"}
+
+
+@cache
+def _sources_stamp() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _stamped(locator: type) -> type:
+    def get_source_stamp(self: Any) -> str:
+        return _sources_stamp()
+
+    return type("Stamped" + locator.__name__, (locator,), {"get_source_stamp": get_source_stamp})
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = [_stamped(c) for c in caching.CompileResultCacheImpl._locator_classes]
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _CacheImpl
+
+
+def jit(function: Callable[..., Any], signature: Any = None) -> Any:
+    """Compile a function; with a signature, at once and for those types only."""
+    dispatcher = numba.njit(nogil=True, fastmath=FASTMATH)(function)
+    dispatcher._cache = _Cache(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
+
+
+def vector(dtype: Any) -> Any:
+    """The Numba type of a contiguous vector."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C")
+
+
+def matrix(dtype: Any) -> Any:
+    """The Numba type of a contiguous matrix."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 2, "C")
+
+
+@cache
+def data_type(dtype: Any) -> Any:
+    """The Numba type of a problem's data (`problems.base.pack`)."""
+    return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
+
+
+@cache
+def gradient_type(dtype: Any) -> Any:
+    """The signature of a compiled gradient: grad(x, out, data)."""
+    return types.void(vector(dtype), vector(dtype), data_type(dtype))
+
+
+@cache
+def value_type(dtype: Any) -> Any:
+    """The signature of a compiled function: fun(x, data) -> float64."""
+    return types.float64(vector(dtype), data_type(dtype))
+
+
+def compile_formulas(*formulas: Callable[..., Any]) -> None:
+    """Let compiled code call these plain Python functions."""
+    for formula in formulas:
+        register_jitable(fastmath=FASTMATH)(formula)

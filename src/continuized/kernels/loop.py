@@ -1,0 +1,159 @@
+"""The compiled step, and the loop around it where the gradient is compiled too.
+
+The vectors of a run live in one array `work`, a row each, for every array passed from
+Python costs 0.1 microseconds:
+
+    work[Y], work[W]            y and z at the coming event, mixed but before its jump
+    work[G_LAST], work[Y_LAST]  g and y of the event before, for the witnesses
+    work[X], work[Z]            x and z after the event before
+
+Each loop below touches few arrays: LLVM gives up on SIMD where it would have to compare
+more than eight pairs of pointers for overlap.
+"""
+
+# mypy: allow-untyped-defs
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from continuized import kernels as _  # noqa: F401  (registers the formulas)
+from continuized.flow import jump, mix
+from continuized.jit import data_type, gradient_type, jit, matrix, vector
+from continuized.witness import seen_L, seen_mu
+
+Y, W, G_LAST, Y_LAST, X, Z = range(6)
+WORK_ROWS = 6
+
+# The entries of `watch`: what the run is watched for, and what was seen.
+TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN = range(10)
+WATCH_SIZE = 10
+
+GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
+
+# A gradient this many times larger than all of the first `WARM_UP` is divergence.
+BLOW_UP = 1e10
+WARM_UP = 10
+
+# Steps stay below this, and so do entries of y: then x and z cannot overflow.
+HUGE = 1e150
+
+
+@jit
+def mix_next(x, z, y, w, coefficients, i):
+    """y and z at event i of the block, before its jump."""
+    a, b = coefficients[i, 0], coefficients[i, 1]
+    for c in range(y.size):
+        y[c], w[c] = mix(x[c], z[c], a, b)
+
+
+@jit
+def observe(g, y, g_last, y_last, watch):
+    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite."""
+    g2 = y2 = dg2 = dgdy = dy2 = 0.0
+    for c in range(g.size):
+        dg, dy = g[c] - g_last[c], y[c] - y_last[c]
+        g2 += g[c] * g[c]
+        y2 += y[c] * y[c]
+        dg2 += dg * dg
+        dgdy += dg * dy
+        dy2 += dy * dy
+    if not math.isfinite(g2 + y2):
+        return math.nan
+    watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
+    if watch[STEPS] > 0.0 and not math.isnan(watch[L]):
+        scale = (watch[EPS], watch[G_MAX], watch[Y_MAX])
+        shown_L = seen_L(dg2, dgdy, dy2, watch[L], *scale)
+        shown_mu = seen_mu(dgdy, dy2, watch[L], watch[MU], *scale)
+        watch[L_SEEN] = max(watch[L_SEEN], shown_L)
+        watch[MU_SEEN] = min(watch[MU_SEEN], shown_mu)
+    if watch[STEPS] < WARM_UP:
+        watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
+    watch[STEPS] += 1.0
+    return g2
+
+
+@jit
+def take(g, y, w, x, z, coefficients, i):
+    """The jump of event i."""
+    gamma, gamma_prime = coefficients[i, 2], coefficients[i, 3]
+    for c in range(g.size):
+        x[c], z[c] = jump(y[c], w[c], g[c], gamma, gamma_prime)
+
+
+@jit
+def keep(g, y, g_last, y_last):
+    """Remember this event's pair for the next one's witnesses."""
+    for c in range(g.size):
+        g_last[c], y_last[c] = g[c], y[c]
+
+
+@jit
+def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i, n):
+    """Events i, ..., n - 1 of the block until a signal; returns (how many are done, signal).
+
+    Without `grad` (None), g holds the gradient already.  The states after the events are
+    kept as rows of xs and zs, unless these are empty.  A step that fails is not taken.
+    """
+    y, w, g_last, y_last = work[Y], work[W], work[G_LAST], work[Y_LAST]
+    x, z = work[X], work[Z]
+    while i < n:
+        if grad is not None:
+            grad(y, g, data)
+        if marks.shape[0] > 0:
+            for c in range(g.size):
+                g[c] += marks[i, c]
+        g2 = observe(g, y, g_last, y_last, watch)
+        longest = max(coefficients[i, 2], coefficients[i, 3])
+        if not longest * longest * g2 < HUGE * HUGE:
+            return i, NOT_FINITE  # so is a g2 that is NaN
+        if g2 > watch[LIMIT2]:
+            return i, DIVERGED
+        take(g, y, w, x, z, coefficients, i)
+        keep(g, y, g_last, y_last)
+        if xs.shape[0] > 0:
+            for c in range(g.size):
+                xs[i, c], zs[i, c] = x[c], z[c]
+        i += 1
+        if i < coefficients.shape[0]:
+            mix_next(x, z, y, w, coefficients, i)
+        if g2 <= watch[TOL2]:
+            return i, SMALL_GRADIENT
+    return i, GO_ON
+
+
+@jit
+def begin(work, coefficients):
+    """y and z at the first event of a block."""
+    mix_next(work[X], work[Z], work[Y], work[W], coefficients, 0)
+
+
+@jit
+def step(g, work, coefficients, watch, i):
+    """One event, its gradient given; returns the signal."""
+    nothing = work[:0]
+    return loop(None, None, g, nothing, work, nothing, nothing, coefficients, watch, i, i + 1)[1]
+
+
+@cache
+def compiled_loop(dtype: Any) -> Any:
+    """The loop for iterates of this dtype."""
+    signature = types.UniTuple(types.int64, 2)(
+        types.FunctionType(gradient_type(dtype)),
+        data_type(dtype),
+        vector(dtype),
+        matrix(dtype),
+        matrix(dtype),
+        matrix(dtype),
+        matrix(dtype),
+        matrix(np.float64),
+        vector(np.float64),
+        types.int64,
+        types.int64,
+    )
+    return jit(loop.py_func, signature)

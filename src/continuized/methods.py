@@ -1,0 +1,259 @@
+"""Methods: gradient descent, Nesterov acceleration, and its continuized version.
+
+All of them are one step with different numbers.  At event k, at time t, a `rule` gives
+(a, b, gamma, gamma'), and
+
+    mix:   y = x + a (z - x),        z = z + b (x - z)          (simultaneously)
+    ask:   g = grad f(y, mark)
+    jump:  x = y - gamma g,          z = z - gamma' g
+
+A rule is a plain function of scalars (`kernels` compiles it); a method is a rule and its
+constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from continuized import clock as clocks
+from continuized.flow import integrated_weights, jump, mix, weights
+from continuized.parameters import default_start, gamma, gamma_prime
+
+Rule = Callable[..., tuple[float, float, float, float, float]]
+
+
+class State(NamedTuple):
+    """What carries on from event to event.  `carry` is a rule's own scalar."""
+
+    k: int
+    t: float
+    x: Any
+    z: Any
+    carry: float = 0.0
+
+
+class Info(NamedTuple):
+    """What is only reported: the point y where the gradient was asked, and the answer g."""
+
+    y: Any
+    g: Any
+
+
+class Oracle(Protocol):
+    def __call__(self, x: Any, mark: Any) -> Any: ...
+
+
+def gradient_descent_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """x <- x - grad f(x) / L (Theorem 1).  z follows x."""
+    return 0.0, 0.0, gamma(L), gamma(L), carry
+
+
+def nesterov_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """Nesterov acceleration (Theorem 2); the paper's tau' acts on y, so b = tau' (1 - tau).
+
+    In the convex case `carry` is A_k, with A_{k+1} = A_k + (1 + sqrt(4 A_k + 1)) / 2.
+    """
+    if mu > 0.0:
+        q = math.sqrt(mu) / math.sqrt(L)
+        tau = q / (1.0 + q)
+        return tau, q * (1.0 - tau), gamma(L), 1.0 / (math.sqrt(mu) * math.sqrt(L)), carry
+    increment = 0.5 * (1.0 + math.sqrt(4.0 * carry + 1.0))
+    A = carry + increment
+    return increment / A, 0.0, gamma(L), increment / L, A
+
+
+def continuized_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """The continuized acceleration (Theorems 3 and 4).
+
+    gamma' is taken at the event's own time t = T_{k+1}; the paper's Theorem 4 prints T_k,
+    against its own proof, and with T_k the Lyapunov function is no supermartingale.
+    """
+    a, b = weights(t0, t, dt, L, mu, start)
+    return a, b, gamma(L), gamma_prime(t, L, mu, start), carry
+
+
+RULES: tuple[Rule, ...] = (gradient_descent_rule, nesterov_rule, continuized_rule)
+
+
+class Method:
+    """A rule with its constants; `init` and `step` are the same for all."""
+
+    rule: ClassVar[Rule]
+    name: ClassVar[str]
+    L: float
+    mu: float
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        """(L, mu, start), as rules take them."""
+        return self.L, self.mu, 0.0
+
+    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+        """The clock this method runs on when no other is given."""
+        return clocks.Unit()
+
+    def coefficients(
+        self, k: int, t0: float, t: float, dt: float, carry: float
+    ) -> tuple[float, float, float, float, float]:
+        """(a, b, gamma, gamma') of event k, and the carry after it."""
+        return type(self).rule(k, t0, t, dt, carry, *self.constants)
+
+    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
+        """The mixing weights over [t0, t] without an event.  Discrete methods stand still."""
+        return 0.0, 0.0
+
+    def init(self, x0: Any) -> State:
+        """The state before the first event: z_0 = x_0."""
+        return State(0, 0.0, x0, x0)
+
+    def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
+        """From one event to the next.  Pure: nothing given is changed."""
+        k, t, dt, mark = event
+        a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
+        y, z = mix(state.x, state.z, a, b)
+        g = oracle(y, mark)
+        x, z = jump(y, z, g, gamma_k, gamma_prime_k)
+        return State(k, t, x, z, carry), Info(y, g)
+
+
+@dataclass(frozen=True)
+class GradientDescent(Method):
+    """Gradient descent with step 1/L (Theorem 1)."""
+
+    L: float
+    rule: ClassVar[Rule] = gradient_descent_rule
+    name: ClassVar[str] = "gradient-descent"
+    mu: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        L, _ = check_constants(self.L, 0.0)
+        _freeze(self, L=L)
+
+
+@dataclass(frozen=True)
+class Nesterov(Method):
+    """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0)."""
+
+    L: float
+    mu: float = 0.0
+    rule: ClassVar[Rule] = nesterov_rule
+    name: ClassVar[str] = "nesterov"
+
+    def __post_init__(self) -> None:
+        L, mu = check_constants(self.L, self.mu)
+        _freeze(self, L=L, mu=mu)
+
+
+@dataclass(frozen=True)
+class Continuized(Method):
+    """The continuized Nesterov acceleration (Theorem 3).
+
+    `start` shifts the clock in the parameters: None is the paper's choice (0 when mu = 0,
+    infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.
+
+    >>> Continuized(L=1.0, mu=0.01).start
+    inf
+    """
+
+    L: float
+    mu: float = 0.0
+    start: float | None = None
+    rule: ClassVar[Rule] = continuized_rule
+    name: ClassVar[str] = "continuized"
+
+    def __post_init__(self) -> None:
+        L, mu = check_constants(self.L, self.mu)
+        start = default_start(mu) if self.start is None else self.start
+        if not (_is_real(start) and start >= 0.0):
+            raise ValueError(f"start must be a number >= 0, inf or None, got {self.start!r}")
+        if mu == 0.0 and start == math.inf:
+            raise ValueError("start = inf needs mu > 0; in the convex case x would stand still")
+        _freeze(self, L=L, mu=mu, start=float(start))
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        assert self.start is not None
+        return self.L, self.mu, self.start
+
+    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(seed)
+
+    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
+        return weights(t0, t, dt, *self.constants)
+
+
+@dataclass(frozen=True)
+class CustomContinuized(Method):
+    """The process with the user's own eta, eta', gamma, gamma', callables of t.
+
+    The flow is integrated numerically, to about 1e-13.  An infinite eta(0) means that x
+    joins z at once, as with eta = 2/t.  No theorem is claimed for it.  L and mu, if given,
+    are only watched for witnesses against them.
+    """
+
+    eta: Callable[[float], float]
+    eta_prime: Callable[[float], float]
+    gamma: Callable[[float], float]
+    gamma_prime: Callable[[float], float]
+    L: float = math.nan
+    mu: float = 0.0
+    name: ClassVar[str] = "custom"
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be a function of t, got {getattr(self, name)!r}")
+        if not math.isnan(self.L):
+            check_constants(self.L, self.mu)
+
+    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(seed)
+
+    def coefficients(
+        self, k: int, t0: float, t: float, dt: float, carry: float
+    ) -> tuple[float, float, float, float, float]:
+        a, b = self.flow(t0, t, dt)
+        return a, b, float(self.gamma(t)), float(self.gamma_prime(t)), carry
+
+    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
+        return integrated_weights(self.eta, self.eta_prime, t0, dt)
+
+
+def check_constants(L: Any, mu: Any) -> tuple[float, float]:
+    """L in (0, inf) and mu in [0, L] as floats, or a sentence that says what is wrong."""
+    for name, value in (("L", L), ("mu", mu)):
+        if not _is_real(value):
+            raise TypeError(f"{name} must be a real number, got {value!r}")
+    if not (math.isfinite(L) and L > 0.0):
+        raise ValueError(f"L must be a finite number > 0, got {L!r}")
+    if not (math.isfinite(mu) and mu >= 0.0):
+        raise ValueError(f"mu must be a finite number >= 0, got {mu!r}")
+    if mu > L:
+        raise ValueError(f"mu must not exceed L, got mu = {mu!r} > L = {L!r}")
+    return float(L), float(mu)
+
+
+def _is_real(value: Any) -> bool:
+    # Numbers of NumPy and zero-dimensional arrays count; strings that float() would read do not.
+    return not isinstance(value, str | bytes | bool) and (
+        isinstance(value, Real)
+        or (hasattr(value, "shape") and value.shape == () and value.dtype.kind in "iuf")
+    )
+
+
+def _freeze(method: Method, **values: float) -> None:
+    for name, value in values.items():
+        object.__setattr__(method, name, value)
+
+
+METHODS: dict[str, type[Method]] = {m.name: m for m in (Continuized, Nesterov, GradientDescent)}

@@ -1,0 +1,200 @@
+"""The front door: `minimize`."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import clock as clocks
+from continuized.driver import Callback, Limits, run
+from continuized.methods import METHODS, GradientDescent, Method
+from continuized.noise import Noise
+from continuized.problems.base import Array, Problem
+from continuized.progress import bar
+from continuized.result import Result
+
+DEFAULT_TOL = 1e-6
+DEFAULT_MAXITER = 100_000
+
+
+def minimize(
+    fun: Problem | Callable[[Array], Any],
+    x0: ArrayLike,
+    jac: Callable[[Array], Any] | bool | None = None,
+    *,
+    L: float | None = None,
+    mu: float | None = None,
+    method: str | Method = "continuized",
+    noise: Noise | None = None,
+    clock: clocks.Clock | None = None,
+    seed: clocks.Seed = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    callback: Callable[..., Any] | None = None,
+    record: bool | str = True,
+    progress: bool = False,
+) -> Result:
+    """Minimise a smooth convex function.
+
+    Parameters
+    ----------
+    fun : Problem or callable
+        The function; a callable comes with `jac`.
+    x0 : array of real numbers, any shape
+        Where to start (x_0 = z_0).  Not modified.  float32 stays float32.
+    jac : callable or True
+        The gradient, or True when fun returns (value, gradient), as in SciPy.
+    L, mu : float
+        Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
+    method : "continuized", "nesterov", "gradient-descent", or a method object
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
+    seed : int, SeedSequence or Generator
+        Of the event times and of the noise.  The same seed gives the same run, bit by bit.
+    tol : float
+        Stop when the gradient norm is at most tol.  Without tol and maxiter, 1e-6; with
+        maxiter alone, all maxiter steps are taken.
+    maxiter : int
+        The largest number of events (gradient steps); 100,000 by default.
+    callback : callable
+        Called after every event, in SciPy's convention: with `intermediate_result=` (x, fun,
+        nit, t) if that is its parameter's name, otherwise with x.  StopIteration stops.
+    record : True, False or "path"
+        Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Result
+        A SciPy OptimizeResult with `trace` and, for record="path", `at(t)`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first step.
+
+    Examples
+    --------
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], tol=1e-9, seed=0)
+    >>> r.success, r.x.round(6).tolist()
+    (True, [1.0, 1.0, 1.0])
+    """
+    problem = _as_problem(fun, jac)
+    start = _checked_start(x0, problem)
+    chosen = _as_method(method, problem, L, mu)
+    limits = _limits(tol, maxiter, clock)
+    if record not in (True, False, "path"):
+        raise ValueError(f'record must be True, False or "path", got {record!r}')
+    if noise is not None and not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
+        raise TypeError(f"noise must be a noise model such as cz.noise.Gaussian, got {noise!r}")
+    if clock is not None and not hasattr(clock, "stream"):
+        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {clock!r}")
+    root = clocks.seed_sequence(seed)
+    with bar(chosen.name, limits.maxiter, progress) as show:
+        return run(
+            chosen,
+            problem,
+            start,
+            (clock or chosen.clock(root)).stream(),
+            limits,
+            noise=noise,
+            rng=None if noise is None else clocks.generator(root, clocks.MARKS),
+            record=record,
+            callback=None if callback is None else _as_callback(callback),
+            bar=show,
+        )
+
+
+def _as_problem(fun: Any, jac: Any) -> Problem:
+    if isinstance(fun, Problem):
+        if jac is not None:
+            raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
+        return fun
+    if not callable(fun):
+        raise TypeError(f"fun must be a Problem or a function of x, got {fun!r}")
+    if jac is True:
+        return Problem(fun, value_and_grad=True)
+    if jac is None or jac is False:
+        raise ValueError(
+            "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
+            "(value, gradient)"
+        )
+    if not callable(jac):
+        raise TypeError(f"jac must be a function of x or True, got {jac!r}")
+    return Problem(fun, jac)
+
+
+def _checked_start(x0: Any, problem: Problem) -> Array:
+    try:
+        x = np.asarray(x0)
+    except ValueError as error:
+        raise ValueError(f"x0 must be an array of numbers: {error}") from error
+    if x.dtype.kind not in "fiu":
+        what = "complex numbers" if x.dtype.kind == "c" else f"dtype {x.dtype}"
+        raise TypeError(f"x0 must be an array of real numbers, got {what}")
+    x = np.array(x, dtype=np.float32 if x.dtype == np.float32 else np.float64, order="C")
+    if not np.all(np.isfinite(x)):
+        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
+    if problem.dim is not None and x.size != problem.dim:
+        raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
+    return x
+
+
+def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
+    if isinstance(method, Method):
+        if L is not None or mu is not None:
+            raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
+        return method
+    if not isinstance(method, str):
+        raise TypeError(f"method must be a name or a method object, got {method!r}")
+    if method not in METHODS:
+        near = difflib.get_close_matches(method.lower(), METHODS, n=1, cutoff=0.3)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"no method is called {method!r}, only {', '.join(METHODS)}{hint}")
+    L = problem.L if L is None else L
+    if L is None:
+        raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
+    kind = METHODS[method]
+    if kind is GradientDescent:
+        return GradientDescent(L)
+    mu = problem.mu if mu is None else mu
+    return kind(L, 0.0 if mu is None else mu)  # type: ignore[call-arg]
+
+
+def _limits(tol: Any, maxiter: Any, clock: Any) -> Limits:
+    if tol is not None and not (_is_number(tol) and tol >= 0.0):
+        raise ValueError(f"tol must be a number >= 0 or None, got {tol!r}")
+    if maxiter is not None:
+        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer):
+            raise TypeError(f"maxiter must be an integer, got {maxiter!r}")
+        if maxiter < 0:
+            raise ValueError(f"maxiter must be >= 0, got {maxiter}")
+        return Limits(tol, int(maxiter))
+    if isinstance(clock, clocks.Recorded):
+        return Limits(tol, len(clock))
+    return Limits(DEFAULT_TOL if tol is None else tol, DEFAULT_MAXITER)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not math.isnan(value)
+
+
+def _as_callback(callback: Any) -> Callback:
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {callback!r}")
+    try:
+        parameters = list(inspect.signature(callback).parameters)
+    except (TypeError, ValueError):  # a builtin without a signature
+        parameters = []
+    if parameters == ["intermediate_result"]:
+        return lambda result: callback(intermediate_result=result)
+    return lambda result: callback(result.x)

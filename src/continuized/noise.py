@@ -1,0 +1,47 @@
+"""Noise models: what is added to a gradient at an event.
+
+A model draws the marks of a block of events from the clock's generator; it keeps no
+random state of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Noise(Protocol):
+    """What a run needs of a noise model."""
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+        """n independent noise vectors, as rows."""
+        ...
+
+    def sigma2(self, dim: int) -> float:
+        """The total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Additive Gaussian noise of covariance `variance` times the identity.
+
+    >>> Gaussian(1e-4).sigma2(dim=100)
+    0.01
+    """
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.variance) and self.variance >= 0.0):
+            raise ValueError(f"variance must be a finite number >= 0, got {self.variance!r}")
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+        return math.sqrt(self.variance) * rng.standard_normal((n, dim))
+
+    def sigma2(self, dim: int) -> float:
+        return self.variance * dim

@@ -1,0 +1,46 @@
+"""Oracles: (x, mark) -> the gradient that an event is given.
+
+An oracle sees a point and a mark, never the time nor z.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array, Problem
+
+
+class Exact:
+    """The gradient itself.  Checks the answer, and counts the questions."""
+
+    def __init__(self, problem: Problem, like: Array) -> None:
+        self._grad = problem.grad
+        self._shape, self._dtype = like.shape, like.dtype
+        self.calls = 0
+
+    def __call__(self, x: Array, mark: Any = None) -> Array:
+        self.calls += 1
+        g = self._grad(x)
+        if type(g) is np.ndarray and g.dtype == self._dtype and g.shape == self._shape:
+            return g
+        return self._converted(g)
+
+    def _converted(self, g: Any) -> Array:
+        array = np.asarray(g)
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
+        if array.shape != self._shape:
+            raise ValueError(
+                f"the gradient must have the shape of x, {self._shape}, got {array.shape}"
+            )
+        return array.astype(self._dtype)
+
+
+class Noisy(Exact):
+    """The gradient plus noise: the mark is the noise vector (the paper's section 5)."""
+
+    def __call__(self, x: Array, mark: Any = None) -> Array:
+        g = super().__call__(x)
+        return g + mark.reshape(self._shape).astype(self._dtype, copy=False)

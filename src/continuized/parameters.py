@@ -1,0 +1,101 @@
+"""The scalars of the process: A, B, eta, eta', gamma' as functions of time.
+
+Everything here is plain Python on floats, so that `kernels` can compile these very
+functions.  With f convex, L-smooth and mu-strongly convex (mu >= 0), the Lyapunov function
+
+    phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2
+
+is a supermartingale when gamma = 1/L and
+
+    (sqrt A)' = sqrt(B) / sqrt(2L)        (sqrt B)' = mu sqrt(A) / sqrt(8L)
+    eta = sqrt(2B / (L A))    eta' = mu sqrt(A / (2 L B))    gamma' = sqrt(A / (2 L B))
+
+(the paper's appendix B).  The solutions differ only by a shift `start` of the clock: with
+omega = sqrt(mu/L) / 2, sqrt(A) is proportional to t + start when mu = 0 and to
+sinh(omega (t + start)) when mu > 0; start = inf is the exponential solution of Theorem 3.2.
+The paper's appendix prints gamma' = t / sqrt(2L) in the convex case; it is t / (2L).
+
+Square roots are taken of L and mu apart: mu L may underflow, mu / L lose its last digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+
+def omega(L: float, mu: float) -> float:
+    """Half the accelerated rate, sqrt(mu/L) / 2."""
+    return 0.5 * math.sqrt(mu) / math.sqrt(L)
+
+
+def default_start(mu: float) -> float:
+    """The paper's own choice: 0 in the convex case, infinity in the strongly convex one."""
+    return math.inf if mu > 0.0 else 0.0
+
+
+def eta(t: float, L: float, mu: float, start: float) -> float:
+    """The rate at which x is drawn to z.  Infinite at t = 0 when start = 0."""
+    if mu > 0.0 and start == math.inf:
+        return 2.0 * omega(L, mu)
+    if t + start == 0.0:
+        return math.inf
+    if mu == 0.0:
+        return 2.0 / (t + start)
+    return 2.0 * omega(L, mu) / math.tanh(omega(L, mu) * (t + start))
+
+
+def eta_prime(t: float, L: float, mu: float, start: float) -> float:
+    """The rate at which z is drawn to x."""
+    if mu == 0.0:
+        return 0.0
+    if start == math.inf:
+        return 2.0 * omega(L, mu)
+    return 2.0 * omega(L, mu) * math.tanh(omega(L, mu) * (t + start))
+
+
+def gamma(L: float) -> float:
+    """The gradient step of x."""
+    return 1.0 / L
+
+
+def gamma_prime(t: float, L: float, mu: float, start: float) -> float:
+    """The gradient step of z."""
+    if mu == 0.0:
+        return 0.5 * (t + start) / L
+    if start == math.inf:
+        return 1.0 / (math.sqrt(mu) * math.sqrt(L))
+    return math.tanh(omega(L, mu) * (t + start)) / (math.sqrt(mu) * math.sqrt(L))
+
+
+def log_A(t: float, L: float, mu: float, start: float) -> float:
+    """log A_t; minus infinity at t = 0 when start = 0.  In logs, for A overflows early.
+
+    Scaled so that B_0 = 1 at start = 0 (then A_t = t^2 / (2L) when mu = 0, and
+    2 sinh^2(omega t) / mu, which tends to it as mu -> 0), and A_0 = 1 at start = inf.
+    """
+    if mu > 0.0 and start == math.inf:
+        return 2.0 * omega(L, mu) * t
+    if t + start == 0.0:
+        return -math.inf
+    if mu == 0.0:
+        return 2.0 * math.log(t + start) - math.log(2.0) - math.log(L)
+    return math.log(2.0) - math.log(mu) + 2.0 * _log_sinh(omega(L, mu) * (t + start))
+
+
+def log_B(t: float, L: float, mu: float, start: float) -> float:
+    """log B_t, scaled as log_A is."""
+    if mu == 0.0:
+        return 0.0
+    if start == math.inf:
+        return math.log(mu) - math.log(2.0) + 2.0 * omega(L, mu) * t
+    u = omega(L, mu) * (t + start)
+    return 2.0 * (u + math.log1p(math.exp(-2.0 * u)) - math.log(2.0))
+
+
+def _log_sinh(u: float) -> float:
+    if u < 1.0:
+        return math.log(math.sinh(u))
+    return u + math.log1p(-math.exp(-2.0 * u)) - math.log(2.0)
+
+
+FORMULAS = (omega, eta, eta_prime, gamma, gamma_prime, log_A, log_B, _log_sinh)

@@ -1,0 +1,78 @@
+"""Quadratics with a diagonal Hessian, the paper's two functions among them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.problems.base import Array, Compiled, Problem, pack
+from continuized.problems.losses import half_square, linear_slope
+
+
+class Quadratic(Problem):
+    """f(x) = 1/2 sum_i lambda_i (x_i - x*_i)^2, with eigenvalues lambda_i >= 0.
+
+    L is the largest eigenvalue, mu the smallest, unless a smaller mu is given (0 asks for
+    the convex parameters).
+
+    >>> p = Quadratic([1.0, 4.0], [1.0, 1.0])
+    >>> p.fun(np.zeros(2)), p.grad(np.zeros(2)).tolist(), p.L, p.mu
+    (2.5, [-1.0, -4.0], 4.0, 1.0)
+    """
+
+    def __init__(
+        self, eigenvalues: ArrayLike, x_star: ArrayLike | None = None, *, mu: float | None = None
+    ) -> None:
+        lam = np.array(eigenvalues, dtype=np.float64)
+        star = np.zeros_like(lam) if x_star is None else np.array(x_star, dtype=np.float64)
+        if lam.ndim != 1 or star.shape != lam.shape:
+            raise ValueError(
+                "eigenvalues and x_star must be vectors of one length, got shapes "
+                f"{lam.shape} and {star.shape}"
+            )
+        if not (np.all(np.isfinite(lam)) and np.all(lam >= 0.0) and np.all(np.isfinite(star))):
+            raise ValueError("eigenvalues must be finite and >= 0, and x_star finite")
+        smallest = float(lam.min(initial=np.inf)) if lam.size else 0.0
+        if mu is not None and not 0.0 <= mu <= smallest:
+            raise ValueError(f"mu must be in [0, {smallest}], the smallest eigenvalue, got {mu!r}")
+        self.eigenvalues = lam
+        self.x_star = star
+        self.f_star = 0.0
+        self.L = float(lam.max(initial=0.0))
+        self.mu = smallest if mu is None else float(mu)
+
+    @property
+    def dim(self) -> int:
+        return int(self.eigenvalues.size)
+
+    def fun(self, x: Array) -> float:
+        return float(self.values(x[np.newaxis])[0])
+
+    def grad(self, x: Array) -> Array:
+        return linear_slope(self.eigenvalues, x - self.x_star).astype(x.dtype, copy=False)
+
+    def values(self, points: Array) -> Array:
+        return half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)
+
+    def compiled(self, dtype: Any = np.float64) -> Compiled:
+        from continuized.problems.compiled import compiled
+
+        data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
+        return compiled("quadratic", data, dtype)
+
+
+def paper_convex() -> Quadratic:
+    """Figure 1, left: f(x) = 1/2 sum_{i=1}^{100} (x_i - 1/i)^2 / i^2, L = 1.
+
+    Its strong convexity, 1e-4, is negligible; mu = 0 asks for the convex parameters.
+    """
+    i = np.arange(1.0, 101.0)
+    return Quadratic(1.0 / i**2, 1.0 / i, mu=0.0)
+
+
+def paper_strongly_convex() -> Quadratic:
+    """Figure 1, right: mu/2 (x_1-1)^2 + 3mu/2 (x_2-1)^2 + L/2 (x_3-1)^2, mu = 0.01, L = 1."""
+    mu, L = 1e-2, 1.0
+    return Quadratic([mu, 3.0 * mu, L], [1.0, 1.0, 1.0])

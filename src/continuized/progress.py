@@ -1,0 +1,85 @@
+"""A progress bar with the step, f and the rate: on a terminal, in a notebook, in a pipe."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
+
+
+class Bar(Protocol):
+    """Told how far the work is, and a few words on its state."""
+
+    def __call__(self, done: int, words: str = "") -> None: ...
+
+
+def silent(done: int, words: str = "") -> None:
+    """The bar that shows nothing."""
+
+
+@contextmanager
+def bar(title: str, total: int | None, show: bool = True, unit: str = "step") -> Iterator[Bar]:
+    """Show progress on standard error while the block runs.
+
+    A terminal or a notebook gets a live bar; anything else one line now and then.
+    """
+    if not show:
+        yield silent
+        return
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if console.is_terminal or console.is_jupyter:
+        with _live(console, title, total, unit) as live:
+            yield live
+    else:
+        with _plain(title, total, unit) as plain:
+            yield plain
+
+
+def _rate(done: int, started: float, unit: str) -> str:
+    return f"{done / max(time.perf_counter() - started, 1e-9):,.0f} {unit}s/s"
+
+
+@contextmanager
+def _live(console: object, title: str, total: int | None, unit: str) -> Iterator[Bar]:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[words]}"),
+        TimeElapsedColumn(),
+    )
+    started = time.perf_counter()
+    with Progress(*columns, console=console) as progress:  # type: ignore[arg-type]
+        task = progress.add_task(title, total=total, words="")
+
+        def update(done: int, words: str = "") -> None:
+            text = f"{words}  {_rate(done, started, unit)}".strip()
+            progress.update(task, completed=done, words=text)
+
+        yield update
+
+
+@contextmanager
+def _plain(title: str, total: int | None, unit: str) -> Iterator[Bar]:
+    started = last = time.perf_counter()
+    of = "" if total is None else f"/{total}"
+    line = ""
+
+    def update(done: int, words: str = "") -> None:
+        nonlocal last, line
+        line = f"{title} {done}{of}  {words}  {_rate(done, started, unit)}"
+        if time.perf_counter() - last >= PLAIN_EVERY:
+            last = time.perf_counter()
+            print(line, file=sys.stderr, flush=True)
+
+    yield update
+    if line:
+        print(line, file=sys.stderr, flush=True)

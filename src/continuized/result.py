@@ -1,0 +1,105 @@
+"""What a run gives back: its status, its trace, and its path."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from continuized.flow import mix
+from continuized.methods import Method
+from continuized.problems.base import Array
+
+
+class ConstantsWarning(UserWarning):
+    """The gradients seen contradict the L or mu that was given."""
+
+
+class Status(Enum):
+    """Why a run ended.  The value is the sentence that the user reads."""
+
+    CONVERGED = "The gradient norm is at most tol."
+    COMPLETED = "All the steps asked for were taken."
+    MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol."
+    CLOCK_ENDED = "The recorded clock has no further events; the gradient norm is above tol."
+    CALLBACK = "The callback raised StopIteration."
+    NOT_FINITE = (
+        "A gradient or an iterate was not finite; x is the last point before it. "
+        "A larger L, or a fun and jac without overflow, may help."
+    )
+    DIVERGED = (
+        "The gradients grew ten billion times: the run diverges; x is the last point before "
+        "that. L is probably too small, or mu too large."
+    )
+
+    @property
+    def success(self) -> bool:
+        return self in (Status.CONVERGED, Status.COMPLETED)
+
+
+class Trace:
+    """One row per event, row 0 the start: k, the time t = T_k, and fun = f(x_k).
+
+    Without recording (`record=False`), only the start and the end.
+    """
+
+    def __init__(self, k: Array, t: Array, fun: Array) -> None:
+        self.k, self.t, self.fun = k, t, fun
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: k, t, fun)"
+
+
+class Path(NamedTuple):
+    """The states (x_k, z_k) after each event, with the drawn gaps; row 0 is the start."""
+
+    t: Array
+    dt: Array
+    x: Array
+    z: Array
+
+    def __repr__(self) -> str:
+        return f"Path({len(self.t)} states)"
+
+
+class Result(OptimizeResult):
+    """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded."""
+
+    trace: Trace
+    path: Path | None
+    method: Method
+
+    def at(self, t: float, side: str = "right") -> tuple[Array, Array]:
+        """(x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
+
+        The path is right-continuous: at an event it has the value after the jump;
+        side="left" gives the one before it.
+        """
+        if self.path is None:
+            raise ValueError('the path was not recorded; call minimize with record="path"')
+        if side not in ("right", "left"):
+            raise ValueError(f'side must be "right" or "left", got {side!r}')
+        times = self.path.t
+        if not 0.0 <= t <= times[-1]:
+            raise ValueError(f"t must be in [0, {times[-1]}], the time of the last event, got {t}")
+        i = int(np.searchsorted(times, t, side=side)) - 1  # type: ignore[call-overload]
+        i = max(i, 0)
+        last = i + 1 < len(times) and times[i + 1] == t
+        # Up to an event, the gap as it was drawn: t - T_i has lost digits.
+        dt = float(self.path.dt[i + 1]) if last else t - float(times[i])
+        a, b = self.method.flow(float(times[i]), float(t), dt)
+        x, z = mix(self.path.x[i], self.path.z[i], a, b)
+        return x, z
+
+    def __repr__(self) -> str:
+        return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))
+
+
+def intermediate_result(x: Array, fun: float, k: int, t: float) -> Any:
+    """What a callback is given."""
+    return OptimizeResult(x=x, fun=fun, nit=k, t=t)

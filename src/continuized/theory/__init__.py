@@ -1,0 +1,1 @@
+"""Theorems as functions."""
