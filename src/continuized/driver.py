@@ -127,7 +127,8 @@ class _Run:
 
     @property
     def x(self) -> Array:
-        return self.work[kernel.X].reshape(self.shape)
+        x: Array = self.work[kernel.X]
+        return x.reshape(self.shape)
 
     # Engines: events i, i + 1, ... of a block until a signal
 

@@ -14,21 +14,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from continuized.parameters import omega
 
-T = TypeVar("T")
 
-
-def mix(x: T, z: T, a: float, b: float) -> tuple[T, T]:
+def mix(x: Any, z: Any, a: float, b: float) -> tuple[Any, Any]:
     """Both mixed at once; works on floats and on arrays alike."""
-    return x + a * (z - x), z + b * (x - z)  # type: ignore[operator, return-value]
+    return x + a * (z - x), z + b * (x - z)
 
 
-def jump(x: T, z: T, g: T, gamma: float, gamma_prime: float) -> tuple[T, T]:
+def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
     """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
-    return x - gamma * g, z - gamma_prime * g  # type: ignore[operator]
+    return x - gamma * g, z - gamma_prime * g
 
 
 def weights(

@@ -42,17 +42,20 @@ def _stamped(locator: type) -> type:
     return type("Stamped" + locator.__name__, (locator,), {"get_source_stamp": get_source_stamp})
 
 
-class _CacheImpl(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = [_stamped(c) for c in caching.CompileResultCacheImpl._locator_classes]
+class _CacheImpl(caching.CompileResultCacheImpl):
+    pass
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+_CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
+
+
+class _Cache(caching.FunctionCache):
     _impl_class = _CacheImpl
 
 
 def jit(function: Callable[..., Any], signature: Any = None) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    dispatcher = numba.njit(nogil=True, fastmath=FASTMATH)(function)
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH)(function)
     dispatcher._cache = _Cache(function)
     if signature is not None:
         dispatcher.compile(signature)

@@ -44,6 +44,8 @@ class Info(NamedTuple):
 
 
 class Oracle(Protocol):
+    """Gives the gradient at x that an event with this mark is served."""
+
     def __call__(self, x: Any, mark: Any) -> Any: ...
 
 
@@ -91,7 +93,7 @@ class Method:
     rule: ClassVar[Rule]
     name: ClassVar[str]
     L: float
-    mu: float
+    mu: float = 0.0
 
     @property
     def constants(self) -> tuple[float, float, float]:
@@ -133,7 +135,6 @@ class GradientDescent(Method):
     L: float
     rule: ClassVar[Rule] = gradient_descent_rule
     name: ClassVar[str] = "gradient-descent"
-    mu: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         L, _ = check_constants(self.L, 0.0)

@@ -43,4 +43,5 @@ class Noisy(Exact):
 
     def __call__(self, x: Array, mark: Any = None) -> Array:
         g = super().__call__(x)
-        return g + mark.reshape(self._shape).astype(self._dtype, copy=False)
+        noise: Array = mark.reshape(self._shape).astype(self._dtype, copy=False)
+        return g + noise

@@ -67,7 +67,7 @@ class Path(NamedTuple):
         return f"Path({len(self.t)} states)"
 
 
-class Result(OptimizeResult):
+class Result(OptimizeResult):  # type: ignore[misc]
     """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded."""
 
     trace: Trace

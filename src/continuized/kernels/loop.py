@@ -11,8 +11,6 @@ Each loop below touches few arrays: LLVM gives up on SIMD where it would have to
 more than eight pairs of pointers for overlap.
 """
 
-# mypy: allow-untyped-defs
-
 from __future__ import annotations
 
 import math

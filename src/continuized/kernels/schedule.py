@@ -1,7 +1,5 @@
 """The coefficients (a, b, gamma, gamma') of a block of events at once."""
 
-# mypy: allow-untyped-defs
-
 from __future__ import annotations
 
 import numpy as np
@@ -51,7 +49,7 @@ def coefficients(method: Method, events: Events, carry: float) -> tuple[Array, f
         k0, t0, t, dt = events.k0, events.t0, events.t, events.dt
         return out, compiled_fill(rule, k0, t0, t, dt, carry, *method.constants, out)
     t0 = events.t0
-    for i, event in enumerate(events):
+    for i, event in enumerate(events.each()):
         *out[i], carry = method.coefficients(event.k, t0, event.t, event.dt, carry)
         t0 = event.t
     return out, carry

@@ -9,8 +9,6 @@ Every function here takes the packed `data` of `problems.base.pack`, (matrix, ve
 Without type hints, for Numba infers the types.
 """
 
-# mypy: allow-untyped-defs
-
 from __future__ import annotations
 
 from functools import cache

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
-
-T = TypeVar("T")
+from typing import Any
 
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 
 
-def half_square(eigenvalue: T, distance: T) -> T:
+def half_square(eigenvalue: Any, distance: Any) -> Any:
     """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
-    return 0.5 * eigenvalue * distance * distance  # type: ignore[operator, no-any-return]
+    return 0.5 * eigenvalue * distance * distance
 
 
-def linear_slope(eigenvalue: T, distance: T) -> T:
+def linear_slope(eigenvalue: Any, distance: Any) -> Any:
     """Its derivative, lambda (x - x*)."""
-    return eigenvalue * distance  # type: ignore[operator, no-any-return]
+    return eigenvalue * distance
 
 
 def loss(kind: float, prediction: float, y: float) -> float:

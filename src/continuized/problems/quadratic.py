@@ -22,6 +22,8 @@ class Quadratic(Problem):
     (2.5, [-1.0, -4.0], 4.0, 1.0)
     """
 
+    x_star: Array
+
     def __init__(
         self, eigenvalues: ArrayLike, x_star: ArrayLike | None = None, *, mu: float | None = None
     ) -> None:
@@ -51,10 +53,10 @@ class Quadratic(Problem):
         return float(self.values(x[np.newaxis])[0])
 
     def grad(self, x: Array) -> Array:
-        return linear_slope(self.eigenvalues, x - self.x_star).astype(x.dtype, copy=False)
+        return np.asarray(linear_slope(self.eigenvalues, x - self.x_star), x.dtype)
 
     def values(self, points: Array) -> Array:
-        return half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)
+        return np.asarray(half_square(self.eigenvalues, points - self.x_star).sum(axis=-1))
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         from continuized.problems.compiled import compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -44,12 +45,12 @@ class _Regression(Problem):
         eigenvalues = np.linalg.eigvalsh(gram) / n
         smallest = float(eigenvalues[0]) if d <= n else 0.0
         # Rounded outwards by the error of the eigenvalue solver: L is an upper bound.
-        error = 4.0 * len(eigenvalues) * np.finfo(np.float64).eps * float(eigenvalues[-1])
-        return max(smallest - error, 0.0), float(eigenvalues[-1]) + error
+        error = 4.0 * len(eigenvalues) * math.ulp(1.0) * float(eigenvalues[-1])
+        return max(smallest - error, 0.0), float(eigenvalues[-1] + error)
 
     @cached_property
     def L(self) -> float:  # type: ignore[override]
-        return self.curvature * self.gram_range[1] + self.l2
+        return float(self.curvature * self.gram_range[1] + self.l2)
 
     @cached_property
     def mu(self) -> float:  # type: ignore[override]
@@ -116,14 +117,14 @@ class LeastSquares(_Regression):
         X = self.X.toarray() if hasattr(self.X, "toarray") else self.X
         rows = np.vstack([X / np.sqrt(n), np.sqrt(self.l2) * np.eye(d)])
         right = np.concatenate([self.y / np.sqrt(n), np.zeros(d)])
-        return np.linalg.lstsq(rows, right, rcond=None)[0]
+        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
 
 
 class LogisticRegression(_Regression):
     """f(w) = mean_i log(1 + exp(-y_i <x_i, w>)) + l2/2 |w|^2, y in {-1, +1}.
 
     >>> p = LogisticRegression([[1.0], [1.0]], [1, -1], l2=0.5)
-    >>> p.L, p.mu
+    >>> round(p.L, 9), p.mu
     (0.75, 0.5)
     """
 
