@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from continuized import clock, noise, parameters, problems, theory
+    from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
     from continuized.problems import Problem
@@ -23,11 +24,13 @@ _HOME = {
     "ConstantsWarning": "result",
     "Continuized": "methods",
     "CustomContinuized": "methods",
+    "Ensemble": "ensembles",
     "GradientDescent": "methods",
     "Nesterov": "methods",
     "Problem": "problems",
     "Result": "result",
     "Status": "result",
+    "ensemble": "ensembles",
     "minimize": "minimizer",
 }
 _ROOMS = ("clock", "noise", "parameters", "problems", "theory")
@@ -36,12 +39,14 @@ __all__ = [
     "ConstantsWarning",
     "Continuized",
     "CustomContinuized",
+    "Ensemble",
     "GradientDescent",
     "Nesterov",
     "Problem",
     "Result",
     "Status",
     "clock",
+    "ensemble",
     "minimize",
     "noise",
     "parameters",

@@ -35,7 +35,7 @@ def _sources_stamp() -> str:
     return digest.hexdigest()
 
 
-def _stamped(locator: type) -> type:
+def _stamped(locator: Any) -> Any:
     def get_source_stamp(self: Any) -> str:
         return _sources_stamp()
 

@@ -89,13 +89,12 @@ def minimize(
     (True, [1.0, 1.0, 1.0])
     """
     problem = _as_problem(fun, jac)
-    start = _checked_start(x0, problem)
+    start = checked_start(x0, problem)
     chosen = _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
     if record not in (True, False, "path"):
         raise ValueError(f'record must be True, False or "path", got {record!r}')
-    if noise is not None and not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
-        raise TypeError(f"noise must be a noise model such as cz.noise.Gaussian, got {noise!r}")
+    checked_noise(noise)
     if clock is not None and not hasattr(clock, "stream"):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {clock!r}")
     root = clocks.seed_sequence(seed)
@@ -133,7 +132,8 @@ def _as_problem(fun: Any, jac: Any) -> Problem:
     return Problem(fun, jac)
 
 
-def _checked_start(x0: Any, problem: Problem) -> Array:
+def checked_start(x0: Any, problem: Problem) -> Array:
+    """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
     try:
         x = np.asarray(x0)
     except ValueError as error:
@@ -147,6 +147,12 @@ def _checked_start(x0: Any, problem: Problem) -> Array:
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
     return x
+
+
+def checked_noise(noise: Any) -> None:
+    """A noise model or None, or a sentence that says what is wrong."""
+    if noise is not None and not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
+        raise TypeError(f"noise must be a noise model such as cz.noise.Gaussian, got {noise!r}")
 
 
 def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:

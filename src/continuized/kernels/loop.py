@@ -43,24 +43,25 @@ HUGE = 1e150
 
 
 @jit
-def mix_next(x, z, y, w, coefficients, i):
+def mix_next(work, coefficients, i):
     """y and z at event i of the block, before its jump."""
     a, b = coefficients[i, 0], coefficients[i, 1]
-    for c in range(y.size):
-        y[c], w[c] = mix(x[c], z[c], a, b)
+    for c in range(work.shape[1]):
+        work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
 
 
 @jit
-def observe(g, y, g_last, y_last, watch):
+def observe(g, work, watch):
     """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite."""
     g2 = y2 = dg2 = dgdy = dy2 = 0.0
     for c in range(g.size):
-        dg, dy = g[c] - g_last[c], y[c] - y_last[c]
+        dg, dy = g[c] - work[G_LAST, c], work[Y, c] - work[Y_LAST, c]
         g2 += g[c] * g[c]
-        y2 += y[c] * y[c]
+        y2 += work[Y, c] * work[Y, c]
         dg2 += dg * dg
         dgdy += dg * dy
         dy2 += dy * dy
+        work[G_LAST, c], work[Y_LAST, c] = g[c], work[Y, c]
     if not math.isfinite(g2 + y2):
         return math.nan
     watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
@@ -77,65 +78,59 @@ def observe(g, y, g_last, y_last, watch):
 
 
 @jit
-def take(g, y, w, x, z, coefficients, i):
+def take(g, work, coefficients, i):
     """The jump of event i."""
     gamma, gamma_prime = coefficients[i, 2], coefficients[i, 3]
     for c in range(g.size):
-        x[c], z[c] = jump(y[c], w[c], g[c], gamma, gamma_prime)
+        work[X, c], work[Z, c] = jump(work[Y, c], work[W, c], g[c], gamma, gamma_prime)
 
 
 @jit
-def keep(g, y, g_last, y_last):
-    """Remember this event's pair for the next one's witnesses."""
-    for c in range(g.size):
-        g_last[c], y_last[c] = g[c], y[c]
+def step(g, work, coefficients, watch, i):
+    """Event i of the block, its gradient given; returns the signal.
+
+    A step that fails is not taken; after any other, y and z are mixed for the next event.
+    """
+    g2 = observe(g, work, watch)
+    longest = max(coefficients[i, 2], coefficients[i, 3])
+    if not longest * longest * g2 < HUGE * HUGE:
+        return NOT_FINITE  # so is a g2 that is NaN
+    if g2 > watch[LIMIT2]:
+        return DIVERGED
+    take(g, work, coefficients, i)
+    if i + 1 < coefficients.shape[0]:
+        mix_next(work, coefficients, i + 1)
+    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
 
 
 @jit
 def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i, n):
     """Events i, ..., n - 1 of the block until a signal; returns (how many are done, signal).
 
-    Without `grad` (None), g holds the gradient already.  The states after the events are
-    kept as rows of xs and zs, unless these are empty.  A step that fails is not taken.
+    The states after the events are kept as rows of xs and zs, unless these are empty.
     """
-    y, w, g_last, y_last = work[Y], work[W], work[G_LAST], work[Y_LAST]
-    x, z = work[X], work[Z]
+    y = work[Y]
     while i < n:
-        if grad is not None:
-            grad(y, g, data)
+        grad(y, g, data)
         if marks.shape[0] > 0:
             for c in range(g.size):
                 g[c] += marks[i, c]
-        g2 = observe(g, y, g_last, y_last, watch)
-        longest = max(coefficients[i, 2], coefficients[i, 3])
-        if not longest * longest * g2 < HUGE * HUGE:
-            return i, NOT_FINITE  # so is a g2 that is NaN
-        if g2 > watch[LIMIT2]:
-            return i, DIVERGED
-        take(g, y, w, x, z, coefficients, i)
-        keep(g, y, g_last, y_last)
+        signal = step(g, work, coefficients, watch, i)
+        if signal == NOT_FINITE or signal == DIVERGED:
+            return i, signal
         if xs.shape[0] > 0:
             for c in range(g.size):
-                xs[i, c], zs[i, c] = x[c], z[c]
+                xs[i, c], zs[i, c] = work[X, c], work[Z, c]
         i += 1
-        if i < coefficients.shape[0]:
-            mix_next(x, z, y, w, coefficients, i)
-        if g2 <= watch[TOL2]:
-            return i, SMALL_GRADIENT
+        if signal == SMALL_GRADIENT:
+            return i, signal
     return i, GO_ON
 
 
 @jit
 def begin(work, coefficients):
     """y and z at the first event of a block."""
-    mix_next(work[X], work[Z], work[Y], work[W], coefficients, 0)
-
-
-@jit
-def step(g, work, coefficients, watch, i):
-    """One event, its gradient given; returns the signal."""
-    nothing = work[:0]
-    return loop(None, None, g, nothing, work, nothing, nothing, coefficients, watch, i, i + 1)[1]
+    mix_next(work, coefficients, 0)
 
 
 @cache

@@ -17,6 +17,7 @@ from continuized.methods import (
 from continuized.problems.base import Array
 
 
+@jit
 def fill(rule, k, t0, t, dt, carry, L, mu, start, out):
     """Row i of out: the coefficients of event k + 1 + i.  Returns the carry at the end."""
     for i in range(t.size):
@@ -32,9 +33,6 @@ def fill(rule, k, t0, t, dt, carry, L, mu, start, out):
     return carry
 
 
-compiled_fill = jit(fill)
-
-
 def rule_number(method: Method) -> int | None:
     """The method's place among the compiled rules; None if it is not one of them."""
     rule = getattr(type(method), "rule", None)
@@ -47,7 +45,7 @@ def coefficients(method: Method, events: Events, carry: float) -> tuple[Array, f
     rule = rule_number(method)
     if rule is not None:
         k0, t0, t, dt = events.k0, events.t0, events.t, events.dt
-        return out, compiled_fill(rule, k0, t0, t, dt, carry, *method.constants, out)
+        return out, fill(rule, k0, t0, t, dt, carry, *method.constants, out)
     t0 = events.t0
     for i, event in enumerate(events.each()):
         *out[i], carry = method.coefficients(event.k, t0, event.t, event.dt, carry)

@@ -1,0 +1,155 @@
+"""The runs of an ensemble: in chunks of compiled code on several threads, or one by one.
+
+Every run draws from its own streams just what `minimize` would draw, in blocks whose size
+bounds the memory and changes nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized import clock as clocks
+from continuized.methods import Method
+from continuized.minimizer import minimize
+from continuized.noise import Noise
+from continuized.problems.base import Array, Compiled, Problem
+
+CHUNK = 64  # runs at once on a thread
+CHUNK_NUMBERS = 2**23  # but no more random numbers at once than this (64 MB)
+
+
+class Task(NamedTuple):
+    """What every run of an ensemble shares."""
+
+    problem: Problem
+    method: Method
+    x0: Array
+    steps: int  # events of each run; 0 where `times` are given
+    times: Array
+    noise: Noise | None
+    root: np.random.SeedSequence
+
+    @property
+    def columns(self) -> int:
+        """How many values of f a run gives."""
+        return int(self.times.size) or self.steps + 1
+
+
+class Rows(NamedTuple):
+    """Where the outcome of consecutive runs goes; t has no columns where times are fixed."""
+
+    first: int
+    t: Array
+    fun: Array
+
+
+def outcomes(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
+    """Fill the rows, and give them back in their order."""
+    compiled = _compiled(task)
+    if compiled is None:
+        for part in rows:
+            for j in range(len(part.fun)):
+                _python_run(task, part.first + j, part.t[j], part.fun[j])
+                yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
+        return
+    waiting: list[Future[Rows]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for part in rows:
+                waiting.append(pool.submit(_compiled_runs, task, compiled, part))
+                if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _compiled(task: Task) -> Compiled | None:
+    """The problem for the compiled loop; None where a part of it is only Python."""
+    from continuized.kernels.schedule import rule_number
+
+    if rule_number(task.method) is None:
+        return None
+    compiled = task.problem.compiled(task.x0.dtype)
+    return None if compiled is None or compiled.fun is None else compiled
+
+
+def _compiled_runs(task: Task, problem: Compiled, rows: Rows) -> Rows:
+    from continuized.kernels.many import compiled_events
+    from continuized.kernels.schedule import rule_number
+
+    runs, d, dtype = len(rows.fun), task.x0.size, task.x0.dtype
+    xs = np.tile(task.x0.ravel(), (runs, 1))
+    state = (np.zeros(runs), np.zeros(runs), xs, xs.copy())
+    reached = np.zeros(runs, np.int64)
+    streams = [_Streams(task, rows.first + j) for j in range(runs)]
+    if task.steps:
+        rows.t[:, 0], rows.fun[:, 0] = 0.0, problem.fun(xs[0], problem.data)
+    shared = (problem.grad, problem.fun, problem.data, rule_number(task.method))
+    k = 0
+    while k < task.steps or np.any(reached < task.times.size):
+        n = _block(task, k, runs)
+        dt = np.stack([stream.gaps(n) for stream in streams])
+        marks = np.empty((0, 0, 0), dtype)
+        if task.noise is not None:
+            marks = np.stack([stream.marks(n, d) for stream in streams]).astype(dtype, copy=False)
+        drawn = (dt, marks, task.times, reached)
+        compiled_events(dtype)(*shared, task.method.constants, k, *state, *drawn, rows.t, rows.fun)
+        k += n
+    return rows
+
+
+def _block(task: Task, k: int, runs: int) -> int:
+    """How many events to draw at once for each of so many runs."""
+    numbers = 1 + (task.x0.size if task.noise is not None else 0)
+    most = max(1, CHUNK_NUMBERS // (runs * numbers))
+    if task.steps:
+        return min(most, task.steps - k)
+    # About as many as happen before the last time, and some more.
+    horizon = float(task.times[-1]) if k == 0 else 0.0
+    return min(most, int(horizon + 4.0 * math.sqrt(horizon)) + 16)
+
+
+class _Streams:
+    """The random streams of one run, as `minimize` draws them."""
+
+    def __init__(self, task: Task, i: int) -> None:
+        root = clocks.child(task.root, i)
+        self._stream = task.method.clock(root).stream()
+        self._noise = task.noise
+        self._rng = None if task.noise is None else clocks.generator(root, clocks.MARKS)
+
+    def gaps(self, n: int) -> Array:
+        return self._stream.draw(n).dt
+
+    def marks(self, n: int, d: int) -> Array:
+        assert self._noise is not None
+        assert self._rng is not None
+        return self._noise.draw(self._rng, n, d)
+
+
+def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
+    """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
+    root = clocks.child(task.root, i)
+    common: dict[str, Any] = {"method": task.method, "noise": task.noise, "seed": root}
+    fun[:] = np.nan
+    if task.steps:
+        t[:] = np.nan
+        r = minimize(task.problem, task.x0, maxiter=task.steps, **common)
+        t[: len(r.trace)], fun[: len(r.trace)] = r.trace.t, r.trace.fun
+        return
+    stream, blocks = task.method.clock(root).stream(), []
+    while stream.t <= task.times[-1]:
+        blocks.append(stream.draw(_block(task, stream.k, 1)))
+    clock = clocks.Recorded(*(np.concatenate([getattr(b, n) for b in blocks]) for n in ("t", "dt")))
+    r = minimize(task.problem, task.x0, clock=clock, record="path", **common)
+    last = r.trace.t[-1]
+    for j, s in enumerate(task.times.tolist()):
+        if s <= last:
+            fun[j] = task.problem.fun(r.at(s)[0])

@@ -1,0 +1,193 @@
+"""Many independent runs of one method: `ensemble`, and honest statistics of what it gives.
+
+Run i has a random stream of its own, `e.seed(i)`, so that the result depends neither on the
+number of threads nor on how the runs are cut into chunks, and
+`minimize(p, x0, method=method, seed=e.seed(i))` repeats run i.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import clock as clocks
+from continuized.chunks import CHUNK, Rows, Task, outcomes
+from continuized.methods import Method
+from continuized.minimizer import checked_noise, checked_start
+from continuized.noise import Noise
+from continuized.problems.base import Array, Problem
+from continuized.progress import bar
+from continuized.statistics import Moments, normal_quantile
+
+MEMORY_SHARE = 0.8  # of the machine's memory that a result may take
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The outcome of many runs.
+
+    t, fun: arrays with a row for each run, T_k and f(x_k) for k = 0, ..., steps; or, at
+    fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
+    With keep="mean" both are None, and only mean and interval can be asked.
+    """
+
+    runs: int
+    t: Array | None
+    fun: Array | None
+    root: np.random.SeedSequence
+    _moments: Moments | None = None
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The number of runs, the mean of f, and its central sums."""
+        if self.fun is None:
+            assert self._moments is not None
+            return self._moments
+        moments = Moments.empty(self.fun.shape[1])
+        for first in range(0, self.runs, CHUNK):  # added up as keep="mean" does
+            moments = moments.with_rows(self.fun[first : first + CHUNK])
+        return moments
+
+    def seed(self, i: int) -> np.random.SeedSequence:
+        """The seed of run i, for `minimize`."""
+        if not 0 <= i < self.runs:
+            raise ValueError(f"i must be in [0, {self.runs}), got {i}")
+        return clocks.child(self.root, i)
+
+    def mean(self) -> Array:
+        """The mean of f over the runs, at each event or time."""
+        return self.moments.mean
+
+    def standard_error(self) -> Array:
+        """Of the mean."""
+        return self.moments.standard_error()
+
+    def interval(self, alpha: float = 0.05) -> tuple[Array, Array]:
+        """A confidence interval for E f of level 1 - alpha, at each event or time apart.
+
+        By the central limit theorem: it needs many runs, and more of them the more skewed f
+        is.  At large t the mean is carried by rare runs and no sample shows it; look at
+        `skewness()` before you trust it.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f"alpha must be in (0, 1), got {alpha!r}")
+        half = normal_quantile(1.0 - alpha / 2.0) * self.standard_error()
+        return self.mean() - half, self.mean() + half
+
+    def skewness(self) -> Array:
+        """The sample skewness of f; the normal interval wants |skewness| << sqrt(runs)."""
+        return self.moments.skewness()
+
+    def quantile(self, q: float | Sequence[float]) -> Array:
+        """Quantiles of f over the runs, at each event or time."""
+        if self.fun is None:
+            raise ValueError('quantiles need every run; call ensemble with keep="all"')
+        return np.asarray(np.quantile(self.fun, q, axis=0))
+
+
+def ensemble(
+    problem: Problem,
+    method: Method,
+    x0: ArrayLike,
+    *,
+    runs: int,
+    steps: int | None = None,
+    times: ArrayLike | None = None,
+    seed: clocks.Seed = None,
+    noise: Noise | None = None,
+    keep: str = "all",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Ensemble:
+    """Many independent runs from x0, `steps` events each, or up to the last of `times`.
+
+    Compiled and parallel where the problem has a compiled gradient and value; otherwise the
+    runs are made one by one with the Python gradient.  keep="mean" keeps only the moments of
+    f over the runs, in memory that does not grow with them.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> e = cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=100, steps=50, seed=0)
+    >>> e.fun.shape, bool(e.mean()[50] < e.mean()[0] / 100)
+    ((100, 51), True)
+    """
+    task = _checked_task(problem, method, x0, runs, steps, times, seed, noise)
+    if keep not in ("all", "mean"):
+        raise ValueError(f'keep must be "all" or "mean", got {keep!r}')
+    if threads is not None and threads < 1:
+        raise ValueError(f"threads must be >= 1, got {threads!r}")
+    if keep == "all":
+        _check_memory(runs, task.columns * (2 if task.steps else 1))
+    t, fun = _storage(task, runs if keep == "all" else 0)
+    moments = Moments.empty(task.columns)
+    with bar("runs", runs, progress, unit="run") as show:
+        for rows in outcomes(task, _rows(task, runs, t, fun), threads or os.cpu_count() or 1):
+            if keep == "mean":
+                moments = moments.with_rows(rows.fun)
+            show(rows.first + len(rows.fun))
+    if keep == "mean":
+        return Ensemble(runs, None, None, task.root, moments)
+    return Ensemble(runs, t if task.steps else task.times, fun, task.root)
+
+
+def _storage(task: Task, runs: int) -> tuple[Array, Array]:
+    return np.empty((runs, task.columns if task.steps else 0)), np.empty((runs, task.columns))
+
+
+def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
+    """The rows of t and fun, a chunk at a time; fresh ones where nothing is kept."""
+    for first in range(0, runs, CHUNK):
+        if len(fun):
+            yield Rows(first, t[first : first + CHUNK], fun[first : first + CHUNK])
+        else:
+            yield Rows(first, *_storage(task, min(CHUNK, runs - first)))
+
+
+def _checked_task(
+    problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, seed: Any, noise: Any
+) -> Task:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem must be a Problem, got {problem!r}")
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
+    start = checked_start(x0, problem)
+    checked_noise(noise)
+    for name, value in (("runs", runs), ("steps", steps)):
+        if value is None and name == "steps":
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise TypeError(f"{name} must be an integer, got {value!r}")
+        if value <= 0:
+            raise ValueError(f"{name} must be > 0, got {value}")
+    if (steps is None) == (times is None):
+        raise ValueError("give either steps= (events of each run) or times= (fixed times)")
+    root = clocks.seed_sequence(seed)
+    return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
+
+
+def checked_times(times: ArrayLike | None) -> Array:
+    """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
+    if times is None:
+        return np.zeros(0)
+    values = np.atleast_1d(np.array(times, dtype=np.float64))
+    if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
+        raise ValueError("times must be one or more finite numbers")
+    if values[0] < 0.0 or np.any(np.diff(values) < 0.0):
+        raise ValueError("times must be >= 0 and in increasing order")
+    return values
+
+
+def _check_memory(runs: int, columns: int) -> None:
+    need = 8.0 * runs * columns
+    have = MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > have:
+        raise MemoryError(
+            f"{runs} runs would take {need / 1e9:.1f} GB, more than {have / 1e9:.1f} GB here; "
+            f'ask for keep="mean", fewer runs or fewer steps'
+        )

@@ -1,0 +1,72 @@
+"""Statistics of samples: streaming moments, and tests with a stated false-alarm probability."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The number of rows seen, their mean, and the central sums of powers 2 and 3."""
+
+    count: int
+    mean: Floats
+    sum2: Floats
+    sum3: Floats
+
+    @classmethod
+    def empty(cls, columns: int) -> Moments:
+        """Of no rows at all."""
+        return cls(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
+
+    def with_rows(self, rows: Floats) -> Moments:
+        """These moments with further rows counted in (the pairwise update of Pébay 2008)."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            n, m = self.count, len(rows)
+            mean = rows.mean(axis=0)
+            centred = rows - mean
+            squares = centred * centred
+            sum2, sum3 = squares.sum(axis=0), (squares * centred).sum(axis=0)
+            delta, total = mean - self.mean, n + m
+            return Moments(
+                total,
+                self.mean + delta * (m / total),
+                self.sum2 + sum2 + delta**2 * (n * m / total),
+                self.sum3
+                + sum3
+                + delta**3 * (n * m * (n - m) / total**2)
+                + 3.0 * delta * (n * sum2 - m * self.sum2) / total,
+            )
+
+    def variance(self) -> Floats:
+        """The unbiased sample variance."""
+        return self.sum2 / max(self.count - 1, 1)
+
+    def standard_error(self) -> Floats:
+        """Of the mean."""
+        return np.sqrt(self.variance() / max(self.count, 1))
+
+    def skewness(self) -> Floats:
+        """The sample skewness; 0 where there is no spread."""
+        spread = np.sqrt(self.sum2 / max(self.count, 1)) ** 3
+        third = self.sum3 / max(self.count, 1)
+        return np.where(spread > 0.0, third / np.where(spread > 0.0, spread, 1.0), 0.0)
+
+
+def normal_quantile(p: float) -> float:
+    """The p-quantile of the standard normal law."""
+    from scipy.special import ndtri
+
+    return float(ndtri(p))
+
+
+def dkw_radius(n: int, alpha: float) -> float:
+    """The Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
+    least 1 - alpha the empirical distribution of n samples is within this of the true one."""
+    return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
