@@ -128,7 +128,7 @@ def oracle_of(p: Any) -> Callable[[Any, Any], Any]:
 def plain_loop(m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None) -> list[Any]:
     """The states of a run, by nothing but `init` and `step`."""
     states = [m.init(x0)]
-    for i, event in enumerate(events):
+    for i, event in enumerate(events.each()):
         mark = None if marks is None else marks[i]
         states.append(m.step(states[-1], event._replace(mark=mark), oracle_of(p))[0])
     return states

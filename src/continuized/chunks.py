@@ -126,7 +126,7 @@ class _Streams:
         self._rng = None if task.noise is None else clocks.generator(root, clocks.MARKS)
 
     def gaps(self, n: int) -> Array:
-        return self._stream.draw(n).dt
+        return self._stream.gaps(n)
 
     def marks(self, n: int, d: int) -> Array:
         assert self._noise is not None

@@ -51,14 +51,14 @@ class Stream:
     """A clock under way: draws the next n gaps and adds them up."""
 
     def __init__(self, gaps: Callable[[int], Floats], times: Floats | None = None) -> None:
-        self._gaps = gaps
+        self.gaps = gaps  # draws the next n gaps without counting them
         self._times = times  # exact, where they were recorded: a sum of gaps would round
         self.k = 0
         self.t = 0.0
 
     def draw(self, n: int) -> Events:
         """The next n events, or fewer when a recorded clock runs out."""
-        dt = self._gaps(n)
+        dt = self.gaps(n)
         if self._times is None:
             # cumsum adds from left to right, so that blocks of any size give equal bits.
             t = np.cumsum(np.concatenate(([self.t], dt)))[1:]
@@ -100,9 +100,9 @@ def child(root: np.random.SeedSequence, *key: int) -> np.random.SeedSequence:
     )
 
 
-def generator(root: np.random.SeedSequence, kind: int) -> np.random.Generator:
-    """The generator of a run's event times (TIMES) or of its marks (MARKS)."""
-    return np.random.Generator(np.random.PCG64(child(root, kind)))
+def generator(root: np.random.SeedSequence, *key: int) -> np.random.Generator:
+    """A generator of its own for each key: TIMES or MARKS, after a run's number if many."""
+    return np.random.Generator(np.random.PCG64(child(root, *key)))
 
 
 @dataclass(frozen=True)

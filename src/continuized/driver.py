@@ -20,7 +20,8 @@ from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
 from continuized.result import ConstantsWarning, Path, Result, Status, Trace, intermediate_result
 
-BLOCK = 1024  # events drawn at once
+BLOCK = 1024  # events drawn at once, at first
+LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
@@ -114,7 +115,7 @@ class _Run:
         self.shape, self.dtype, self.dim = x0.shape, x0.dtype, x0.size
         self.oracle = (Exact if noise is None else Noisy)(problem, x0)
         self.recorder = Recorder(problem, x0.shape, record is True, record == "path")
-        self.block = 1 if callback else max(1, min(BLOCK, BLOCK_NUMBERS // max(self.dim, 1)))
+        self.block = 1 if callback else self._at_most(BLOCK)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = x0.ravel()
         rows = self.block if self.recorder.on else 0
@@ -124,6 +125,9 @@ class _Run:
         self.compiled_calls = 0
         self.warned = False
         self.advance = self._choose_engine()
+
+    def _at_most(self, block: int) -> int:
+        return max(1, min(block, BLOCK_NUMBERS // max(self.dim, 1)))
 
     @property
     def x(self) -> Array:
@@ -155,10 +159,12 @@ class _Run:
         flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recorder.on
         for j in range(i, len(coefs)):
             # A copy: the user may keep what the function was given, or write into it.
-            g = oracle(y.copy(), marks[j] if noisy else None)
+            g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
             if not (flat and g.flags.c_contiguous):
                 g = np.ascontiguousarray(g).ravel()
             signal = step(g, work, coefs, watch, j)
+            if not (signal or recording):
+                continue
             if signal in SIGNALS:
                 return j, signal
             if recording:
@@ -181,6 +187,8 @@ class _Run:
             self._warn_of_witnesses()
             if status is None and self.callback:
                 status = self._call_back()
+            if not (self.callback or self.recorder.on):
+                self.block = self._at_most(LARGE_BLOCK)
             self.bar(self.k, f"f = {self.recorder.fun[-1][-1]:.6g}" if self.recorder.on else "")
         return self._finish(status)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,3 +71,44 @@ def dkw_radius(n: int, alpha: float) -> float:
     """The Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
     least 1 - alpha the empirical distribution of n samples is within this of the true one."""
     return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
+
+
+class MeanTest(NamedTuple):
+    """Whether a sample mean agrees with an expectation: it does when z <= limit.
+
+    `usable` says whether the sample is large enough, for its skewness, to be judged at all.
+    """
+
+    z: float
+    limit: float
+    usable: bool
+
+    @property
+    def passed(self) -> bool:
+        """A sample that cannot be judged does not pass."""
+        return self.usable and self.z <= self.limit
+
+
+def mean_test(
+    moments: Moments, expected: Floats | float, alpha: float, side: str = "two"
+) -> MeanTest:
+    """Test the means of all columns against their expectations, at joint level alpha.
+
+    side="two" asks for equality, side="upper" only that the mean is not above `expected`.
+    The limit is normal, at half of alpha shared among the columns.  The tail of a studentised
+    mean of n samples of skewness s differs from the normal one by a factor of about
+    exp(|s| z^3 / (3 sqrt n)); the other half of alpha pays for a factor of 2, and a sample that
+    needs more is not usable.
+    """
+    columns = moments.mean.size
+    tails = 2.0 if side == "two" else 1.0
+    limit = normal_quantile(1.0 - 0.5 * alpha / (tails * columns))
+    error = moments.standard_error()
+    difference = moments.mean - expected
+    if side == "two":
+        difference = np.abs(difference)
+    # Columns without spread (such as f at t = 0) are compared to rounding.
+    floor = 64.0 * math.ulp(1.0) * np.abs(moments.mean)
+    z = float(np.max(difference / np.maximum(error, floor + np.finfo(np.float64).tiny)))
+    factor = np.abs(moments.skewness()) * limit**3 / (3.0 * math.sqrt(moments.count))
+    return MeanTest(z, limit, bool(np.all(factor <= math.log(2.0))))

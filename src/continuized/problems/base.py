@@ -61,6 +61,9 @@ class Problem:
     (2, 0.0)
     """
 
+    # The user's own function, where `grad` only passes x on to it: loops call it directly.
+    plain_grad: Callable[..., Any] | None = None
+
     def __init__(
         self,
         fun: Callable[[Array], Any],
@@ -77,6 +80,10 @@ class Problem:
         if not (value_and_grad or callable(grad)):
             raise TypeError(f"grad must be callable, got {grad!r}")
         self._fun, self._grad, self._both = fun, grad, value_and_grad
+        self._into_out = writes_into_out(grad)
+        if not (value_and_grad or self._into_out) and type(self).grad is Problem.grad:
+            self.plain_grad = grad
+        self._compiled: dict[str, Compiled] = {}  # by dtype: compiling takes 0.1 s
         self.L, self.mu = L, mu
         self.x_star = None if x_star is None else np.array(x_star, dtype=np.float64)
         self.f_star = f_star
@@ -95,14 +102,11 @@ class Problem:
 
     def grad(self, x: Array) -> Array:
         """The gradient of f at x."""
-        if self._both:
-            return self._fun(x)[1]  # type: ignore[no-any-return]
-        assert self._grad is not None
-        if writes_into_out(self._grad):
+        if self._into_out:
             out = np.empty_like(x)
-            self._grad(x.ravel(), out.ravel())
+            self._grad(x.ravel(), out.ravel())  # type: ignore[misc]
             return out
-        return self._grad(x)  # type: ignore[no-any-return]
+        return self._fun(x)[1] if self._both else self._grad(x)  # type: ignore
 
     def values(self, points: Array) -> Array:
         """f at each of points[0], points[1], ..."""
@@ -110,8 +114,12 @@ class Problem:
 
     def compiled(self, dtype: Any = np.float64) -> Compiled | None:
         """The problem for compiled loops; None where the gradient is Python."""
-        if not writes_into_out(self._grad):
+        if not self._into_out:
             return None
         from continuized.problems.compiled import compiled_user
 
-        return compiled_user(self._grad, self._fun if is_numba(self._fun) else None, dtype)
+        char = np.dtype(dtype).char
+        if char not in self._compiled:
+            fun = self._fun if is_numba(self._fun) else None
+            self._compiled[char] = compiled_user(self._grad, fun, dtype)
+        return self._compiled[char]

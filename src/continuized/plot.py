@@ -1,0 +1,229 @@
+"""The figures as pictures.  matplotlib is imported here only when a picture is drawn.
+
+Nothing of the user's own matplotlib is touched: no pyplot, no backend, and settings that
+hold for one drawing.  The same data give the same bytes.  In print without colour the
+curves still differ, by their grey, their markers, and the words beside them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.reproduce import Curve, Figure, Panel
+
+SETTINGS = {
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 9.0,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "continuized",
+    "path.simplify": True,
+}
+DPI = 300
+SIZE = (7.2, 3.1)  # inches
+LABEL_GAP = 10.5  # points between two labels beside a panel
+DECADES = 16  # what is smaller than the largest value by more is rounding, and not shown
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method is drawn.  The greys of the colours differ too."""
+
+    label: str
+    color: str
+    marker: str
+    width: float
+
+
+STYLES = {
+    "gradient-descent": Style("gradient descent", "#e08a1e", "^", 1.0),
+    "nesterov": Style("Nesterov", "#1f78b4", "s", 1.0),
+    "continuized": Style("continuized", "#111111", "o", 1.2),
+}
+
+
+def require() -> None:
+    """Raise ImportError, with the remedy, where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'the figures need matplotlib: run pip install "continuized[plot]"', name="matplotlib"
+        ) from error
+
+
+def render(figure: Figure, formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
+    """The picture of a figure in each format."""
+    with _settings():
+        drawing = _draw(figure)
+        return {format: _bytes(drawing, format) for format in formats}
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    require()
+    import matplotlib
+
+    # The defaults of matplotlib first, or the user's own style would show.
+    own = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
+    with matplotlib.rc_context(own | SETTINGS):
+        yield
+
+
+def _bytes(drawing: Any, format: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if format == "svg" else {"Software": None}
+    drawing.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _draw(figure: Figure) -> Any:
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=SIZE)
+    left, right = figure.panels
+    # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
+    panels = ((left, 0.075, "log"), (right, 0.575, "linear"))
+    for panel, x, scale in panels:
+        axes = drawing.add_axes((x, 0.15, 0.29, 0.75))
+        _panel(axes, panel, scale)
+    return drawing
+
+
+def _panel(axes: Any, panel: Panel, scale: str) -> None:
+    axes.set_xscale(scale)
+    axes.set_yscale("log")
+    last = max(float(curve.k[-1]) for curve in panel.curves)
+    axes.set_xlim((1.0 if scale == "log" else 0.0), last)
+    axes.set_ylim(*_limits(panel))
+    axes.set_title(panel.name, fontsize=10)
+    axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
+    axes.set_ylabel(r"$f(x_k) - f(x_*)$")
+    labels = []
+    for order, curve in enumerate(panel.curves):
+        style = STYLES[curve.method]
+        if curve.theorem:
+            axes.plot(
+                curve.t,
+                _shown(curve.bound),
+                color=style.color,
+                linewidth=0.9,
+                # Two bounds may coincide: each shows in the gaps of the other.
+                linestyle=(4.0 * order, (4.0, 4.0)),
+            )
+            labels.append((f"bound, {curve.theorem}", curve.t, curve.bound, style, False))
+        axes.plot(
+            curve.t,
+            _shown(curve.excess),
+            color=style.color,
+            linewidth=style.width,
+            marker=style.marker,
+            markersize=3.6,
+            markevery=_marked(curve, scale, order),
+            markerfacecolor="white",
+            markeredgewidth=0.9,
+        )
+        labels.append((style.label, curve.t, curve.excess, style, True))
+    _label_ends(axes, labels)
+
+
+def _shown(values: Array) -> Array:
+    """Zero and infinity have no place on a logarithmic axis."""
+    return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
+
+
+def _limits(panel: Panel) -> tuple[float, float]:
+    parts = [v for c in panel.curves for v in (c.excess[1:], c.bound[c.t >= 1.0])]
+    values = np.concatenate(parts)
+    values = values[np.isfinite(values) & (values > 0.0)]
+    if values.size == 0:
+        return 1e-1, 1e1
+    top = 10.0 ** np.ceil(np.log10(values.max()))
+    bottom = 10.0 ** np.floor(np.log10(values.min()))
+    return max(bottom, top * 10.0**-DECADES), top
+
+
+def _marked(curve: Curve, scale: str, order: int) -> list[int]:
+    """About eight markers, evenly along the axis, not at the same places for each curve."""
+    first, last = 1.0, max(float(curve.t[-1]), 2.0)
+    along = (np.arange(8) + 0.25 + 0.25 * order) / 8
+    at = first * (last / first) ** along if scale == "log" else last * along
+    return sorted(set(np.searchsorted(curve.t, at).clip(0, len(curve.t) - 1).tolist()))
+
+
+def _label_ends(axes: Any, labels: list[tuple[str, Array, Array, Style, bool]]) -> None:
+    """Each line's name beside its right end, moved apart where two would overlap."""
+    low, high = axes.get_ylim()
+    height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points
+
+    def place(end: float) -> float:
+        inside = min(max(end, low), high)
+        return height * np.log(inside / low) / np.log(high / low)
+
+    ends = [_last_shown(axes.get_xlim()[1], t, values, low) for _, t, values, _, _ in labels]
+    wanted = [place(end) for end in ends]
+    for (text, _, _, style, bold), end, y in zip(
+        labels, wanted, spread(wanted, LABEL_GAP, height), strict=True
+    ):
+        axes.annotate(
+            text,
+            xy=(1.0, end / height),
+            xytext=(1.10, y / height),
+            xycoords="axes fraction",
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8.5,
+            color=style.color,
+            fontweight="bold" if bold else "normal",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": style.color,
+                "linewidth": 0.5,
+                "shrinkA": 1.0,
+                "shrinkB": 1.5,
+            },
+        )
+
+
+def _last_shown(right: float, t: Array, values: Array, low: float) -> float:
+    inside = np.flatnonzero((t <= right) & np.isfinite(values) & (values > 0.0))
+    return float(values[inside[-1]]) if inside.size else low
+
+
+def spread(wanted: list[float], gap: float, height: float) -> list[float]:
+    """Places in [0, height] near the wanted ones, in their order, at least `gap` apart.
+
+    >>> spread([5.0, 4.0, 50.0], gap=10.0, height=100.0)
+    [14.5, 4.5, 50.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    # Groups that touch are merged and centred on the mean of what they want.
+    groups: list[tuple[list[int], float]] = []
+    for i in order:
+        members, centre = [i], wanted[i]
+        while groups:
+            before, middle = groups[-1]
+            if centre - middle >= gap * (len(before) + len(members)) / 2:
+                break
+            groups.pop()
+            members = before + members
+            centre = sum(wanted[m] for m in members) / len(members)
+        half = gap * (len(members) - 1) / 2
+        groups.append((members, min(max(centre, half), max(height - half, half))))
+    places = [0.0] * len(wanted)
+    for members, centre in groups:
+        for n, m in enumerate(members):
+            places[m] = centre + gap * (n - (len(members) - 1) / 2)
+    return places

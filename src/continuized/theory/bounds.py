@@ -1,0 +1,221 @@
+"""Theorems 1, 2, 3, 5 and 6: the right-hand sides, as functions.
+
+Everything is computed as a logarithm, for A_t overflows when sqrt(mu/L) t > 709.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import parameters
+from continuized.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.problems.base import Array, Problem
+from continuized.theory import noise_terms
+from continuized.theory.checks import (
+    check_constants_hold,
+    checked_counts,
+    checked_sigma2,
+    checked_start,
+    checked_times,
+    excess,
+    squared_distance,
+)
+
+
+def bound(
+    method: Method,
+    problem: Problem,
+    x0: ArrayLike,
+    t: ArrayLike | None = None,
+    k: ArrayLike | None = None,
+    sigma2: float = 0.0,
+) -> Array:
+    """The theorem's right-hand side for a method, at times t or at the k-th event.
+
+    Give exactly one of t and k, a number or an array.  f is assumed convex, L-smooth and,
+    where the method's mu > 0, mu-strongly convex, with the *method's* L and mu; an L or mu
+    that the problem contradicts is refused.  z_0 = x_0, and q = sqrt(mu/L), R = |x_0 - x*|.
+
+    On every path (the method is deterministic), a bound on f(x_k) - f*:
+
+    - GradientDescent, k (Theorem 1): 2L R^2 / (k+4), or, where problem.mu > 0,
+      (L/2) (1 - mu/L)^k R^2.
+    - Nesterov, k (Theorem 2): 2L R^2 / k^2, or (f_0 - f* + mu/2 R^2) (1 - q)^k.
+
+    In expectation over the Poisson clock, and over unbiased noise of total variance
+    E|noise|^2 <= sigma2:
+
+    - Continuized, t (Theorems 3 and 6), a bound on E f(x_t) - f*: phi_0 / A_t plus
+      (sigma2/L) int_0^t A_s ds / A_t.  That is 2L R^2 / t^2 + sigma2 t / (3L) when mu = 0,
+      start = 0, and (f_0 - f* + mu/2 R^2) e^{-qt} + sigma2 / sqrt(mu L) when start = inf
+      (as the theorem states it; its proof has a further factor 1 - e^{-qt} <= 1 on the
+      noise).  The other starts are ours, by the same proof.
+    - Continuized, k (Theorem 5), a bound on the *weighted* expectation
+      E[weight(T_k) (f(x_k) - f*)], where `weight(method, T_k)` is T_k^2 when mu = 0,
+      start = 0, and e^{q T_k} when start = inf: 2L R^2, respectively f_0 - f* + mu/2 R^2.
+      It bounds no unweighted E f(x_k).  The noise's share (not in the paper, from the same
+      proof) is sigma2 k(k+1)(k+2) / (3L), respectively (sigma2/(L q)) ((1-q)^{-k} - 1),
+      which is infinite when mu = L.
+
+    No theorem of the paper covers noise for GradientDescent and Nesterov; it is refused.
+
+    >>> from continuized import Continuized, problems
+    >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
+    >>> round(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0), 12)
+    0.5
+    """
+    return np.exp(log_bound(method, problem, x0, t, k, sigma2))  # type: ignore[no-any-return]
+
+
+def log_bound(
+    method: Method,
+    problem: Problem,
+    x0: ArrayLike,
+    t: ArrayLike | None = None,
+    k: ArrayLike | None = None,
+    sigma2: float = 0.0,
+) -> Array:
+    """The logarithm of `bound`, where the bound itself overflows or underflows."""
+    if (t is None) == (k is None):
+        raise ValueError("give exactly one of t= and k=")
+    sigma2 = checked_sigma2(sigma2)
+    x = checked_start(problem, x0)
+    check_constants_hold(method, problem)
+    if isinstance(method, Continuized):
+        if t is not None:
+            return _at_time(method, problem, x, checked_times(t), sigma2)
+        assert k is not None
+        return _at_event(method, problem, x, checked_counts(k), sigma2)
+    return _discrete(method, problem, x, t, k, sigma2)
+
+
+def weight(method: Method, t: ArrayLike) -> Array:
+    """The weight of Theorem 5: E[weight(T_k) (f(x_k) - f*)] <= bound(..., k=k).
+
+    (t + start)^2 when mu = 0, e^{sqrt(mu/L) t} when start = inf, and
+    sinh^2(omega (t + start)) / omega^2 with omega = sqrt(mu/L)/2 for mu > 0 and a finite
+    start; always A_t up to a constant.  For GradientDescent and Nesterov, whose bounds hold
+    unweighted, it is 1.
+    """
+    return np.exp(log_weight(method, t))  # type: ignore[no-any-return]
+
+
+def log_weight(method: Method, t: ArrayLike) -> Array:
+    """The logarithm of `weight`, where that overflows."""
+    times = checked_times(t)
+    if isinstance(method, GradientDescent | Nesterov):
+        return np.zeros_like(times)[()]
+    return log_A(_continuized(method), times) + _log_scale(_continuized(method))
+
+
+def log_A(method: Continuized, t: Array) -> Array:
+    """log A_t, elementwise."""
+    return _each(lambda s: parameters.log_A(s, *method.constants), t)
+
+
+def log_B(method: Continuized, t: Array) -> Array:
+    """log B_t, elementwise."""
+    return _each(lambda s: parameters.log_B(s, *method.constants), t)
+
+
+def log_of(value: float) -> float:
+    """log, with log 0 = -inf."""
+    return math.log(value) if value > 0.0 else -math.inf
+
+
+def _each(function: Callable[[float], float], t: Array) -> Array:
+    flat = np.array([function(s) for s in t.ravel().tolist()], dtype=np.float64)
+    return flat.reshape(t.shape)[()]
+
+
+def _continuized(method: Method) -> Continuized:
+    if not isinstance(method, Continuized):
+        raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
+    return method
+
+
+def _log_scale(method: Continuized) -> float:
+    """What A_t is multiplied by in Theorem 5: 2L turns t^2 / (2L) into t^2."""
+    return 0.0 if method.start == math.inf else math.log(2.0) + math.log(method.L)
+
+
+def _log_phi_0(method: Continuized, problem: Problem, x: Array) -> float:
+    log_A_0 = parameters.log_A(0.0, *method.constants)
+    log_B_0 = parameters.log_B(0.0, *method.constants)
+    start = log_B_0 + log_of(squared_distance(problem, x))
+    if log_A_0 == -math.inf:  # the theorem asks nothing of f(x_0)
+        return start
+    return float(np.logaddexp(log_A_0 + log_of(excess(problem, x)), start))
+
+
+def _at_time(
+    method: Continuized, problem: Problem, x: Array, t: Array, sigma2: float
+) -> Array:
+    log_phi_0 = _log_phi_0(method, problem, x)
+    # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
+    first = np.full(t.shape, -math.inf)
+    if log_phi_0 > -math.inf:
+        first = log_phi_0 - log_A(method, t)
+    if sigma2 == 0.0:
+        return first[()]
+    noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_A(method, t)
+    return np.logaddexp(first, noise)  # type: ignore[no-any-return]
+
+
+def _at_event(
+    method: Continuized, problem: Problem, x: Array, k: Array, sigma2: float
+) -> Array:
+    first = np.full(k.shape, _log_phi_0(method, problem, x) + _log_scale(method))
+    if sigma2 == 0.0:
+        return first[()]
+    noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_weight(method, k)
+    return np.logaddexp(first, noise)  # type: ignore[no-any-return]
+
+
+def _discrete(
+    method: Method,
+    problem: Problem,
+    x: Array,
+    t: ArrayLike | None,
+    k: ArrayLike | None,
+    sigma2: float,
+) -> Array:
+    if not isinstance(method, GradientDescent | Nesterov):
+        raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
+    if t is not None:
+        raise ValueError(f"the bound of {method.name} counts iterations: give k=, not t=")
+    if sigma2 > 0.0:
+        raise ValueError(
+            f"no theorem of the paper covers noise for {method.name}; use Continuized, or sigma2=0"
+        )
+    assert k is not None
+    counts = checked_counts(k).astype(np.float64)
+    log_R2 = log_of(squared_distance(problem, x))
+    if isinstance(method, GradientDescent):
+        return _gradient_descent(method.L, problem.mu or 0.0, log_R2, counts)
+    if method.mu == 0.0:
+        if log_R2 == -math.inf:
+            return np.full(counts.shape, -math.inf)[()]
+        with np.errstate(divide="ignore"):  # k = 0 says nothing: infinity
+            return math.log(2.0) + math.log(method.L) + log_R2 - 2.0 * np.log(counts)
+    first = np.logaddexp(
+        log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2
+    )
+    return first + _log_power(2.0 * parameters.omega(method.L, method.mu), counts)
+
+
+def _gradient_descent(L: float, mu: float, log_R2: float, k: Array) -> Array:
+    if mu > 0.0:
+        return math.log(L) - math.log(2.0) + log_R2 + _log_power(mu / L, k)
+    return math.log(2.0) + math.log(L) + log_R2 - np.log(k + 4.0)
+
+
+def _log_power(r: float, k: Array) -> Array:
+    """log (1 - r)^k, where 0^0 = 1."""
+    if r >= 1.0:
+        return np.where(k == 0.0, 0.0, -math.inf)[()]
+    return k * math.log1p(-r)

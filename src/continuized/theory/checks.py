@@ -1,0 +1,123 @@
+"""What the theorems need of their arguments, checked once for the whole room."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.methods import Method
+from continuized.problems.base import Array, Problem
+from continuized.problems.quadratic import Quadratic
+
+ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
+
+
+def checked_start(problem: Problem, x0: ArrayLike) -> Array:
+    """x0 as finite float64 numbers, of the problem's dimension."""
+    x = np.asarray(x0)
+    if x.dtype.kind not in "fiu":
+        raise TypeError(f"x0 must be an array of real numbers, got dtype {x.dtype}")
+    x = x.astype(np.float64)
+    if not np.all(np.isfinite(x)):
+        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
+    if problem.dim is not None and x.size != problem.dim:
+        raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
+    return x
+
+
+def minimiser(problem: Problem) -> Array:
+    """x*, or a sentence that says it is missing."""
+    if problem.x_star is None:
+        raise ValueError(
+            "the minimiser is not known: give x_star= to the problem, the theorem is about "
+            "|z_0 - x*|"
+        )
+    return problem.x_star
+
+
+def minimum(problem: Problem) -> float:
+    """f*, or a sentence that says it is missing."""
+    if problem.f_star is None:
+        raise ValueError(
+            "the minimum is not known: give f_star= to the problem, the theorem is about f - f*"
+        )
+    return float(problem.f_star)
+
+
+def squared_distance(problem: Problem, x0: Array) -> float:
+    """|x_0 - x*|^2 (and z_0 = x_0)."""
+    difference = x0.ravel() - minimiser(problem).ravel()
+    return float(difference @ difference)
+
+
+def excess(problem: Problem, x0: Array) -> float:
+    """f(x_0) - f*; a rounding error below zero is zero."""
+    return max(float(problem.fun(x0)) - minimum(problem), 0.0)
+
+
+def checked_sigma2(sigma2: Any) -> float:
+    """The noise's total variance E|noise|^2, a finite number >= 0."""
+    if not (_is_real(sigma2) and math.isfinite(sigma2) and sigma2 >= 0.0):
+        raise ValueError(f"sigma2 must be a finite number >= 0, got {sigma2!r}")
+    return float(sigma2)
+
+
+def checked_times(times: ArrayLike, name: str = "t", ordered: bool = False) -> Array:
+    """Finite times >= 0; never decreasing where `ordered`."""
+    t = np.asarray(times)
+    if t.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be real numbers, got dtype {t.dtype}")
+    t = t.astype(np.float64)
+    if not (np.all(np.isfinite(t)) and np.all(t >= 0.0)):
+        raise ValueError(f"{name} must be finite and >= 0, got {times!r}")
+    if ordered and (t.ndim > 1 or np.any(np.diff(np.atleast_1d(t)) < 0.0)):
+        raise ValueError(f"{name} must be a sequence in increasing order, got {times!r}")
+    return t
+
+
+def checked_counts(k: ArrayLike) -> Array:
+    """Numbers of events: integers >= 0."""
+    counts = np.asarray(k)
+    if counts.dtype.kind not in "iu":
+        raise TypeError(f"k must be integers, got dtype {counts.dtype}")
+    if np.any(counts < 0):
+        raise ValueError(f"k must be >= 0, got {k!r}")
+    return counts.astype(np.int64)
+
+
+def check_constants_hold(method: Method, problem: Problem) -> None:
+    """Refuse a theorem whose L or mu is known not to hold for the function."""
+    L, mu = problem.L, problem.mu
+    if isinstance(problem, Quadratic) and problem.dim:
+        mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
+    if L is not None and method.L < L * (1.0 - ROUNDING):
+        raise ValueError(
+            f"the theorem needs L of the method to be at least that of the function, got "
+            f"{method.L:.6g} < {L:.6g}"
+        )
+    if mu is not None and method.mu > mu * (1.0 + ROUNDING):
+        raise ValueError(
+            f"the theorem needs mu of the method to be at most that of the function, got "
+            f"{method.mu:.6g} > {mu:.6g}"
+        )
+
+
+def check_probability(value: Any, name: str) -> float:
+    """A probability strictly between 0 and 1."""
+    if not (_is_real(value) and 0.0 < value < 1.0):
+        raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
+    return float(value)
+
+
+def check_positive(value: Any, name: str) -> float:
+    """A finite number > 0."""
+    if not (_is_real(value) and math.isfinite(value) and value > 0.0):
+        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+    return float(value)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
