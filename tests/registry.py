@@ -10,6 +10,7 @@ from typing import Any
 import numba
 import numpy as np
 from scipy import sparse
+from scipy.optimize import brentq
 
 import continuized as cz
 
@@ -27,24 +28,17 @@ def convex_process(L: float) -> cz.CustomContinuized:
     )
 
 
-def _positive(mu: float, L: float) -> float:
-    # A method for mu > 0, on a problem that has none: any mu makes it run.
-    return mu if mu > 0.0 else 1e-3 * L
-
-
 METHODS: dict[str, Callable[[float, float], Any]] = {
     "gradient-descent": lambda L, mu: cz.GradientDescent(L),
     "nesterov, mu = 0": lambda L, mu: cz.Nesterov(L),
-    "nesterov, mu > 0": lambda L, mu: cz.Nesterov(L, _positive(mu, L)),
+    "nesterov, mu > 0": lambda L, mu: cz.Nesterov(L, mu),
     "continuized, mu = 0, start = 0": lambda L, mu: cz.Continuized(L),
     "continuized, mu = 0, start = 0.3": lambda L, mu: cz.Continuized(L, start=0.3),
     "continuized, mu = 0, start = 5": lambda L, mu: cz.Continuized(L, start=5.0),
-    "continuized, mu > 0, start = 0": lambda L, mu: cz.Continuized(L, _positive(mu, L), 0.0),
-    "continuized, mu > 0, start = 0.3": lambda L, mu: cz.Continuized(L, _positive(mu, L), 0.3),
-    "continuized, mu > 0, start = 5": lambda L, mu: cz.Continuized(L, _positive(mu, L), 5.0),
-    "continuized, mu > 0, start = inf": lambda L, mu: cz.Continuized(
-        L, _positive(mu, L), math.inf
-    ),
+    "continuized, mu > 0, start = 0": lambda L, mu: cz.Continuized(L, mu, 0.0),
+    "continuized, mu > 0, start = 0.3": lambda L, mu: cz.Continuized(L, mu, 0.3),
+    "continuized, mu > 0, start = 5": lambda L, mu: cz.Continuized(L, mu, 5.0),
+    "continuized, mu > 0, start = inf": lambda L, mu: cz.Continuized(L, mu, math.inf),
     "custom": lambda L, mu: convex_process(L),
 }
 
@@ -79,7 +73,7 @@ def numba_grad(x, out):  # type: ignore[no-untyped-def]
 
 
 USER = {"L": 1.5, "mu": 0.5}
-USER_STAR = np.full(3, 0.685_548_772_338_266_1)  # solves tanh(x - 1) + x/2 = 0
+USER_STAR = np.full(3, brentq(lambda x: math.tanh(x - 1.0) + 0.5 * x, 0.0, 1.0, xtol=1e-16))
 
 
 @cache
@@ -105,6 +99,10 @@ def problems() -> dict[str, Any]:
 
 
 PROBLEMS = tuple(problems())
+# A method for mu > 0 on a problem of mu = 0 is a wrong constant, and rightly warned of.
+PAIRS = [
+    (name, on) for on in PROBLEMS for name in METHODS if "mu > 0" not in name or problems()[on].mu
+]
 PYTHON_PROBLEMS = ("user", "user, value and gradient")
 
 

@@ -181,3 +181,15 @@ def test_a_failing_problem_lets_its_error_through():
         cz.ensemble(
             cz.Problem(QUADRATIC.fun, grad), cz.Continuized(1.0), np.zeros(3), runs=2, steps=2
         )
+
+
+def test_a_subclass_with_coefficients_of_its_own_is_not_run_by_the_compiled_rule():
+    class Slower(cz.Continuized):
+        def coefficients(self, k, t0, t, dt, carry):
+            a, b, gamma, gamma_prime, carry = super().coefficients(k, t0, t, dt, carry)
+            return a, b, gamma / 2.0, gamma_prime, carry
+
+    arguments = {"runs": 1, "steps": 5, "seed": 1}
+    slower = cz.ensemble(QUADRATIC, Slower(1.0), np.zeros(3), **arguments)
+    usual = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), **arguments)
+    assert np.all(np.abs(slower.fun - usual.fun)[0, 1:] > 1e-6)

@@ -60,9 +60,8 @@ def integrated_path(mu: float, start: float, times: np.ndarray) -> tuple[np.ndar
     xs, zs, t0 = [X0], [X0], 0.0
     for t in times:
         if t0 + start > 0.0:  # at start = 0, x joins z at once, and stays there
-            state = solve_ivp(
-                mixing, (t0, t), state, method="DOP853", rtol=1e-13, atol=1e-14
-            ).y[:, -1]
+            settings = {"method": "DOP853", "rtol": 1e-13, "atol": 1e-14}
+            state = solve_ivp(mixing, (t0, t), state, **settings).y[:, -1]
         _, _, gamma, gamma_prime = at(t)
         g = LAMBDA * (state[:d] - X_STAR)
         state = state - np.concatenate([gamma * g, gamma_prime * g])

@@ -86,8 +86,8 @@ def test_logs_do_not_overflow(start: float) -> None:
         A, B = par.log_A(t, 1.0, 1.0, start), par.log_B(t, 1.0, 1.0, start)
         shift = 0.0 if start == math.inf else start
         # Both are t up to a constant: log(1/2) at start = inf, log 1/4 and log 1/2 otherwise.
-        assert A == pytest.approx(t + shift, abs=1.0, rel=1e-15)
-        assert B == pytest.approx(t + shift, abs=2.0, rel=1e-15)
+        assert pytest.approx(t + shift, abs=1.0, rel=1e-15) == A
+        assert pytest.approx(t + shift, abs=2.0, rel=1e-15) == B
 
 
 @pytest.mark.parametrize(("L", "mu"), [(1e200, 1e-200), (1e-200, 1e-210), (1.0, 5e-324), (1e16, 1)])

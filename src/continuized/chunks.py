@@ -147,7 +147,9 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     stream, blocks = task.method.clock(root).stream(), []
     while stream.t <= task.times[-1]:
         blocks.append(stream.draw(_block(task, stream.k, 1)))
-    clock = clocks.Recorded(*(np.concatenate([getattr(b, n) for b in blocks]) for n in ("t", "dt")))
+    events_t, gaps = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("t", "dt"))
+    passed = int(np.searchsorted(events_t, task.times[-1], side="right")) + 1
+    clock = clocks.Recorded(events_t[:passed], gaps[:passed])
     r = minimize(task.problem, task.x0, clock=clock, record="path", **common)
     last = r.trace.t[-1]
     for j, s in enumerate(task.times.tolist()):

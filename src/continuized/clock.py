@@ -14,6 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuized.words import brief
+
 Floats = NDArray[np.float64]
 Seed = int | np.random.SeedSequence | np.random.Generator | None
 
@@ -83,13 +85,13 @@ def seed_sequence(seed: Seed) -> np.random.SeedSequence:
         return seed
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(seed.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
-    if seed is not None and (
-        isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0
-    ):
-        raise ValueError(
-            f"seed must be a non-negative integer, a SeedSequence, a Generator or None, "
-            f"got {seed!r}"
-        )
+    if seed is not None:
+        wrong_type = isinstance(seed, bool) or not isinstance(seed, int | np.integer)
+        if wrong_type or seed < 0:
+            raise (TypeError if wrong_type else ValueError)(
+                "seed must be an integer >= 0, a SeedSequence, a Generator or None, "
+                f"got {brief(seed)}"
+            )
     return np.random.SeedSequence(None if seed is None else int(seed))
 
 
@@ -156,8 +158,8 @@ class Recorded:
         gaps = times - before if self.gaps is None else _vector(self.gaps, "gaps")
         if gaps.shape != times.shape:
             raise ValueError(f"gaps has {gaps.size} entries, but times has {times.size}")
-        if not np.allclose(gaps, times - before, rtol=1e-6, atol=1e-9 * (1 + times.max(initial=0))):
-            raise ValueError("gaps must be the differences of times (up to rounding)")
+        if not np.all(np.abs(gaps - (times - before)) <= 4.0 * np.spacing(times)):
+            raise ValueError("gaps must be the differences of times, up to the rounding of times")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "gaps", gaps)
 
@@ -178,9 +180,12 @@ class Recorded:
 
 def _vector(values: ArrayLike, name: str) -> Floats:
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be a sequence of numbers, got {values!r}") from error
+        given = np.asarray(values)
+    except ValueError as error:  # ragged
+        raise TypeError(f"{name} must be a sequence of numbers, got {brief(values)}") from error
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be a sequence of numbers, got {brief(values)}")
+    array = np.array(given, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)):
         raise ValueError(f"{name} must be a one-dimensional sequence of finite numbers")
     array.flags.writeable = False

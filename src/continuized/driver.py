@@ -57,17 +57,36 @@ class Recorder:
     def on(self) -> bool:
         return self.values or self.path
 
-    def add(self, k0: int, t: Array, dt: Array, x: Array, z: Array) -> None:
-        """Events k0 + 1, ... at times t, with the states after them as rows of x and z."""
-        points = x.reshape(-1, *self.shape)
-        self.k.append(np.arange(k0 + 1, k0 + 1 + len(t)))
+    def add(self, k0: int, t: Array, dt: Array, x: Array, z: Array) -> int:
+        """Events k0 + 1, ... at times t, with the states after them as rows of x and z.
+
+        Returns how many were added: all, or those before the first f that is not finite.
+        """
+        points = x.reshape(len(t), *self.shape)
+        fun = self.problem.values(points)
+        self.nfev += len(t)
+        finite = np.isfinite(fun)
+        n = len(t) if finite.all() else int(np.argmin(finite))
+        if n:
+            self._append(np.arange(k0 + 1, k0 + 1 + n), t[:n], dt[:n], fun[:n], points[:n], z[:n])
+        return n
+
+    def add_end(self, k: int, t: float, x: Array) -> bool:
+        """The start or the end of a run, whatever f is there; says whether it is finite."""
+        point = x.reshape(1, *self.shape)
+        fun = self.problem.values(point)
+        self.nfev += 1
+        self._append(np.array([k]), np.array([t]), np.zeros(1), fun, point, point)
+        return bool(np.isfinite(fun[0]))
+
+    def _append(self, k: Array, t: Array, dt: Array, fun: Array, x: Array, z: Array) -> None:
+        self.k.append(k)
         self.t.append(t)
         self.dt.append(dt)
-        self.fun.append(self.problem.values(points))
-        self.nfev += len(t)
+        self.fun.append(fun)
         if self.path:
-            self.x.append(points.copy())
-            self.z.append(z.reshape(points.shape).copy())
+            self.x.append(x.copy())
+            self.z.append(z.reshape(x.shape).copy())
 
     def trace(self) -> Trace:
         return Trace(np.concatenate(self.k), np.concatenate(self.t), np.concatenate(self.fun))
@@ -160,8 +179,8 @@ class _Run:
         for j in range(i, len(coefs)):
             # A copy: the user may keep what the function was given, or write into it.
             g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
-            if not (flat and g.flags.c_contiguous):
-                g = np.ascontiguousarray(g).ravel()
+            if not (flat and g.flags.carray):  # Numba would compile anew for read-only arrays
+                g = np.array(g, order="C").ravel()
             signal = step(g, work, coefs, watch, j)
             if not (signal or recording):
                 continue
@@ -176,9 +195,8 @@ class _Run:
     # The loop
 
     def go(self) -> Result:
-        start = self.x.copy()
-        self.recorder.add(-1, np.zeros(1), np.zeros(1), start.reshape(1, -1), start.reshape(1, -1))
-        status = None
+        status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
+        self._scale_of_gradients(float(self.recorder.fun[0][0]))
         while status is None and self.k < self.limits.maxiter:
             events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
             if events.size == 0:
@@ -198,6 +216,7 @@ class _Run:
         if self.noise is not None:
             assert self.rng is not None
             marks = self.noise.draw(self.rng, events.size, self.dim).astype(self.dtype, copy=False)
+        before = self.work[kernel.X].copy()
         kernel.begin(self.work, coefs)
         i, status = 0, None
         while i < events.size and status is None:
@@ -206,7 +225,11 @@ class _Run:
             if signal == kernel.SMALL_GRADIENT and self._confirmed():
                 status = Status.CONVERGED
         if self.recorder.on and i:
-            self.recorder.add(self.k, events.t[:i], events.dt[:i], self.xs[:i], self.zs[:i])
+            rows = (events.t[:i], events.dt[:i], self.xs[:i], self.zs[:i])
+            finite = self.recorder.add(self.k, *rows)
+            if finite < i:
+                i, status = finite, Status.NOT_FINITE
+                self.work[kernel.X] = self.xs[i - 1] if i else before
         if i:
             self.k, self.t, self.carry = self.k + i, float(events.t[i - 1]), carry
         return status
@@ -219,12 +242,23 @@ class _Run:
 
     def _call_back(self) -> Status | None:
         assert self.callback is not None
-        fun = float(self.recorder.fun[-1][-1]) if self.recorder.on else self.problem.fun(self.x)
+        if self.recorder.on:
+            fun = float(self.recorder.fun[-1][-1])
+        else:
+            fun = self.problem.fun(self.x.copy())
+            self.recorder.nfev += 1
         try:
             self.callback(intermediate_result(self.x.copy(), fun, self.k, self.t))
         except StopIteration:
             return Status.CALLBACK
         return None
+
+    def _scale_of_gradients(self, f0: float) -> None:
+        # A gradient is a sum that may cancel, as at a warm start; its rounding errors are those
+        # of the terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
+        scale = 2.0 * self.watch[kernel.L] * abs(f0)
+        if math.isfinite(scale):
+            self.watch[kernel.G_MAX] = scale
 
     def _warn_of_witnesses(self) -> None:
         seen = _witness_sentence(self.watch)
@@ -234,12 +268,11 @@ class _Run:
 
     def _finish(self, status: Status | None) -> Result:
         x = self.x.copy()
-        jac = Exact.__call__(self.oracle, x.copy())
+        jac = Exact.__call__(self.oracle, x.copy()).copy()  # the user may use the array again
         if status is None:
             status = self._status_at_end(jac)
-        if not self.recorder.on and self.k:
-            ends = (np.array([self.t]), np.zeros(1), x.reshape(1, -1), x.reshape(1, -1))
-            self.recorder.add(self.k - 1, *ends)
+        if not (self.recorder.on or self.k == 0 or self.recorder.add_end(self.k, self.t, x)):
+            status = Status.NOT_FINITE
         return Result(
             x=x,
             fun=float(self.recorder.fun[-1][-1]),
@@ -256,16 +289,17 @@ class _Run:
         )
 
     def _status_at_end(self, jac: Array) -> Status:
-        if self.limits.tol is None:
-            return Status.COMPLETED
-        if float(np.linalg.norm(jac)) <= self.limits.tol:
+        tol = self.limits.tol
+        if tol is not None and float(np.linalg.norm(jac)) <= tol:
             return Status.CONVERGED
-        return Status.MAXITER if self.k >= self.limits.maxiter else Status.CLOCK_ENDED
+        if self.k < self.limits.maxiter:
+            return Status.CLOCK_ENDED
+        return Status.COMPLETED if tol is None else Status.MAXITER
 
 
 def _watch(method: Method, limits: Limits, noise: Noise | None, dtype: Any) -> Array:
     watch = np.zeros(kernel.WATCH_SIZE)
-    watch[kernel.TOL2] = -1.0 if limits.tol is None else limits.tol**2
+    watch[kernel.TOL2] = -1.0 if limits.tol is None else limits.tol * limits.tol
     watch[kernel.LIMIT2] = math.inf
     watch[kernel.L] = method.L if noise is None else math.nan
     watch[kernel.MU] = method.mu

@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized import clock as clocks
 from continuized.flow import integrated_weights, jump, mix, weights
 from continuized.parameters import default_start, gamma, gamma_prime
+from continuized.words import brief, is_real
 
 Rule = Callable[..., tuple[float, float, float, float, float]]
 
@@ -175,8 +175,10 @@ class Continuized(Method):
     def __post_init__(self) -> None:
         L, mu = check_constants(self.L, self.mu)
         start = default_start(mu) if self.start is None else self.start
-        if not (_is_real(start) and start >= 0.0):
-            raise ValueError(f"start must be a number >= 0, inf or None, got {self.start!r}")
+        if not is_real(start):
+            raise TypeError(f"start must be a number >= 0, inf or None, got {brief(start)}")
+        if not start >= 0.0:
+            raise ValueError(f"start must be a number >= 0, inf or None, got {start!r}")
         if mu == 0.0 and start == math.inf:
             raise ValueError("start = inf needs mu > 0; in the convex case x would stand still")
         _freeze(self, L=L, mu=mu, start=float(start))
@@ -213,7 +215,7 @@ class CustomContinuized(Method):
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
             if not callable(getattr(self, name)):
-                raise TypeError(f"{name} must be a function of t, got {getattr(self, name)!r}")
+                raise TypeError(f"{name} must be a function of t, got {brief(getattr(self, name))}")
         if not math.isnan(self.L):
             check_constants(self.L, self.mu)
 
@@ -233,23 +235,23 @@ class CustomContinuized(Method):
 def check_constants(L: Any, mu: Any) -> tuple[float, float]:
     """L in (0, inf) and mu in [0, L] as floats, or a sentence that says what is wrong."""
     for name, value in (("L", L), ("mu", mu)):
-        if not _is_real(value):
-            raise TypeError(f"{name} must be a real number, got {value!r}")
-    if not (math.isfinite(L) and L > 0.0):
-        raise ValueError(f"L must be a finite number > 0, got {L!r}")
-    if not (math.isfinite(mu) and mu >= 0.0):
-        raise ValueError(f"mu must be a finite number >= 0, got {mu!r}")
+        if not is_real(value):
+            raise TypeError(f"{name} must be a real number, got {brief(value)}")
+    if not 0.0 < as_float(L) < math.inf:
+        raise ValueError(f"L must be a finite number > 0, got {brief(L)}")
+    if not 0.0 <= as_float(mu) < math.inf:
+        raise ValueError(f"mu must be a finite number >= 0, got {brief(mu)}")
     if mu > L:
-        raise ValueError(f"mu must not exceed L, got mu = {mu!r} > L = {L!r}")
+        raise ValueError(f"mu must not exceed L, got mu = {brief(mu)} > L = {brief(L)}")
     return float(L), float(mu)
 
 
-def _is_real(value: Any) -> bool:
-    # Numbers of NumPy and zero-dimensional arrays count; strings that float() would read do not.
-    return not isinstance(value, str | bytes | bool) and (
-        isinstance(value, Real)
-        or (hasattr(value, "shape") and value.shape == () and value.dtype.kind in "iuf")
-    )
+def as_float(value: Any) -> float:
+    """float(value), infinite where a Python integer is too large for it."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value > 0 or -1)
 
 
 def _freeze(method: Method, **values: float) -> None:

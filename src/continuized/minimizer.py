@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,11 +12,18 @@ from numpy.typing import ArrayLike
 
 from continuized import clock as clocks
 from continuized.driver import Callback, Limits, run
-from continuized.methods import METHODS, GradientDescent, Method
+from continuized.methods import (
+    METHODS,
+    GradientDescent,
+    Method,
+    as_float,
+    check_constants,
+)
 from continuized.noise import Noise
 from continuized.problems.base import Array, Problem
 from continuized.progress import bar
 from continuized.result import Result
+from continuized.words import brief, is_real
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
@@ -92,22 +98,22 @@ def minimize(
     start = checked_start(x0, problem)
     chosen = _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
-    if record not in (True, False, "path"):
-        raise ValueError(f'record must be True, False or "path", got {record!r}')
+    if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
+        raise ValueError(f'record must be True, False or "path", got {brief(record)}')
     checked_noise(noise)
     if clock is not None and not hasattr(clock, "stream"):
-        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {clock!r}")
+        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     root = clocks.seed_sequence(seed)
     with bar(chosen.name, limits.maxiter, progress) as show:
         return run(
             chosen,
             problem,
             start,
-            (clock or chosen.clock(root)).stream(),
+            (chosen.clock(root) if clock is None else clock).stream(),
             limits,
             noise=noise,
             rng=None if noise is None else clocks.generator(root, clocks.MARKS),
-            record=record,
+            record=record if isinstance(record, str) else bool(record),
             callback=None if callback is None else _as_callback(callback),
             bar=show,
         )
@@ -119,7 +125,7 @@ def _as_problem(fun: Any, jac: Any) -> Problem:
             raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
         return fun
     if not callable(fun):
-        raise TypeError(f"fun must be a Problem or a function of x, got {fun!r}")
+        raise TypeError(f"fun must be a Problem or a function of x, got {brief(fun)}")
     if jac is True:
         return Problem(fun, value_and_grad=True)
     if jac is None or jac is False:
@@ -128,7 +134,7 @@ def _as_problem(fun: Any, jac: Any) -> Problem:
             "(value, gradient)"
         )
     if not callable(jac):
-        raise TypeError(f"jac must be a function of x or True, got {jac!r}")
+        raise TypeError(f"jac must be a function of x or True, got {brief(jac)}")
     return Problem(fun, jac)
 
 
@@ -152,7 +158,9 @@ def checked_start(x0: Any, problem: Problem) -> Array:
 def checked_noise(noise: Any) -> None:
     """A noise model or None, or a sentence that says what is wrong."""
     if noise is not None and not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
-        raise TypeError(f"noise must be a noise model such as cz.noise.Gaussian, got {noise!r}")
+        raise TypeError(
+            f"noise must be a noise model such as cz.noise.Gaussian, got {brief(noise)}"
+        )
 
 
 def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
@@ -161,14 +169,16 @@ def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
             raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
         return method
     if not isinstance(method, str):
-        raise TypeError(f"method must be a name or a method object, got {method!r}")
+        raise TypeError(f"method must be a name or a method object, got {brief(method)}")
     if method not in METHODS:
         near = difflib.get_close_matches(method.lower(), METHODS, n=1, cutoff=0.3)
         hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"no method is called {method!r}, only {', '.join(METHODS)}{hint}")
+        raise ValueError(f"no method is called {brief(method)}, only {', '.join(METHODS)}{hint}")
     L = problem.L if L is None else L
     if L is None:
         raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
+    if mu is not None:
+        check_constants(L, mu)  # also where the method has no use for mu
     kind = METHODS[method]
     if kind is GradientDescent:
         return GradientDescent(L)
@@ -177,26 +187,27 @@ def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
 
 
 def _limits(tol: Any, maxiter: Any, clock: Any) -> Limits:
-    if tol is not None and not (_is_number(tol) and tol >= 0.0):
-        raise ValueError(f"tol must be a number >= 0 or None, got {tol!r}")
+    if tol is not None:
+        if not is_real(tol):
+            raise TypeError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+        if not as_float(tol) >= 0.0:
+            raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+        tol = as_float(tol)
     if maxiter is not None:
         if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer):
-            raise TypeError(f"maxiter must be an integer, got {maxiter!r}")
+            raise TypeError(f"maxiter must be an integer, got {brief(maxiter)}")
         if maxiter < 0:
             raise ValueError(f"maxiter must be >= 0, got {maxiter}")
         return Limits(tol, int(maxiter))
     if isinstance(clock, clocks.Recorded):
-        return Limits(tol, len(clock))
+        # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
+        return Limits(tol, len(clock) + (tol is not None))
     return Limits(DEFAULT_TOL if tol is None else tol, DEFAULT_MAXITER)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not math.isnan(value)
 
 
 def _as_callback(callback: Any) -> Callback:
     if not callable(callback):
-        raise TypeError(f"callback must be callable, got {callback!r}")
+        raise TypeError(f"callback must be callable, got {brief(callback)}")
     try:
         parameters = list(inspect.signature(callback).parameters)
     except (TypeError, ValueError):  # a builtin without a signature

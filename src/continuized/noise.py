@@ -13,6 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.words import brief, is_real
+
 
 class Noise(Protocol):
     """What a run needs of a noise model."""
@@ -37,7 +39,9 @@ class Gaussian:
     variance: float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.variance) and self.variance >= 0.0):
+        if not is_real(self.variance):
+            raise TypeError(f"variance must be a real number, got {brief(self.variance)}")
+        if not 0.0 <= self.variance < math.inf:
             raise ValueError(f"variance must be a finite number >= 0, got {self.variance!r}")
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:

@@ -28,7 +28,10 @@ class Exact:
         return self._converted(g)
 
     def _converted(self, g: Any) -> Array:
-        array = np.asarray(g)
+        try:
+            array = np.asarray(g)
+        except ValueError as error:
+            raise ValueError(f"the gradient must be an array of numbers: {error}") from error
         if array.dtype.kind not in "fiu":
             raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
         if array.shape != self._shape:

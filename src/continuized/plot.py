@@ -11,7 +11,7 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ SETTINGS = {
     "path.simplify": True,
 }
 DPI = 300
-SIZE = (7.2, 3.1)  # inches
+SIZE = (8.4, 3.2)  # inches
 LABEL_GAP = 10.5  # points between two labels beside a panel
 DECADES = 16  # what is smaller than the largest value by more is rounding, and not shown
 
@@ -41,17 +41,26 @@ DECADES = 16  # what is smaller than the largest value by more is rounding, and 
 class Style:
     """How a method is drawn.  The greys of the colours differ too."""
 
-    label: str
     color: str
     marker: str
     width: float
 
 
 STYLES = {
-    "gradient-descent": Style("gradient descent", "#e08a1e", "^", 1.0),
-    "nesterov": Style("Nesterov", "#1f78b4", "s", 1.0),
-    "continuized": Style("continuized", "#111111", "o", 1.2),
+    "gradient-descent": Style("#e08a1e", "^", 0.9),
+    "nesterov": Style("#1f78b4", "s", 0.9),
+    "continuized": Style("#111111", "o", 1.1),
 }
+
+
+class Line(NamedTuple):
+    """A line that has been drawn, to be named."""
+
+    label: str
+    t: Array
+    values: Array
+    style: Style
+    bold: bool
 
 
 def require() -> None:
@@ -77,8 +86,9 @@ def _settings() -> Iterator[None]:
     import matplotlib
 
     # The defaults of matplotlib first, or the user's own style would show.
-    own = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
-    with matplotlib.rc_context(own | SETTINGS):
+    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **SETTINGS}
+    settings = {name: v for name, v in settings.items() if not name.startswith("backend")}
+    with matplotlib.rc_context(settings):
         yield
 
 
@@ -95,37 +105,36 @@ def _draw(figure: Figure) -> Any:
     drawing = Drawing(figsize=SIZE)
     left, right = figure.panels
     # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
-    panels = ((left, 0.075, "log"), (right, 0.575, "linear"))
-    for panel, x, scale in panels:
-        axes = drawing.add_axes((x, 0.15, 0.29, 0.75))
-        _panel(axes, panel, scale)
+    for panel, x, scale in ((left, 0.074, "log"), (right, 0.574, "linear")):
+        _panel(drawing.add_axes((x, 0.15, 0.286, 0.76)), panel, scale)
     return drawing
 
 
 def _panel(axes: Any, panel: Panel, scale: str) -> None:
     axes.set_xscale(scale)
     axes.set_yscale("log")
-    last = max(float(curve.k[-1]) for curve in panel.curves)
+    last = max(2.0, *(float(curve.k[-1]) for curve in panel.curves))
     axes.set_xlim((1.0 if scale == "log" else 0.0), last)
     axes.set_ylim(*_limits(panel))
     axes.set_title(panel.name, fontsize=10)
     axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
-    axes.set_ylabel(r"$f(x_k) - f(x_*)$")
-    labels = []
+    axes.set_ylabel(r"$f(x_k) - f(x_{\star})$")
+    lines = []
     for order, curve in enumerate(panel.curves):
         style = STYLES[curve.method]
+        t = curve.t if scale == "linear" else np.where(curve.t > 0.0, curve.t, np.nan)
         if curve.theorem:
             axes.plot(
-                curve.t,
+                t,
                 _shown(curve.bound),
                 color=style.color,
                 linewidth=0.9,
                 # Two bounds may coincide: each shows in the gaps of the other.
                 linestyle=(4.0 * order, (4.0, 4.0)),
             )
-            labels.append((f"bound, {curve.theorem}", curve.t, curve.bound, style, False))
+            lines.append(Line(f"bound, {curve.theorem}", curve.t, curve.bound, style, bold=False))
         axes.plot(
-            curve.t,
+            t,
             _shown(curve.excess),
             color=style.color,
             linewidth=style.width,
@@ -135,12 +144,12 @@ def _panel(axes: Any, panel: Panel, scale: str) -> None:
             markerfacecolor="white",
             markeredgewidth=0.9,
         )
-        labels.append((style.label, curve.t, curve.excess, style, True))
-    _label_ends(axes, labels)
+        lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
+    _label_ends(axes, lines)
 
 
 def _shown(values: Array) -> Array:
-    """Zero and infinity have no place on a logarithmic axis."""
+    """Zero and infinity have no place on a logarithmic axis; a gap shows where they were."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
 
 
@@ -163,50 +172,45 @@ def _marked(curve: Curve, scale: str, order: int) -> list[int]:
     return sorted(set(np.searchsorted(curve.t, at).clip(0, len(curve.t) - 1).tolist()))
 
 
-def _label_ends(axes: Any, labels: list[tuple[str, Array, Array, Style, bool]]) -> None:
-    """Each line's name beside its right end, moved apart where two would overlap."""
+def _label_ends(axes: Any, lines: list[Line]) -> None:
+    """Each line's name to the right of its end, moved apart where two would overlap."""
     low, high = axes.get_ylim()
     height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points
-
-    def place(end: float) -> float:
-        inside = min(max(end, low), high)
-        return height * np.log(inside / low) / np.log(high / low)
-
-    ends = [_last_shown(axes.get_xlim()[1], t, values, low) for _, t, values, _, _ in labels]
-    wanted = [place(end) for end in ends]
-    for (text, _, _, style, bold), end, y in zip(
-        labels, wanted, spread(wanted, LABEL_GAP, height), strict=True
-    ):
+    ends = [_end(line, axes.get_xlim()[1], low) for line in lines]
+    wanted = [height * float(np.log(y / low) / np.log(high / low)) for _, y in ends]
+    for line, end, y in zip(lines, ends, spread(wanted, LABEL_GAP, height), strict=True):
         axes.annotate(
-            text,
-            xy=(1.0, end / height),
-            xytext=(1.10, y / height),
-            xycoords="axes fraction",
+            line.label,
+            xy=end,
+            xytext=(1.085, y / height),
             textcoords="axes fraction",
             va="center",
             fontsize=8.5,
-            color=style.color,
-            fontweight="bold" if bold else "normal",
+            color=line.style.color,
+            fontweight="bold" if line.bold else "normal",
             arrowprops={
                 "arrowstyle": "-",
-                "color": style.color,
+                "color": line.style.color,
                 "linewidth": 0.5,
                 "shrinkA": 1.0,
-                "shrinkB": 1.5,
+                "shrinkB": 2.0,
+                "relpos": (0.0, 0.5),
             },
+            annotation_clip=False,
         )
 
 
-def _last_shown(right: float, t: Array, values: Array, low: float) -> float:
-    inside = np.flatnonzero((t <= right) & np.isfinite(values) & (values > 0.0))
-    return float(values[inside[-1]]) if inside.size else low
+def _end(line: Line, right: float, low: float) -> tuple[float, float]:
+    """The last point of a line that can be seen."""
+    seen = np.flatnonzero((line.t <= right) & np.isfinite(line.values) & (line.values >= low))
+    return (float(line.t[seen[-1]]), float(line.values[seen[-1]])) if seen.size else (right, low)
 
 
 def spread(wanted: list[float], gap: float, height: float) -> list[float]:
     """Places in [0, height] near the wanted ones, in their order, at least `gap` apart.
 
     >>> spread([5.0, 4.0, 50.0], gap=10.0, height=100.0)
-    [14.5, 4.5, 50.0]
+    [10.0, 0.0, 50.0]
     """
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
     # Groups that touch are merged and centred on the mean of what they want.

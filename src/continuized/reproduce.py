@@ -40,6 +40,11 @@ class Curve:
     excess: Array
     bound: Array
 
+    @property
+    def label(self) -> str:
+        """The method's name in print."""
+        return {"nesterov": "Nesterov"}.get(self.method, self.method.replace("-", " "))
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -57,6 +62,7 @@ class Figure:
     number: int
     title: str
     caption: str
+    note: str
     panels: tuple[Panel, ...]
 
     @property
@@ -67,21 +73,21 @@ class Figure:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the figures, and the number of steps that shows its picture well."""
+    """A function of the figures, and how many steps show its picture well, in each figure."""
 
     name: str
     formula: str
     problem: Callable[[], Quadratic]
-    steps: int
+    steps: tuple[int, int]
 
 
 FUNCTIONS = (
-    Function("convex", "½ Σ (x_i − 1/i)² / i², i = 1, …, 100", paper_convex, 1000),
+    Function("convex", "½ Σ (x_i − 1/i)² / i², i = 1, …, 100", paper_convex, (1000, 1000)),
     Function(
         "strongly convex",
         "(µ/2)(x₁ − 1)² + (3µ/2)(x₂ − 1)² + (L/2)(x₃ − 1)², µ = 0.01, L = 1",
         paper_strongly_convex,
-        250,
+        (150, 300),
     ),
 )
 
@@ -94,18 +100,20 @@ def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
             "Gradient descent, Nesterov acceleration and its continuized version",
             "f(x_k) − f(x*) on a convex function (left) and on a strongly convex one (right), "
             "from x_0 = z_0 = 0; the continuized acceleration is a single run, drawn at the "
-            "times t = T_k of its gradients. Dashed: the bounds of Theorems 1 and 2, which "
-            "hold at every k, and of Theorem 3, which bounds the expectation at time t, not "
-            "each run.",
+            "times t = T_k of its gradients. Dashed: the theorems' bounds.",
+            "Theorems 1 and 2 bound every f(x_k) - f*. Theorem 3 bounds the mean of "
+            "f(x_t) - f* over the random clock, at time t; a single run may lie above it.",
             tuple(_panel(function, seed, steps, noisy=False) for function in FUNCTIONS),
         ),
         Figure(
             2,
             "The effect of additive noise",
             "As in figure 1, but started at the optimum, x_0 = z_0 = x*, with Gaussian noise of "
-            "covariance 10⁻⁴ Id on the gradients; single runs with the same noise. Dashed: the "
-            "bound of Theorem 6 on the expectation of the continuized acceleration at time t; "
-            "the paper has no bound with noise for the other two.",
+            "covariance 10⁻⁴ Id on the gradients; single runs with the same noise. Dashed: "
+            "the bound of Theorem 6 on the continuized acceleration.",
+            "Theorem 6 bounds the mean of f(x_t) - f* over the random clock and the noise, at "
+            "time t; a single run may lie above it. The paper has no bound with noise for the "
+            "other two methods.",
             tuple(_panel(function, seed, steps, noisy=True) for function in FUNCTIONS),
         ),
     )
@@ -113,8 +121,11 @@ def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
 
 def _panel(function: Function, seed: int, steps: int | None, noisy: bool) -> Panel:
     p = function.problem()
-    methods = (GradientDescent(p.L), Nesterov(p.L, p.mu), Continuized(p.L, p.mu))
-    maxiter = function.steps if steps is None else steps
+    L, mu = p.L, p.mu
+    assert L is not None
+    assert mu is not None
+    methods = (GradientDescent(L), Nesterov(L, mu), Continuized(L, mu))
+    maxiter = function.steps[noisy] if steps is None else steps
     curves = tuple(_curve(method, p, seed, maxiter, noisy) for method in methods)
     return Panel(function.name, function.formula, curves)
 

@@ -23,7 +23,7 @@ class Status(Enum):
     CONVERGED = "The gradient norm is at most tol."
     COMPLETED = "All the steps asked for were taken."
     MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol."
-    CLOCK_ENDED = "The recorded clock has no further events; the gradient norm is above tol."
+    CLOCK_ENDED = "The recorded clock has no further events."
     CALLBACK = "The callback raised StopIteration."
     NOT_FINITE = (
         "A gradient or an iterate was not finite; x is the last point before it. "
@@ -84,7 +84,7 @@ class Result(OptimizeResult):  # type: ignore[misc]
             raise ValueError('the path was not recorded; call minimize with record="path"')
         if side not in ("right", "left"):
             raise ValueError(f'side must be "right" or "left", got {side!r}')
-        times = self.path.t
+        times, t = self.path.t, float(t)  # a NumPy float64 would make float32 states wider
         if not 0.0 <= t <= times[-1]:
             raise ValueError(f"t must be in [0, {times[-1]}], the time of the last event, got {t}")
         i = int(np.searchsorted(times, t, side=side)) - 1  # type: ignore[call-overload]

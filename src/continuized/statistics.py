@@ -26,6 +26,11 @@ class Moments:
         """Of no rows at all."""
         return cls(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
+    @classmethod
+    def of(cls, rows: Floats) -> Moments:
+        """Of all these rows."""
+        return cls.empty(rows.shape[1]).with_rows(rows)
+
     def with_rows(self, rows: Floats) -> Moments:
         """These moments with further rows counted in (the pairwise update of Pébay 2008)."""
         with np.errstate(invalid="ignore", over="ignore"):
@@ -95,10 +100,10 @@ def mean_test(
     """Test the means of all columns against their expectations, at joint level alpha.
 
     side="two" asks for equality, side="upper" only that the mean is not above `expected`.
-    The limit is normal, at half of alpha shared among the columns.  The tail of a studentised
-    mean of n samples of skewness s differs from the normal one by a factor of about
-    exp(|s| z^3 / (3 sqrt n)); the other half of alpha pays for a factor of 2, and a sample that
-    needs more is not usable.
+    The limit is normal, at half of alpha shared among the columns.  The tails of a studentised
+    mean of n samples of skewness s differ from the normal ones by factors of about
+    exp(s z^3 / (3 sqrt n)) below and its inverse above; the other half of alpha pays for a
+    factor of 2, and a sample that needs more is not usable.
     """
     columns = moments.mean.size
     tails = 2.0 if side == "two" else 1.0
@@ -110,5 +115,6 @@ def mean_test(
     # Columns without spread (such as f at t = 0) are compared to rounding.
     floor = 64.0 * math.ulp(1.0) * np.abs(moments.mean)
     z = float(np.max(difference / np.maximum(error, floor + np.finfo(np.float64).tiny)))
-    factor = np.abs(moments.skewness()) * limit**3 / (3.0 * math.sqrt(moments.count))
+    excess = -moments.skewness() if side == "upper" else np.abs(moments.skewness())
+    factor = excess * limit**3 / (3.0 * math.sqrt(moments.count))
     return MeanTest(z, limit, bool(np.all(factor <= math.log(2.0))))

@@ -40,7 +40,7 @@ BLOW_UP = 1e10
 WARM_UP = 10
 
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
-HUGE = 1e150
+HUGE, HUGE_FLOAT32 = 1e150, 1e17
 
 
 @jit
@@ -100,7 +100,8 @@ def step(g, work, coefficients, watch, i):
     """
     g2 = observe(g, work, watch)
     longest = max(coefficients[i, 2], coefficients[i, 3])
-    if not longest * longest * g2 < HUGE * HUGE:
+    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
+    if not longest * longest * g2 < huge * huge:
         return NOT_FINITE  # so is a g2 that is NaN
     if g2 > watch[LIMIT2]:
         return DIVERGED
@@ -124,7 +125,7 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i, n):
             for c in range(g.size):
                 g[c] += marks[i, c]
         signal = step(g, work, coefficients, watch, i)
-        if signal == NOT_FINITE or signal == DIVERGED:
+        if signal in (NOT_FINITE, DIVERGED):
             return i, signal
         if xs.shape[0] > 0:
             for c in range(g.size):

@@ -34,8 +34,13 @@ def fill(rule, k, t0, t, dt, carry, L, mu, start, out):
 
 
 def rule_number(method: Method) -> int | None:
-    """The method's place among the compiled rules; None if it is not one of them."""
-    rule = getattr(type(method), "rule", None)
+    """The method's place among the compiled rules; None if its coefficients are its own."""
+    if type(method).coefficients is not Method.coefficients:
+        return None
+    kind = type(method)
+    if kind.coefficients is not Method.coefficients:
+        return None  # a user's own coefficients come before the rule
+    rule = getattr(kind, "rule", None)
     return RULES.index(rule) if rule in RULES else None
 
 

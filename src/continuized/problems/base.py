@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuized.words import brief, is_real
+
 Array = NDArray[Any]
 
 
@@ -48,6 +50,38 @@ def writes_into_out(grad: Any) -> bool:
     return is_numba(grad) and len(inspect.signature(grad.py_func).parameters) == 2
 
 
+def numbers(values: ArrayLike, name: str) -> Array:
+    """A fresh array of float64, or a sentence that says what is wrong."""
+    try:
+        given = np.array(values)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be an array of real numbers, got dtype {given.dtype}")
+    return given.astype(np.float64, order="C")
+
+
+def number(value: Any, name: str) -> float:
+    """A float, or a sentence that says what is wrong."""
+    if not is_real(value):
+        raise TypeError(f"{name} must be a real number, got {brief(value)}")
+    return float(value)
+
+
+def flat(x: ArrayLike, dim: int) -> Array:
+    """x as a contiguous vector of dim numbers: compiled code would read past a shorter one."""
+    x = np.asarray(x)
+    if x.size != dim:
+        raise ValueError(f"x has {x.size} entries, but the problem has dimension {dim}")
+    return np.ascontiguousarray(x.ravel(), np.float32 if x.dtype == np.float32 else np.float64)
+
+
+def _pair(answer: Any) -> tuple[Any, Any]:
+    if not (isinstance(answer, tuple | list) and len(answer) == 2):
+        raise TypeError(f"fun must return the pair (value, gradient), got {brief(answer)}")
+    return answer[0], answer[1]
+
+
 class Problem:
     """A smooth convex function of the user's own.
 
@@ -76,9 +110,9 @@ class Problem:
         value_and_grad: bool = False,
     ) -> None:
         if not callable(fun):
-            raise TypeError(f"fun must be callable, got {fun!r}")
+            raise TypeError(f"fun must be callable, got {brief(fun)}")
         if not (value_and_grad or callable(grad)):
-            raise TypeError(f"grad must be callable, got {grad!r}")
+            raise TypeError(f"grad must be callable, got {brief(grad)}")
         self._fun, self._grad, self._both = fun, grad, value_and_grad
         self._into_out = writes_into_out(grad)
         if not (value_and_grad or self._into_out) and type(self).grad is Problem.grad:
@@ -98,19 +132,29 @@ class Problem:
     def fun(self, x: Array) -> float:
         """f(x)."""
         value = self._fun(x)
-        return float(value[0] if self._both else value)
+        if self._both:
+            value = _pair(value)[0]
+        try:
+            return float(value)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"fun must return one real number, got {brief(value)}") from error
 
     def grad(self, x: Array) -> Array:
         """The gradient of f at x."""
         if self._into_out:
-            out = np.empty_like(x)
+            out = np.empty(x.shape, x.dtype)
             self._grad(x.ravel(), out.ravel())  # type: ignore[misc]
             return out
-        return self._fun(x)[1] if self._both else self._grad(x)  # type: ignore
+        return _pair(self._fun(x))[1] if self._both else self._grad(x)  # type: ignore
 
     def values(self, points: Array) -> Array:
         """f at each of points[0], points[1], ..."""
-        return np.array([self.fun(x) for x in points], dtype=np.float64)
+        # Copies: the user may keep what the function was given, or write into it.
+        return np.array([self.fun(np.array(x)) for x in points], dtype=np.float64)
+
+    def grads(self, points: Array) -> Array:
+        """The gradient at each of points[0], points[1], ..."""
+        return np.array([self.grad(np.array(x)) for x in points], dtype=np.float64)
 
     def compiled(self, dtype: Any = np.float64) -> Compiled | None:
         """The problem for compiled loops; None where the gradient is Python."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, pack
+from continuized.problems.base import Array, Compiled, Problem, flat, number, numbers, pack
 from continuized.problems.losses import half_square, linear_slope
 
 
@@ -23,12 +23,14 @@ class Quadratic(Problem):
     """
 
     x_star: Array
+    L: float
+    mu: float
 
     def __init__(
         self, eigenvalues: ArrayLike, x_star: ArrayLike | None = None, *, mu: float | None = None
     ) -> None:
-        lam = np.array(eigenvalues, dtype=np.float64)
-        star = np.zeros_like(lam) if x_star is None else np.array(x_star, dtype=np.float64)
+        lam = numbers(eigenvalues, "eigenvalues")
+        star = np.zeros_like(lam) if x_star is None else numbers(x_star, "x_star")
         if lam.ndim != 1 or star.shape != lam.shape:
             raise ValueError(
                 "eigenvalues and x_star must be vectors of one length, got shapes "
@@ -37,7 +39,7 @@ class Quadratic(Problem):
         if not (np.all(np.isfinite(lam)) and np.all(lam >= 0.0) and np.all(np.isfinite(star))):
             raise ValueError("eigenvalues must be finite and >= 0, and x_star finite")
         smallest = float(lam.min(initial=np.inf)) if lam.size else 0.0
-        if mu is not None and not 0.0 <= mu <= smallest:
+        if mu is not None and not 0.0 <= number(mu, "mu") <= smallest:
             raise ValueError(f"mu must be in [0, {smallest}], the smallest eigenvalue, got {mu!r}")
         self.eigenvalues = lam
         self.x_star = star
@@ -50,13 +52,24 @@ class Quadratic(Problem):
         return int(self.eigenvalues.size)
 
     def fun(self, x: Array) -> float:
-        return float(self.values(x[np.newaxis])[0])
+        return float(self.values(flat(x, self.dim)[np.newaxis])[0])
 
     def grad(self, x: Array) -> Array:
-        return np.asarray(linear_slope(self.eigenvalues, x - self.x_star), x.dtype)
+        x = np.asarray(x)
+        distance = flat(x, self.dim) - self.x_star
+        g: Array = linear_slope(self.eigenvalues, distance).reshape(x.shape)
+        return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def values(self, points: Array) -> Array:
-        return np.asarray(half_square(self.eigenvalues, points - self.x_star).sum(axis=-1))
+        points = np.asarray(points).reshape(len(points), self.dim)
+        total: Array = half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)
+        return total
+
+    def grads(self, points: Array) -> Array:
+        points = np.asarray(points)
+        rows = points.reshape(len(points), self.dim) - self.x_star
+        slopes: Array = linear_slope(self.eigenvalues, rows)
+        return slopes.reshape(points.shape)
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         from continuized.problems.compiled import compiled

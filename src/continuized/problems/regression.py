@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, pack
+from continuized.problems.base import Array, Compiled, Problem, flat, number, numbers, pack
 from continuized.problems.losses import LOGISTIC, SQUARED
 
 EXACT_UP_TO = 2000  # the smaller side of X for which eigenvalues are computed exactly
@@ -21,9 +21,9 @@ class _Regression(Problem):
 
     def __init__(self, X: Any, y: ArrayLike, l2: float = 0.0) -> None:
         self.X, self.y = _checked_data(X, y)
-        if not (np.isfinite(l2) and l2 >= 0.0):
+        self.l2 = number(l2, "l2")
+        if not 0.0 <= self.l2 < np.inf:
             raise ValueError(f"l2 must be a finite number >= 0, got {l2!r}")
-        self.l2 = float(l2)
 
     @property
     def dim(self) -> int:
@@ -65,14 +65,16 @@ class _Regression(Problem):
         return None if self.x_star is None else self.fun(self.x_star)
 
     def fun(self, x: Array) -> float:
-        problem = self.compiled(x.dtype)
-        return float(problem.fun(np.ascontiguousarray(x), problem.data))
+        w = flat(x, self.dim)
+        problem = self.compiled(w.dtype)
+        return float(problem.fun(w, problem.data))
 
     def grad(self, x: Array) -> Array:
-        problem = self.compiled(x.dtype)
-        out = np.empty_like(x)
-        problem.grad(np.ascontiguousarray(x), out, problem.data)
-        return out
+        w = flat(x, self.dim)
+        problem = self.compiled(w.dtype)
+        out = np.empty_like(w)
+        problem.grad(w, out, problem.data)
+        return out.reshape(np.shape(x))
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         return self._compiled_for(np.dtype(dtype).char)
@@ -141,13 +143,15 @@ class LogisticRegression(_Regression):
 def _checked_data(X: Any, y: ArrayLike) -> tuple[Any, Array]:
     from scipy import sparse
 
-    labels = np.array(y, dtype=np.float64)
+    labels = numbers(y, "y")
     if sparse.issparse(X):
+        if X.dtype.kind not in "fiu":
+            raise TypeError(f"X must be a matrix of real numbers, got dtype {X.dtype}")
         X = sparse.csr_array(X, dtype=np.float64)
         X.sum_duplicates()
         entries = X.data
     else:
-        X = entries = np.array(X, dtype=np.float64, order="C")
+        X = entries = numbers(X, "X")
     if X.ndim != 2 or labels.shape != (X.shape[0],):
         raise ValueError(
             f"X must be a matrix with a row for each entry of y, got shapes {X.shape} and "

@@ -1,1 +1,42 @@
-"""Theorems as functions."""
+"""Theorems as functions: bounds, the Lyapunov function, exact expectations, scaling limits.
+
+SciPy is imported inside the functions that need it.
+"""
+
+from continuized.theory.bounds import bound, log_bound, log_weight, weight
+from continuized.theory.event_times import (
+    event_count_quantile,
+    event_time_quantile,
+    events_to,
+    expected_gradients,
+    time_to,
+)
+from continuized.theory.potential import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
+from continuized.theory.scaling import ScalingDistance, scaling_distance, scaling_limit
+from continuized.theory.scaling_moments import expected_scaling_distance
+from continuized.theory.second_moments import Moments, moments
+from continuized.theory.tuning import noise_tuned_L
+
+__all__ = [
+    "Gap",
+    "Lyapunov",
+    "Moments",
+    "ScalingDistance",
+    "bound",
+    "drift",
+    "event_count_quantile",
+    "event_time_quantile",
+    "events_to",
+    "expected_gradients",
+    "expected_scaling_distance",
+    "log_bound",
+    "log_weight",
+    "lyapunov",
+    "moments",
+    "noise_tuned_L",
+    "scaling_distance",
+    "scaling_limit",
+    "supermartingale_gap",
+    "time_to",
+    "weight",
+]

@@ -152,9 +152,7 @@ def _log_phi_0(method: Continuized, problem: Problem, x: Array) -> float:
     return float(np.logaddexp(log_A_0 + log_of(excess(problem, x)), start))
 
 
-def _at_time(
-    method: Continuized, problem: Problem, x: Array, t: Array, sigma2: float
-) -> Array:
+def _at_time(method: Continuized, problem: Problem, x: Array, t: Array, sigma2: float) -> Array:
     log_phi_0 = _log_phi_0(method, problem, x)
     # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
     first = np.full(t.shape, -math.inf)
@@ -166,9 +164,7 @@ def _at_time(
     return np.logaddexp(first, noise)  # type: ignore[no-any-return]
 
 
-def _at_event(
-    method: Continuized, problem: Problem, x: Array, k: Array, sigma2: float
-) -> Array:
+def _at_event(method: Continuized, problem: Problem, x: Array, k: Array, sigma2: float) -> Array:
     first = np.full(k.shape, _log_phi_0(method, problem, x) + _log_scale(method))
     if sigma2 == 0.0:
         return first[()]
@@ -202,9 +198,7 @@ def _discrete(
             return np.full(counts.shape, -math.inf)[()]
         with np.errstate(divide="ignore"):  # k = 0 says nothing: infinity
             return math.log(2.0) + math.log(method.L) + log_R2 - 2.0 * np.log(counts)
-    first = np.logaddexp(
-        log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2
-    )
+    first = np.logaddexp(log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2)
     return first + _log_power(2.0 * parameters.omega(method.L, method.mu), counts)
 
 

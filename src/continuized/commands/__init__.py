@@ -1,0 +1,45 @@
+"""The commands, one module each, with a click command called `command`.
+
+A command module imports click and nothing slow; what it needs more, it imports when run.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from continuized.report import Table
+
+
+class BadInput(click.ClickException):
+    """What the user gave cannot be used.  One sentence, exit code 2."""
+
+    exit_code = 2
+
+
+def show(table: Table) -> None:
+    """Print a table of the report on standard output."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as Printed
+    from rich.text import Text
+
+    style = box.Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
+    printed = Printed(
+        title=Text(table.caption),
+        title_justify="left",
+        box=style,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )
+    for i, name in enumerate(table.header):
+        widest = max((len(row[i]) for row in table.rows), default=0)
+        heading = textwrap.fill(name, max(widest, *map(len, name.split()), 1))
+        printed.add_column(Text(heading), justify="right" if i in table.numeric else "left")
+    for row in table.rows:
+        printed.add_row(*(Text(cell) for cell in row))
+    Console().print(printed, end="\n\n")

@@ -1,0 +1,174 @@
+"""One self-contained page: text, tables, pictures, versions.
+
+    page("Title", [Section("Heading", ("A paragraph.", Table(...), Picture(...), versions()))])
+
+The page asks the network for nothing: its style stands inside it, and pictures are data.
+It follows the reader's light or dark setting, and prints in black on white.
+"""
+
+from __future__ import annotations
+
+import base64
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+from importlib import metadata
+
+from continuized import __version__
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text.  `numeric` are the columns set to the right; `marks` name a class of a
+    row ("pass" or "fail"), by its number."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+    numeric: tuple[int, ...] = ()
+    marks: tuple[tuple[int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An SVG picture.  `alt` says in words what it shows."""
+
+    svg: bytes
+    alt: str
+    caption: str = ""
+
+
+Part = str | Table | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading and what stands under it; a string is a paragraph."""
+
+    title: str
+    parts: tuple[Part, ...]
+
+
+def page(title: str, sections: Iterable[Section]) -> str:
+    """The whole page as HTML.  All text is escaped."""
+    body = "\n".join(_section(section) for section in sections)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(title)}</title>
+<style>{STYLE}</style>
+</head>
+<body>
+<main>
+<h1>{escape(title)}</h1>
+{body}
+</main>
+<footer>continuized {escape(__version__)}</footer>
+</body>
+</html>
+"""
+
+
+def versions() -> Table:
+    """What a result may depend on: Python, the system, and the libraries with their versions."""
+    rows = [("continuized", __version__), ("Python", platform.python_version())]
+    for name in ("numpy", "scipy", "numba", "matplotlib"):
+        try:
+            rows.append((name, metadata.version(name)))
+        except metadata.PackageNotFoundError:
+            rows.append((name, "not installed"))
+    rows.append(("system", f"{platform.system()} {platform.machine()}"))
+    return Table(("", "version"), tuple(rows))
+
+
+def _section(section: Section) -> str:
+    parts = "\n".join(_part(part) for part in section.parts)
+    return f"<section>\n<h2>{escape(section.title)}</h2>\n{parts}\n</section>"
+
+
+def _part(part: Part) -> str:
+    if isinstance(part, Table):
+        return _table(part)
+    if isinstance(part, Picture):
+        return _picture(part)
+    return f"<p>{escape(part)}</p>"
+
+
+def _picture(picture: Picture) -> str:
+    data = base64.b64encode(picture.svg).decode()
+    caption = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
+    image = f'<img alt="{escape(picture.alt)}" src="data:image/svg+xml;base64,{data}">'
+    return f"<figure>{image}{caption}</figure>"
+
+
+def _table(table: Table) -> str:
+    marks = dict(table.marks)
+    lines = ['<div class="wide"><table>']
+    if table.caption:
+        lines.append(f"<caption>{escape(table.caption)}</caption>")
+    head = "".join(_cell("th", cell, i, table) for i, cell in enumerate(table.header))
+    lines.append(f"<thead><tr>{head}</tr></thead>\n<tbody>")
+    for n, row in enumerate(table.rows):
+        cells = "".join(_cell("td", cell, i, table) for i, cell in enumerate(row))
+        kind = f' class="{escape(marks[n])}"' if n in marks else ""
+        lines.append(f"<tr{kind}>{cells}</tr>")
+    lines.append("</tbody></table></div>")
+    return "\n".join(lines)
+
+
+def _cell(tag: str, text: str, column: int, table: Table) -> str:
+    number = ' class="number"' if column in table.numeric else ""
+    scope = ' scope="col"' if tag == "th" else ""
+    return f"<{tag}{scope}{number}>{escape(text)}</{tag}>"
+
+
+# The browser itself refuses whatever is not in the page.
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d5d5d5;
+  --paper: #fdfdfc; --pass: #1a6b3c; --fail: #b3261e; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e4e0; --soft: #a5a29c; --line: #43413e; --paper: #191918;
+    --pass: #7cc79a; --fail: #f2a29c; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--paper); color: var(--ink);
+  font: 17px/1.55 Charter, "Bitstream Charter", Cambria, Georgia, serif; }
+main, footer { max-width: 60rem; margin: 0 auto; padding: 0 1.25rem; }
+h1 { font-size: 1.9rem; line-height: 1.2; font-weight: 600; margin: 2.5rem 0 1rem; }
+h2 { font-size: 1.3rem; line-height: 1.3; font-weight: 600; margin: 2.5rem 0 .75rem; }
+p, figcaption { max-width: 44rem; }
+figure { margin: 1rem 0 1.5rem; }
+figure img { display: block; width: 100%; height: auto; background: #fff; padding: .5rem;
+  border: 1px solid var(--line); border-radius: 4px; }
+figcaption, caption, footer { color: var(--soft); font-size: .9rem; }
+figcaption { margin-top: .6rem; }
+.wide { overflow-x: auto; margin: 1rem 0; }
+table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; padding-bottom: .4rem; }
+th, td { padding: .22rem .9rem .22rem 0; text-align: left; white-space: nowrap; }
+th { border-bottom: 1px solid var(--ink); font-weight: 600; }
+tbody tr { border-bottom: 1px solid var(--line); }
+.number { text-align: right; }
+tr.pass td:last-child { color: var(--pass); }
+tr.fail td { color: var(--fail); font-weight: 600; }
+footer { border-top: 1px solid var(--line); margin-top: 3rem; padding: 1rem 1.25rem 2rem; }
+@page { margin: 18mm 16mm; }
+@media print {
+  :root { color-scheme: light; --ink: #000; --soft: #333; --line: #bbb; --paper: #fff;
+    --pass: #000; --fail: #000; }
+  body { font-size: 10.5pt; }
+  main, footer { max-width: none; padding: 0; }
+  h1 { margin-top: 0; }
+  h2, thead { break-after: avoid; }
+  figure, table { break-inside: avoid; }
+  figure img { border: 0; padding: 0; }
+  .wide { overflow: visible; }
+  th, td { white-space: normal; padding: .12rem .7rem .12rem 0; }
+}
+"""

@@ -1,0 +1,108 @@
+"""Corollaries: the law of event times, time to accuracy, and the number of gradients.
+
+T_k, the time of the k-th event, is Gamma(k, 1); N_t, the number of events (of gradients) up to
+time t, is Poisson(t).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.methods import Continuized, Method
+from continuized.problems.base import Array, Problem
+from continuized.theory.bounds import log_bound
+from continuized.theory.checks import (
+    check_positive,
+    check_probability,
+    checked_counts,
+    checked_times,
+)
+
+
+def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
+    """The q-quantile of T_k, the time of the k-th event: Gamma(k, 1).  T_0 = 0.
+
+    >>> round(float(event_time_quantile(1, 0.5)), 6)  # log 2
+    0.693147
+    """
+    from scipy.special import gammaincinv
+
+    counts, levels = np.broadcast_arrays(checked_counts(k), _levels(q))
+    return np.where(counts > 0, gammaincinv(np.maximum(counts, 1), levels), 0.0)[()]
+
+
+def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
+    """The q-quantile of N_t, the number of gradients up to time t: Poisson(t)."""
+    from scipy.stats import poisson
+
+    counts = np.asarray(poisson.ppf(_levels(q), checked_times(t)))
+    return counts.astype(np.int64)[()]
+
+
+def expected_gradients(t: ArrayLike) -> Array:
+    """E N_t = t: the expected number of gradients up to time t."""
+    return checked_times(t)[()]
+
+
+def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float = 0.05) -> float:
+    """A time t at which f(x_t) - f* <= eps with probability at least 1 - delta.
+
+    From Markov's inequality, P(f(x_t) - f* > eps) <= bound(t) / eps: the smallest t with
+    bound(t) <= eps delta (Theorem 3, noiseless).  The expected number of gradients up to then
+    is t itself, their number at most `event_count_quantile(t, q)` with probability q.
+    """
+    from scipy.optimize import brentq
+
+    _only_continuized(method, "time_to")
+    target = math.log(check_positive(eps, "eps")) + math.log(check_probability(delta, "delta"))
+
+    def above(t: float) -> float:
+        return float(log_bound(method, p, x0, t=t)) - target
+
+    if above(0.0) <= 0.0:
+        return 0.0
+    high = 1.0
+    while above(high) > 0.0:
+        high *= 2.0
+    # The bound falls; at t = 0 it may be infinite, which brentq does not take.
+    low = 0.5 * high
+    while above(low) <= 0.0:
+        low *= 0.5
+    return float(brentq(above, low, high, xtol=1e-12 * high, rtol=1e-14))
+
+
+def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float = 0.05) -> int:
+    """A number k of gradients after which f(x_k) - f* <= eps with probability >= 1 - delta.
+
+    Theorem 5 with half of delta spent on T_k being small, and half on Markov's inequality for
+    weight(T_k) (f(x_k) - f*): the smallest k whose delta/2-quantile of T_k is at least
+    time_to(eps, delta/2).
+    """
+    check_probability(delta, "delta")
+    t = time_to(method, p, x0, eps, 0.5 * delta)
+    high = 1
+    while event_time_quantile(high, 0.5 * delta) < t:
+        high *= 2
+    low = high // 2  # the quantile of T_low is below t, or low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if event_time_quantile(middle, 0.5 * delta) < t:
+            low = middle
+        else:
+            high = middle
+    return 0 if t == 0.0 else high
+
+
+def _only_continuized(method: Method, what: str) -> None:
+    if not isinstance(method, Continuized):
+        raise ValueError(f"{what} is about the Poisson clock of Continuized, got {method.name!r}")
+
+
+def _levels(q: ArrayLike) -> Array:
+    levels = np.asarray(q, dtype=np.float64)
+    if not np.all((levels > 0.0) & (levels < 1.0)):
+        raise ValueError(f"q must be probabilities in (0, 1), got {q!r}")
+    return levels

@@ -1,0 +1,153 @@
+"""The scaling limits of appendix D: L -> infinity with s = t / sqrt(L).
+
+    mu = 0:  x'' + (3/s) x' + grad f(x) = 0        x(0) = x_0, x'(0) = 0
+    mu > 0:  x'' + 2 sqrt(mu) x' + grad f(x) = 0
+
+(the ODEs of Su, Boyd and Candes, and of Shi et al.).  The process comes as close as the Poisson
+clock lets it: events number sqrt(L) s up to a relative L^{-1/4}, hence distances of that order.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import clock as clocks
+from continuized.methods import Continuized
+from continuized.problems.base import Array, Problem
+from continuized.theory.checks import check_positive, checked_start, checked_times
+
+RTOL, ATOL = 1e-11, 1e-13
+FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
+
+
+class ScalingDistance(NamedTuple):
+    """Root mean square distances of the process to the ODE, one per L, and their rate.
+
+    `distance` ~ L^rate: the slope of a least-squares line through the logarithms.  `error` is
+    the standard error of each distance.
+    """
+
+    L: Array
+    distance: Array
+    error: Array
+    rate: float
+
+
+def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
+    """x(s) of the limiting ODE at increasing times s, one row each; convex where p.mu is 0.
+
+    Solved as the paper's first-order system, x' = (2/s)(z - x), z' = -(s/2) grad f(x), or
+    x' = sqrt(mu)(z - x), z' = sqrt(mu)(x - z) - grad f(x)/sqrt(mu), to about 1e-10.  At s = 0
+    the first starts from its series, x = x_0 - s^2/8 grad f(x_0) + O(s^4),
+    z = x_0 - s^2/4 grad f(x_0) + O(s^4).
+    """
+    from scipy.integrate import solve_ivp
+
+    s = np.atleast_1d(checked_times(times, "times", ordered=True))
+    x = checked_start(p, x0)
+    mu = float(p.mu or 0.0)
+    first = _first_time(p) if mu == 0.0 else 0.0
+    early, rest = s[s <= first], s[s > first]
+    g = _gradient(p, x, x.ravel())
+    rows = [_series(x.ravel(), g, early)[:, 0]]
+    if rest.size:
+        solution = solve_ivp(
+            lambda s, y: _right_hand_side(p, x, mu, s, y),
+            (first, float(rest[-1])),
+            _series(x.ravel(), g, np.array([first]))[0].ravel(),
+            method="DOP853",
+            t_eval=rest,
+            rtol=RTOL,
+            atol=ATOL
+            * max(float(np.abs(x).max(initial=0.0)), float(np.abs(g).max(initial=0.0)), 1e-300),
+        )
+        if not solution.success:
+            raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
+        rows.append(solution.y.T[:, : x.size])
+    return np.concatenate(rows).reshape(len(s), *x.shape)
+
+
+def scaling_distance(
+    p: Problem,
+    x0: ArrayLike,
+    horizon: float,
+    L_values: ArrayLike,
+    runs: int = 100,
+    seed: clocks.Seed = 0,
+    points: int = 8,
+) -> ScalingDistance:
+    """How far the process with each L of L_values is from the limiting ODE, and the rate.
+
+    The distance is max over s = horizon/points, ..., horizon of the root mean square over runs
+    of |x_{s sqrt(L)} - X(s)|, with Continuized(L, p.mu) and the paper's start.  The standard
+    error is that of the mean square at the worst s.  Its leading part is the clock's own
+    fluctuation, of order L^{-1/4}.
+    """
+    horizon = check_positive(horizon, "horizon")
+    L = np.sort(np.asarray(L_values, dtype=np.float64).ravel())
+    if L.size < 2 or np.any(np.diff(L) == 0.0):
+        raise ValueError(f"L_values must be at least two different numbers, got {L_values!r}")
+    if p.L is not None and L[0] < p.L:
+        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
+    if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 2:
+        raise ValueError(f"runs must be an integer >= 2, got {runs!r}")
+    s = horizon * np.arange(1, points + 1) / points
+    limit = scaling_limit(p, x0, s)
+    root = clocks.seed_sequence(seed)
+    distance, error = np.empty(L.size), np.empty(L.size)
+    for i, L_i in enumerate(L.tolist()):
+        squares = np.array(
+            [_squares(p, x0, L_i, s, limit, clocks.child(root, i, j)) for j in range(runs)]
+        )
+        worst = int(squares.mean(axis=0).argmax())
+        distance[i] = math.sqrt(squares[:, worst].mean())
+        error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
+    rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
+    return ScalingDistance(L, distance, error, rate)
+
+
+def _squares(
+    p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, seed: np.random.SeedSequence
+) -> Array:
+    """|x_{s sqrt(L)} - X(s)|^2 of one run."""
+    from continuized.minimizer import minimize
+
+    method = Continuized(L, float(p.mu or 0.0))
+    end = float(s[-1]) * math.sqrt(L)
+    events = math.ceil(end + 10.0 * math.sqrt(end) + 20.0)
+    while True:
+        r = minimize(p, x0, method=method, seed=seed, maxiter=events, record="path")
+        if r.trace.t[-1] >= end:
+            break
+        events *= 2  # the same seed: the same run, further on
+    x = np.array([r.at(t)[0] for t in (s * math.sqrt(L)).tolist()])
+    return ((x - limit) ** 2).reshape(len(s), -1).sum(axis=1)  # type: ignore[no-any-return]
+
+
+def _first_time(p: Problem) -> float:
+    if p.L is None:
+        raise ValueError("the smoothness constant is not known: give L= to the problem")
+    return FIRST / math.sqrt(p.L)
+
+
+def _gradient(p: Problem, like: Array, x: Array) -> Array:
+    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
+
+
+def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
+    x, z = y.reshape(2, -1)
+    g = _gradient(p, like, x)
+    if mu == 0.0:
+        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
+    root = math.sqrt(mu)
+    return np.concatenate([root * (z - x), root * (x - z) - g / root])
+
+
+def _series(x: Array, g: Array, s: Array) -> Array:
+    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
+    s2 = (s * s)[:, None]
+    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)

@@ -1,0 +1,70 @@
+"""What a check is given, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from continuized.methods import Continuized, GradientDescent, Nesterov
+from continuized.noise import Gaussian
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The implementation under test; a mutant replaces a part of it."""
+
+    continuized: Callable[..., Continuized] = Continuized
+    nesterov: Callable[..., Nesterov] = Nesterov
+    gradient_descent: Callable[..., GradientDescent] = GradientDescent
+    gaussian: Callable[[float], Gaussian] = Gaussian
+
+
+class Effort(NamedTuple):
+    """How much work a check may do, and its share of the error budget."""
+
+    seed: int
+    runs: int
+    states: int
+    alpha: float = 0.0
+
+
+FULL = Effort(seed=0, runs=200_000, states=20_000)
+QUICK = Effort(seed=0, runs=20_000, states=2_000)
+
+
+class Measurement(NamedTuple):
+    """What a check measured: it passed when measured <= allowed (and could be judged)."""
+
+    measured: float
+    allowed: float
+    usable: bool = True
+
+    @property
+    def passed(self) -> bool:
+        """A NaN does not pass."""
+        return self.usable and self.measured <= self.allowed
+
+
+class Check(NamedTuple):
+    """A claim, where the paper makes it, what is measured, and the function that does so."""
+
+    claim: str
+    where: str
+    statistic: str
+    measure: Callable[[Subject, Effort], Measurement]
+    statistical: bool = False  # whether chance can make it fail
+
+
+class Claim(NamedTuple):
+    """A check and its outcome."""
+
+    check: Check
+    measurement: Measurement
+    seconds: float
+
+    @property
+    def verdict(self) -> str:
+        if not self.measurement.usable:
+            return "not judged"
+        return "holds" if self.measurement.passed else "FAILS"

@@ -1,0 +1,156 @@
+"""Planted mistakes, and the checks that must catch them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized import clock as clocks
+from continuized.methods import Continuized, GradientDescent, Nesterov
+from continuized.noise import Gaussian
+from continuized.parameters import gamma_prime
+from continuized.problems.base import Array
+from continuized.verify.claims import Effort, Subject
+
+Coefficients = tuple[float, float, float, float, float]
+
+EFFORT = Effort(seed=0, runs=20_000, states=600)
+
+
+class EarlierStep(Continuized):
+    """The step of z at T_k, not T_{k+1}: what the paper's Theorem 4 prints."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, _, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, gamma_prime(t0, *self.constants), carry
+
+
+class AppendixStep(Continuized):
+    """The step of z t / sqrt(2L) instead of t / (2L): what the paper's appendix B prints."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, step * math.sqrt(2.0 * self.L), carry
+
+
+class MixedInTurn(Continuized):
+    """z mixed with the x that is mixed already."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b * (1.0 - a), gamma, step, carry
+
+
+class OneSided(Continuized):
+    """z not mixed at all."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, _, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, 0.0, gamma, step, carry
+
+
+class LongStep(Continuized):
+    """A step of x twice too long."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, 2.0 * gamma, step, carry
+
+
+class NaiveWeight(Continuized):
+    """1 - (t0/t)^2 as it is printed: it cancels for large t."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return 1.0 - (t0 / t) ** 2 if self.mu == 0.0 else a, b, gamma, step, carry
+
+
+class UniformGaps(Continuized):
+    """Gaps uniform on [0, 2]: of mean 1, but no Poisson clock."""
+
+    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+        return _UniformClock(seed)
+
+
+@dataclass(frozen=True)
+class _UniformClock:
+    seed: clocks.Seed
+
+    def stream(self) -> clocks.Stream:
+        rng = clocks.generator(clocks.seed_sequence(self.seed), clocks.TIMES)
+        return clocks.Stream(lambda n: rng.uniform(0.0, 2.0, n))
+
+
+class LoudNoise(Gaussian):
+    """The variance drawn twice as large."""
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> Array:
+        return math.sqrt(2.0) * super().draw(rng, n, dim)
+
+
+class ShortDescent(GradientDescent):
+    """Gradient descent with a step of 1/(100 L)."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, 0.01 * gamma, 0.01 * step, carry
+
+
+class ShortNesterov(Nesterov):
+    """Nesterov acceleration whose z takes the step of x."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, _, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, gamma, carry
+
+
+class Mutant(NamedTuple):
+    """A planted mistake; `caught_by` names the claims that must fail."""
+
+    mistake: str
+    subject: Subject
+    caught_by: tuple[str, ...]
+
+
+PROCESS = "the iteration is the process"
+PHI = "phi is a supermartingale"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "gamma' taken at T_k (the paper's Theorem 4 as printed)",
+        Subject(continuized=EarlierStep),
+        (PROCESS, PHI, "E f(x_t), convex"),
+    ),
+    Mutant(
+        "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
+        Subject(continuized=AppendixStep),
+        (PROCESS, PHI),
+    ),
+    Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),
+    Mutant("z not mixed", Subject(continuized=OneSided), (PROCESS,)),
+    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI)),
+    Mutant(
+        "1 - (T_k/T_{k+1})^2 in floating point",
+        Subject(continuized=NaiveWeight),
+        ("mixing keeps its digits",),
+    ),
+    Mutant("uniform gaps", Subject(continuized=UniformGaps), ("T_k is Gamma(k, 1)",)),
+    Mutant(
+        "noise of twice the variance",
+        Subject(gaussian=LoudNoise),
+        ("E f(x_t) with noise", "the noise floor"),
+    ),
+    Mutant(
+        "gradient descent with short steps",
+        Subject(gradient_descent=ShortDescent),
+        ("gradient descent converges",),
+    ),
+    Mutant(
+        "Nesterov acceleration with gamma' = gamma",
+        Subject(nesterov=ShortNesterov),
+        ("Nesterov acceleration converges",),
+    ),
+)

@@ -1,0 +1,59 @@
+"""Every check, listed once, and the one error budget.
+
+ALPHA is the probability that `verify` fails a correct implementation, over all checks
+together; the statistical ones share it equally.
+"""
+
+from __future__ import annotations
+
+from continuized.verify import chance, exact
+from continuized.verify.claims import Check
+
+ALPHA = 1e-6
+
+# What is measured is always the worst case over functions, parameters, times and events.
+RATIO = "value / bound"
+Z = "z of mean - exact"
+Z_ABOVE = "z of mean - bound"
+
+CHECKS: tuple[Check, ...] = (
+    Check("gradient descent converges", "Theorem 1", RATIO, exact.theorem_1),
+    Check("Nesterov acceleration converges", "Theorem 2", RATIO, exact.theorem_2),
+    Check("E f(x_t) is below its bound", "Theorem 3", "exact E f / bound", exact.theorem_3),
+    Check(
+        "the same, beyond quadratics",
+        "Theorem 3",
+        Z_ABOVE,
+        chance.theorem_3_beyond_quadratics,
+        statistical=True,
+    ),
+    Check("the iteration is the process", "Theorem 4", "distance to the ODE", exact.theorem_4),
+    Check(
+        "weighted E f(x_k) is below its bound",
+        "Theorem 5",
+        Z_ABOVE,
+        chance.theorem_5,
+        statistical=True,
+    ),
+    Check("the same with noise", "Theorem 6", "exact E f / bound", exact.theorem_6),
+    Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", exact.drift),
+    Check(
+        "phi is a supermartingale",
+        "appendix B",
+        "states above",
+        exact.supermartingale,
+    ),
+    Check("T_k is Gamma(k, 1)", "section 4", "distance of laws", chance.event_times, True),
+    Check("E f(x_t), convex", "section 3", Z, chance.equality_convex, True),
+    Check("E f(x_t), strongly convex", "section 3", Z, chance.equality_strongly_convex, True),
+    Check("E f(x_t), start = 0", "appendix B, remark", Z, chance.equality_start_0, True),
+    Check("E f(x_k) at events", "section 4", Z, chance.equality_at_events, True),
+    Check("E f(x_t) with noise", "section 5", Z, chance.equality_noise, True),
+    Check("the noise floor", "section 5", Z, chance.noise_floor, True),
+    Check("the noise-adapted L pays", "section 5", "exact E f / predicted", exact.tuned_L),
+    Check("the scaling limits", "appendix D", "|rate + 1/4|", exact.scaling_limits),
+    Check("one family from mu = 0 to mu > 0", "appendix B, remark", "distance", exact.one_family),
+    Check("mixing keeps its digits", "appendix C", "error in ulp", exact.flow_digits),
+)
+
+SHARE = ALPHA / sum(check.statistical for check in CHECKS)

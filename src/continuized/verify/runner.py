@@ -1,0 +1,55 @@
+"""Runs the checks, and the mutants."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from continuized.progress import bar
+from continuized.verify.claims import Check, Claim, Effort, Subject
+from continuized.verify.mutants import EFFORT, MUTANTS, Mutant
+from continuized.verify.registry import CHECKS, SHARE
+
+
+class Caught(NamedTuple):
+    """A planted mistake, and what the checks that must catch it said."""
+
+    mutant: Mutant
+    claims: tuple[Claim, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Every one of them must have failed, and judged."""
+        return all(c.verdict == "FAILS" for c in self.claims)
+
+
+def run(effort: Effort, progress: bool = False) -> list[Claim]:
+    """Every check on the library itself."""
+    claims: list[Claim] = []
+    with bar("verify", len(CHECKS), progress, unit="check") as show:
+        for check in CHECKS:
+            show(len(claims), check.claim)
+            claims.append(_claim(check, Subject(), effort))
+        show(len(claims), "")
+    return claims
+
+
+def run_mutants(seed: int, progress: bool = False) -> list[Caught]:
+    """Every planted mistake, against the checks that must catch it."""
+    by_name = {check.claim: check for check in CHECKS}
+    effort = EFFORT._replace(seed=seed)
+    caught: list[Caught] = []
+    with bar("mutants", len(MUTANTS), progress, unit="mutant") as show:
+        for mutant in MUTANTS:
+            show(len(caught), mutant.mistake)
+            checks = (by_name[name] for name in mutant.caught_by)
+            claims = tuple(_claim(check, mutant.subject, effort) for check in checks)
+            caught.append(Caught(mutant, claims))
+        show(len(caught), "")
+    return caught
+
+
+def _claim(check: Check, subject: Subject, effort: Effort) -> Claim:
+    started = time.perf_counter()
+    measurement = check.measure(subject, effort._replace(alpha=SHARE))
+    return Claim(check, measurement, time.perf_counter() - started)

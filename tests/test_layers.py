@@ -1,0 +1,68 @@
+"""Imports go one way, and the slow ones wait until they are needed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = ROOT / "src" / "continuized"
+SLOW = {"matplotlib", "numba", "numpy", "rich", "scipy"}
+
+
+def check(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(ROOT / "tools" / "check_layers.py"), str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_every_import_goes_down() -> None:
+    result = check(SOURCES)
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "complaint"),
+    [
+        ("flow.py", "from continuized.methods import Method", "flow imports methods"),
+        ("clock.py", "from continuized import driver", "clock imports driver"),
+        ("problems/base.py", "def f():\n    import continuized.theory", "problems imports theory"),
+        ("kernels/loop.py", "from continuized import minimize", "kernels imports __init__"),
+        ("kernels/loop.py", "from ..driver import run", "kernels imports driver"),
+        ("jit.py", "from . import clock", "jit imports clock"),
+        ("attic.py", "", "'attic' has no place"),
+        ("plot.py", "from continuized.nowhere import x", "no room"),
+    ],
+)
+def test_a_planted_upward_import_is_found(
+    tmp_path: Path, file: str, line: str, complaint: str
+) -> None:
+    copy = tmp_path / "continuized"
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    with open(copy / file, "a") as source:
+        source.write(f"\n{line}\n")
+    result = check(copy)
+    assert result.returncode == 1
+    assert complaint in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("statement", "allowed"),
+    [
+        ("import continuized", set()),
+        ("import continuized.cli", set()),
+        ("import continuized.commands.reproduce", set()),
+        ("import continuized as cz; cz.clock.Poisson(0)", {"numpy"}),
+        ("import continuized as cz; cz.minimize", {"numpy", "scipy", "numba"}),
+        ("import continuized.reproduce, continuized.plot", {"numpy", "scipy", "numba"}),
+    ],
+)
+def test_slow_imports_wait(statement: str, allowed: set[str]) -> None:
+    code = f"{statement}\nimport sys; print(*(name for name in sys.modules if '.' not in name))"
+    output = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert set(output.split()) & SLOW <= allowed
