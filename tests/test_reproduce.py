@@ -128,7 +128,7 @@ def test_pictures_are_png_and_svg_and_repeat(figures: tuple[reproduce.Figure, ..
 def test_the_users_matplotlib_is_left_alone(figures: tuple[reproduce.Figure, ...]) -> None:
     import matplotlib
 
-    matplotlib.rcParams["lines.linewidth"] = 7.0
+    matplotlib.rcParams["axes.facecolor"] = "red"
     try:
         before = dict(matplotlib.rcParams)
         mine = plot.render(figures[0])

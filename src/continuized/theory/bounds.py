@@ -68,7 +68,7 @@ def bound(
     >>> round(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0), 12)
     0.5
     """
-    return np.exp(log_bound(method, problem, x0, t, k, sigma2))  # type: ignore[no-any-return]
+    return np.exp(log_bound(method, problem, x0, t, k, sigma2))
 
 
 def log_bound(
@@ -101,7 +101,7 @@ def weight(method: Method, t: ArrayLike) -> Array:
     start; always A_t up to a constant.  For GradientDescent and Nesterov, whose bounds hold
     unweighted, it is 1.
     """
-    return np.exp(log_weight(method, t))  # type: ignore[no-any-return]
+    return np.exp(log_weight(method, t))
 
 
 def log_weight(method: Method, t: ArrayLike) -> Array:
@@ -199,7 +199,7 @@ def _discrete(
         with np.errstate(divide="ignore"):  # k = 0 says nothing: infinity
             return math.log(2.0) + math.log(method.L) + log_R2 - 2.0 * np.log(counts)
     first = np.logaddexp(log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2)
-    return first + _log_power(2.0 * parameters.omega(method.L, method.mu), counts)
+    return float(first) + _log_power(2.0 * parameters.omega(method.L, method.mu), counts)
 
 
 def _gradient_descent(L: float, mu: float, log_R2: float, k: Array) -> Array:

@@ -117,9 +117,7 @@ class _Grid:
         return nu
 
 
-def _levels(
-    grid: _Grid, lam: Array, u0: Array, last: int, variance: float
-) -> tuple[Array, float]:
+def _levels(grid: _Grid, lam: Array, u0: Array, last: int, variance: float) -> tuple[Array, float]:
     """The moments at events 0, ..., last, and the share that the last panel has in the last."""
     t = grid.t
     steps = np.array([grid.rate.gamma(s) for s in t.ravel().tolist()]).reshape(t.shape)

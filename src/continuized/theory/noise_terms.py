@@ -22,12 +22,13 @@ def log_mean_A(method: Continuized, t: Array) -> Array:
     """log of int_0^t A_s ds / A_t.  At start = inf, of its limit sqrt(L/mu) (Theorem 6.2)."""
     L, mu, start = method.constants
     if mu > 0.0 and start == math.inf:
-        return np.full(t.shape, -math.log(2.0 * parameters.omega(L, mu)))[()]
+        return np.zeros(t.shape)[()] - math.log(2.0 * parameters.omega(L, mu))
     with np.errstate(divide="ignore", invalid="ignore"):
         if mu == 0.0:
             end = t + start
             ratio = np.where(end > 0.0, start / end, 0.0)
-            return np.log(t) + np.log((1.0 + ratio + ratio * ratio) / 3.0)
+            third: Array = np.log(t) + np.log((1.0 + ratio + ratio * ratio) / 3.0)
+            return third
         w = parameters.omega(L, mu)
         mean = _mean_sinh2(w * start, w * (t + start), w * t)
         return np.log(np.where(t > 0.0, mean, 0.0)) - math.log(w)
@@ -40,7 +41,8 @@ def _mean_sinh2(u: float, v: Array, d: Array) -> Array:
     """
     bottom = np.expm1(-2.0 * v) ** 2
     rest = np.exp(-2.0 * v + log_sinh_minus(d))  # 0 where v is large
-    return (0.5 * np.expm1(-(u + v)) ** 2 * -np.expm1(-2.0 * d) + 2.0 * rest) / bottom
+    top: Array = 0.5 * np.expm1(-(u + v)) ** 2 * -np.expm1(-2.0 * d) + 2.0 * rest
+    return top / bottom
 
 
 def log_mean_weight(method: Continuized, k: Array) -> Array:

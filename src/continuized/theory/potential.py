@@ -69,11 +69,11 @@ class Lyapunov:
 
     @property
     def phi(self) -> Array:
-        return np.exp(self.log_phi)  # type: ignore[no-any-return]
+        return np.exp(self.log_phi)
 
     def at(self, t: ArrayLike, side: str = "right") -> Array:
         """phi_t; at an event after the jump, or before it with side="left"."""
-        return np.exp(self.log_at(t, side))  # type: ignore[no-any-return]
+        return np.exp(self.log_at(t, side))
 
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
         """log phi_t."""
@@ -120,7 +120,7 @@ def drift(
     value = flow + A * (_excess(p, x1) - f) + B * (_dot(w1, w1) - w2)
     if sigma2 > 0.0:
         value = value + sigma2 * (A * 0.5 * gamma**2 * _mean_curvature(p) + B * gamma_prime**2)
-    return value[0] if single else value
+    return np.asarray(value)[0 if single else slice(None)]
 
 
 class Gap(NamedTuple):
@@ -137,9 +137,9 @@ def supermartingale_gap(
     """E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
 
     Integrates over the gap, Exp(1), by composite Gauss-Legendre on panels that grow
-    geometrically; they are halved until the change is at most 1e-9 phi, three times at most (`error` is the last
-    change).  The step is taken from the method itself, so that a wrong step is seen.  One
-    state or many; states that share their t cost least.
+    geometrically; they are halved until the change is at most 1e-9 phi, or three times
+    (`error` is the last change).  The step is taken from the method itself, so that a wrong
+    step is seen.  One state or many; states that share their t cost least.
     """
     method = _checked_method(method, "supermartingale_gap")
     t, x, z, single = _states(t, x, z)
@@ -187,14 +187,17 @@ def _expected_phi(
     total = np.zeros(len(x))
     for left, right in pairwise(edges.tolist()):
         gaps = left + 0.5 * (right - left) * (1.0 + nodes)
-        shares = 0.5 * (right - left) * weights * np.exp(-gaps)
         steps = [method.coefficients(1, t, t + d, d, 0.0)[:4] for d in gaps.tolist()]
         a, b, gamma, gamma_prime = np.array(steps).reshape(NODES, 4, *[1] * x.ndim).swapaxes(0, 1)
-        y, w = mix(x[np.newaxis], z[np.newaxis], a, b)  # type: ignore[arg-type]
-        g = _gradients(p, y.reshape(-1, *x.shape[1:])).reshape(y.shape)
-        x1, z1 = jump(y, w, g, gamma, gamma_prime)  # type: ignore[arg-type]
-        for times, share, xs, zs in zip(t + gaps, shares, x1, z1, strict=True):
-            total += share * np.exp(_log_phi(method, p, np.full(len(x), times), xs, zs) - unit)
+        y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
+        rows = (-1, *x.shape[1:])
+        g = p.grads(y.reshape(rows)).reshape(y.shape)
+        x1, z1 = jump(y, w, g, gamma, gamma_prime)
+        w1 = (z1 - minimiser(p).reshape(x.shape[1:])).reshape(rows)
+        f, w2 = (v.reshape(NODES, -1) for v in (_excess(p, x1.reshape(rows)), _dot(w1, w1)))
+        log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
+        A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
+        total += A @ f + B @ w2
     return total
 
 

@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from continuized.progress import bar
-from continuized.verify.claims import Check, Claim, Effort, Subject
+from continuized.verify.claims import QUICK, Check, Claim, Effort, Subject
 from continuized.verify.mutants import EFFORT, MUTANTS, Mutant
 from continuized.verify.registry import CHECKS, SHARE
 
@@ -29,7 +29,7 @@ def run(effort: Effort, progress: bool = False) -> list[Claim]:
     with bar("verify", len(CHECKS), progress, unit="check") as show:
         for check in CHECKS:
             show(len(claims), check.claim)
-            claims.append(_claim(check, Subject(), effort))
+            claims.append(measured(check, effort=effort))
         show(len(claims), "")
     return claims
 
@@ -43,13 +43,14 @@ def run_mutants(seed: int, progress: bool = False) -> list[Caught]:
         for mutant in MUTANTS:
             show(len(caught), mutant.mistake)
             checks = (by_name[name] for name in mutant.caught_by)
-            claims = tuple(_claim(check, mutant.subject, effort) for check in checks)
+            claims = tuple(measured(check, mutant.subject, effort) for check in checks)
             caught.append(Caught(mutant, claims))
         show(len(caught), "")
     return caught
 
 
-def _claim(check: Check, subject: Subject, effort: Effort) -> Claim:
+def measured(check: Check, subject: Subject | None = None, effort: Effort = QUICK) -> Claim:
+    """One check, on the library unless another subject is given."""
     started = time.perf_counter()
-    measurement = check.measure(subject, effort._replace(alpha=SHARE))
+    measurement = check.measure(subject or Subject(), effort._replace(alpha=SHARE))
     return Claim(check, measurement, time.perf_counter() - started)

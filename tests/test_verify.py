@@ -1,0 +1,109 @@
+"""`verify`: the library passes every check, every planted mistake is caught, and it says so.
+
+The statistical checks share verify's own budget, ALPHA = 1e-6, at a fixed seed.
+"""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from continuized.cli import main
+from continuized.verify import runner
+from continuized.verify.claims import QUICK, Check, Claim, Measurement
+from continuized.verify.mutants import EFFORT, MUTANTS
+from continuized.verify.registry import ALPHA, CHECKS, SHARE
+
+BY_NAME = {check.claim: check for check in CHECKS}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.claim)
+def test_the_library_passes(check):
+    claim = runner.measured(check, effort=QUICK)
+    assert claim.verdict == "holds", claim.measurement
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_the_planted_mistake_is_caught(mutant):
+    for name in mutant.caught_by:
+        claim = runner.measured(BY_NAME[name], mutant.subject, EFFORT)
+        assert claim.verdict == "FAILS", (name, claim.measurement)
+
+
+def test_the_budget_adds_up():
+    assert len(BY_NAME) == len(CHECKS), "two checks of one name"
+    assert SHARE * sum(check.statistical for check in CHECKS) == pytest.approx(ALPHA)
+    assert ALPHA <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("measurement", "verdict"),
+    [
+        (Measurement(1.0, 1.0), "holds"),
+        (Measurement(1.1, 1.0), "FAILS"),
+        (Measurement(math.nan, 1.0), "FAILS"),
+        (Measurement(0.0, 1.0, usable=False), "not judged"),
+    ],
+)
+def test_verdicts(measurement, verdict):
+    check = Check("a claim", "nowhere", "a number", lambda subject, effort: measurement)
+    claim = Claim(check, measurement, 0.0)
+    assert claim.verdict == verdict
+    assert measurement.passed == (verdict == "holds")
+
+
+@pytest.fixture
+def two_checks(monkeypatch):
+    """Two cheap checks in place of all; returns how to make them fail."""
+    checks = [BY_NAME["mixing keeps its digits"], BY_NAME["T_k is Gamma(k, 1)"]]
+    monkeypatch.setattr(runner, "CHECKS", checks)
+    monkeypatch.setattr("continuized.verify.registry.CHECKS", checks)
+
+    def fail():
+        broken = checks[0]._replace(measure=lambda subject, effort: Measurement(5.0, 4.0))
+        checks[0] = broken
+
+    return fail
+
+
+def test_the_command_prints_a_table_and_exits_0(two_checks, tmp_path):
+    result = CliRunner().invoke(main, ["verify", "--quick", "--out", str(tmp_path / "report")])
+    assert result.exit_code == 0, result.output
+    assert "All claims hold." in result.stdout
+    assert "1e-06 together" in result.stdout
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mixing keeps its digits" in page
+    assert 'class="fail"' not in page
+
+
+def test_the_command_exits_1_when_a_claim_fails(two_checks):
+    two_checks()
+    result = CliRunner().invoke(main, ["verify", "--quick"])
+    assert result.exit_code == 1
+    assert "FAILS" in result.stdout
+
+
+def test_json_is_one_object(two_checks):
+    result = CliRunner().invoke(main, ["verify", "--quick", "--json", "--seed", "3"])
+    answer = json.loads(result.stdout)
+    assert answer["passed"] is True
+    assert answer["seed"] == 3
+    assert answer["false_alarm_probability"] == ALPHA
+    assert [claim["verdict"] for claim in answer["claims"]] == ["holds", "holds"]
+
+
+def test_a_mutant_that_escapes_fails_the_command(two_checks, monkeypatch):
+    harmless = MUTANTS[-1]._replace(caught_by=("T_k is Gamma(k, 1)",))
+    monkeypatch.setattr(runner, "MUTANTS", [harmless])
+    result = CliRunner().invoke(main, ["verify", "--quick", "--mutants"])
+    assert result.exit_code == 1
+    assert "NOT CAUGHT" in result.stdout
+
+
+def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["verify", "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert str(tmp_path / "file") in result.stderr
+    assert "Traceback" not in result.stderr
