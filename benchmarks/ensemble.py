@@ -71,7 +71,7 @@ def jax_vmap(p: cz.problems.Quadratic) -> Callable[[np.ndarray], np.ndarray]:
     compiled = jax.jit(jax.vmap(one_run))
 
     def run(gaps: np.ndarray) -> np.ndarray:
-        t, f = compiled(gaps)
+        _, f = compiled(gaps)
         return np.asarray(jax.block_until_ready(f))
 
     return run

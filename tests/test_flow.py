@@ -91,6 +91,12 @@ def test_hyperbolic_weights_far_out(u: float) -> None:
         check_hyperbolic(u, d)
 
 
+def test_hyperbolic_weights_where_the_two_forms_meet() -> None:
+    rng = np.random.default_rng(0)
+    for u in rng.uniform(0.3, 1.5, 2000).tolist():
+        check_hyperbolic(u, float(10.0 ** rng.uniform(-9.0, 2.0)))
+
+
 @settings(max_examples=150, deadline=None)
 @given(
     st.floats(math.log(1e-8), math.log(40.0)).map(math.exp),

@@ -169,7 +169,7 @@ def test_exceptions_of_the_function_come_through(where: str) -> None:
 @pytest.mark.filterwarnings("ignore::continuized.ConstantsWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", ["continuized", "nesterov", "gradient-descent"])
-@pytest.mark.parametrize("L", [0.3, 1e-3, 1e-8, 1e-25, 1e-200])
+@pytest.mark.parametrize("L", [0.3, 1e-3, 1e-8, 1e-25, 1e-60, 1e-200])
 @pytest.mark.parametrize("compiled", [True, False])
 def test_an_L_far_too_small(compiled: bool, L: float, method: str, dtype: Any) -> None:
     p = problem("paper strongly convex") if compiled else cz.Problem(square, identity)
@@ -181,6 +181,12 @@ def test_an_L_far_too_small(compiled: bool, L: float, method: str, dtype: Any) -
         assert np.all(np.isfinite(values))
     assert same_bits(r.x, r.path.x[-1])
     assert len(r.trace) == r.nit + 1 < 1000
+    if L == 0.3:  # it grows little by little, and is stopped long before the end of the floats
+        assert r.status is Status.DIVERGED
+        assert np.max(np.abs(r.x)) < 1e18
+    with np.errstate(over="ignore"):
+        r = cz.minimize(p, X0.astype(dtype), method=method, L=L, mu=0.0, seed=0, record=False)
+    assert np.all(np.isfinite(r.x))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])

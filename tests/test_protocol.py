@@ -261,6 +261,18 @@ def test_the_path_is_cadlag_and_exact_between_events(name: str) -> None:
         np.testing.assert_allclose(xs[9], left - p.grad(left) / p.L, rtol=1e-11)
 
 
+def test_the_left_limit_uses_the_drawn_gap() -> None:
+    # At T = 1e12 the times themselves are known to 1e-4 only.
+    gaps = np.array([1e12, 0.3])
+    clock = cz.clock.Recorded(np.cumsum(gaps), gaps)
+    p = problem("quadratic")
+    m = cz.Continuized(p.L, p.mu, 0.3)
+    r = cz.minimize(p, x0_of(p), method=m, clock=clock, record="path")
+    x, _ = r.at(r.trace.t[2], side="left")
+    a, _ = m.flow(1e12, 1e12 + 0.3, 0.3)
+    np.testing.assert_allclose(x - r.path.x[1], a * (r.path.z[1] - r.path.x[1]), rtol=1e-13)
+
+
 @pytest.mark.parametrize("bad", [-0.1, 1e9, math.nan, math.inf])
 def test_at_a_time_outside(bad: float) -> None:
     r = run(cz.Continuized(1.0), problem("paper strongly convex"))

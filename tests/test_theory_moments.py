@@ -340,3 +340,14 @@ def test_no_times_and_no_coordinates_are_fine():
     empty = cz.problems.Quadratic(np.zeros(0))
     assert moments(empty, cz.Continuized(L), np.zeros(0), [0.0, 2.0]).fun.tolist() == [0.0, 0.0]
     assert moments(empty, cz.Continuized(L), np.zeros(0), k=[0, 2]).fun.tolist() == [0.0, 0.0]
+
+
+def test_noise_on_a_flat_coordinate_by_hand():
+    # lam = 0, started at x*: z_k is a sum of gamma'_{T_j} = T_j/(2L) times noise, and
+    # E T_j^2 = j(j+1); at a time t, E z^2 = V int_0^t (s/2L)^2 ds.
+    p, k, t = cz.problems.Quadratic([0.0]), np.arange(8), np.array([0.5, 20.0])
+    at_events = moments(p, cz.Continuized(L), [0.0], k=k, sigma2=V)
+    expected = V / (4 * L**2) * k * (k + 1) * (k + 2) / 3
+    np.testing.assert_allclose(at_events.zz[:, 0], expected, rtol=1e-11)
+    at_times = moments(p, cz.Continuized(L), [0.0], t, sigma2=V)
+    np.testing.assert_allclose(at_times.zz[:, 0], V * t**3 / (12 * L**2), rtol=1e-10)

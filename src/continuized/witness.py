@@ -6,7 +6,8 @@ witness against L or mu.  Consecutive steps give pairs at no extra gradient.  No
 no proof.
 
 The gradients carry rounding errors, taken as `ERRORS` units in the last place of
-max |g| + L max |y| along the run; a violation within them is none.
+max |g| + L max |y| along the run, max |g| being no less than sqrt(2 L |f(x_0)|); a violation
+within them is none.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ BLOW_UP = 1e10
 WARM_UP = 10
 
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
-HUGE, HUGE_FLOAT32 = 1e150, 1e17
+HUGE, HUGE_FLOAT32 = 1e150, 1e30
 
 
 @jit

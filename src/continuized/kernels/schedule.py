@@ -37,10 +37,7 @@ def rule_number(method: Method) -> int | None:
     """The method's place among the compiled rules; None if its coefficients are its own."""
     if type(method).coefficients is not Method.coefficients:
         return None
-    kind = type(method)
-    if kind.coefficients is not Method.coefficients:
-        return None  # a user's own coefficients come before the rule
-    rule = getattr(kind, "rule", None)
+    rule = getattr(type(method), "rule", None)
     return RULES.index(rule) if rule in RULES else None
 
 

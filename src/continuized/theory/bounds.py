@@ -65,7 +65,7 @@ def bound(
 
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
-    >>> round(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0), 12)
+    >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
     0.5
     """
     return np.exp(log_bound(method, problem, x0, t, k, sigma2))

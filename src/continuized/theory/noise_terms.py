@@ -39,10 +39,10 @@ def _mean_sinh2(u: float, v: Array, d: Array) -> Array:
 
     In sinh^2((u+v)/2) sinh d / sinh^2 v the exponents cancel exactly: (u+v) + d = 2v.
     """
-    bottom = np.expm1(-2.0 * v) ** 2
+    bottom: Array = np.expm1(-2.0 * v) ** 2
     rest = np.exp(-2.0 * v + log_sinh_minus(d))  # 0 where v is large
     top: Array = 0.5 * np.expm1(-(u + v)) ** 2 * -np.expm1(-2.0 * d) + 2.0 * rest
-    return top / bottom
+    return np.asarray(top / bottom)
 
 
 def log_mean_weight(method: Continuized, k: Array) -> Array:

@@ -77,7 +77,7 @@ def moments(
     >>> p = problems.paper_strongly_convex()
     >>> m = moments(p, Continuized(p.L, p.mu), [0.0, 0.0, 0.0], [0.0, 10.0])
     >>> m.fun.round(6).tolist()
-    [0.52, 0.016057]
+    [0.52, 0.052367]
     """
     if not isinstance(p, Quadratic):
         raise TypeError(
