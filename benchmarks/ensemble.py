@@ -88,9 +88,7 @@ def main() -> None:
     gaps = np.random.default_rng(0).standard_exponential((a.runs, a.steps))
 
     def ours(threads: int | None = None) -> np.ndarray:
-        return cz.ensemble(
-            p, method, x0, runs=a.runs, steps=a.steps, seed=0, threads=threads
-        ).fun
+        return cz.ensemble(p, method, x0, runs=a.runs, steps=a.steps, seed=0, threads=threads).fun
 
     contestants = {
         "continuized, all threads": ours,
