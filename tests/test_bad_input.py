@@ -334,7 +334,9 @@ def test_recorded_clocks(arguments: Any, error: type[Exception], message: str) -
     one_sentence(caught)
 
 
-@pytest.mark.parametrize("clock", [3, [1.0, 2.0] * 99, np.arange(9999.0), "poisson"])
+@pytest.mark.parametrize(
+    "clock", [3, [1.0, 2.0] * 99, np.arange(9999.0), "poisson", cz.clock.Poisson]
+)
 def test_a_clock_of_the_wrong_type(clock: Any) -> None:
     refuses(TypeError, "clock must be a clock such as cz.clock.Poisson(seed), got ", clock=clock)
 
@@ -354,7 +356,7 @@ def test_record_that_is_none_of_the_three(record: Any) -> None:
     refuses(ValueError, 'record must be True, False or "path", got ', record=record)
 
 
-@pytest.mark.parametrize("noise", [0.1, "gaussian", cz.noise])
+@pytest.mark.parametrize("noise", [0.1, "gaussian", cz.noise, cz.noise.Gaussian])
 def test_noise_of_the_wrong_type(noise: Any) -> None:
     refuses(TypeError, "noise must be a noise model such as cz.noise.Gaussian", noise=noise)
 
@@ -382,6 +384,26 @@ def test_custom_parameters_that_are_no_functions() -> None:
         one_sentence(caught)
     with pytest.raises(ValueError, match="mu must not exceed L"):
         cz.CustomContinuized(**good, L=1.0, mu=2.0)
+
+
+def test_custom_constants_that_are_no_numbers() -> None:
+    with pytest.raises(TypeError) as caught:
+        cz.CustomContinuized(*(lambda t: 1.0,) * 4, L="one")  # type: ignore[arg-type]
+    one_sentence(caught, "L", "'one'")
+
+
+@pytest.mark.parametrize("t", [[1.0, 2.0], "1.0", None, 1j])
+def test_a_time_that_is_no_number(t: Any) -> None:
+    r = cz.minimize(square, X0, lambda x: x, L=1.0, seed=0, maxiter=5, record="path")
+    with pytest.raises(TypeError) as caught:
+        r.at(t)
+    one_sentence(caught, repr(t))
+
+
+def test_a_theorem_about_a_name() -> None:
+    with pytest.raises(TypeError) as caught:
+        cz.theory.bound("continuized", cz.problems.paper_convex(), np.zeros(100), t=1.0)  # type: ignore
+    one_sentence(caught, "'continuized'", "cz.Continuized")
 
 
 def test_an_attribute_that_does_not_exist() -> None:

@@ -147,7 +147,17 @@ BAD = {
     "unsorted": ({"steps": None, "times": [2.0, 1.0]}, ValueError, "increasing"),
     "no times": ({"steps": None, "times": []}, ValueError, "one or more"),
     "keep": ({"keep": "some"}, ValueError, 'keep must be "all" or "mean"'),
-    "threads": ({"threads": 0}, ValueError, "threads must be >= 1"),
+    "threads": ({"threads": 0}, ValueError, "threads must be > 0, got 0"),
+    "runs too many": ({"runs": 10**400}, ValueError, "runs must be below"),
+    "threads not whole": ({"threads": 1.5}, TypeError, "threads must be an integer, got 1.5"),
+    "keep an array": ({"keep": np.ones(9)}, ValueError, "keep must be"),
+    "times ragged": ({"steps": None, "times": [[1], [1, 2]]}, ValueError, "times must be"),
+    "times complex": ({"steps": None, "times": [1j]}, TypeError, "times must be"),
+    "memory of the mean": (
+        {"runs": 1, "steps": 10**11, "keep": "mean"},
+        MemoryError,
+        r"1600\.0 GB.*fewer steps",
+    ),
     "memory": ({"runs": 10**9, "steps": 10**6}, MemoryError, r"16000016\.0 GB"),
     "x0": ({"x0": np.zeros(4)}, ValueError, "x0 has 4 entries"),
     "noise": ({"noise": 0.1}, TypeError, "noise model"),
@@ -193,3 +203,16 @@ def test_a_subclass_with_coefficients_of_its_own_is_not_run_by_the_compiled_rule
     slower = cz.ensemble(QUADRATIC, Slower(1.0), np.zeros(3), **arguments)
     usual = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), **arguments)
     assert np.all(np.abs(slower.fun - usual.fun)[0, 1:] > 1e-6)
+
+
+def test_a_subclass_with_a_flow_of_its_own_is_not_run_by_the_compiled_one():
+    class Still(cz.Continuized):
+        def flow(self, t0, t, dt):
+            return 0.0, 0.0
+
+    arguments = {"runs": 3, "times": [0.5, 2.5], "seed": 1}
+    still = cz.ensemble(QUADRATIC, Still(1.0), np.zeros(3), **arguments)
+    r = cz.minimize(
+        QUADRATIC, np.zeros(3), method=Still(1.0), maxiter=30, seed=still.seed(1), record="path"
+    )
+    assert still.fun[1].tolist() == [QUADRATIC.fun(r.at(t)[0]) for t in (0.5, 2.5)]

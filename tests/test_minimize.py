@@ -5,8 +5,12 @@ from __future__ import annotations
 import io
 import math
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -221,7 +225,9 @@ def test_a_value_that_is_not_finite(bad: float) -> None:
         assert r.fun == square(r.x)
     r = cz.minimize(fun, X0, identity, L=4.0, seed=0, maxiter=20, record=False)
     assert r.status is Status.NOT_FINITE
-    assert np.all(np.isfinite(r.x))
+    assert same_bits(r.x, X0)  # f was asked for at the two ends only
+    assert (r.nit, r.fun, len(r.trace)) == (0, square(X0), 1)
+    assert same_bits(r.jac, X0)
 
 
 def test_nothing_is_finite_from_the_start() -> None:
@@ -399,6 +405,38 @@ def test_the_result_is_scipys() -> None:
     assert "message: All the steps" in repr(r)
 
 
+def test_a_gradient_that_noise_makes_small_is_not_convergence() -> None:
+    noise = cz.noise.Gaussian(1.0)
+    for seed in range(10):  # of 300 noisy gradients, one or two are below tol by chance
+        r = cz.minimize(
+            square, np.array([3.0]), identity, L=4.0, noise=noise, tol=5e-3, maxiter=300, seed=seed
+        )
+        assert (r.status is Status.CONVERGED) == (abs(r.jac[0]) <= 5e-3)
+
+
+# What users write
+
+
+def test_a_value_in_an_array_of_one() -> None:
+    r = cz.minimize(lambda x: np.array([square(x)]), X0, identity, L=1.0, seed=0, maxiter=5)
+    assert same_bits(
+        r.trace.fun, cz.minimize(square, X0, identity, L=1.0, seed=0, maxiter=5).trace.fun
+    )
+
+
+def test_a_ufunc_made_by_numba_is_a_gradient() -> None:
+    @numba.vectorize
+    def ufunc(x: float) -> float:
+        return x
+
+    r = cz.minimize(square, X0, ufunc, L=1.0, seed=0, maxiter=5)
+    assert same_bits(r.x, cz.minimize(square, X0, identity, L=1.0, seed=0, maxiter=5).x)
+
+
+def test_dir_of_a_result_has_all_of_it() -> None:
+    assert {"x", "fun", "trace", "at"} <= set(dir(cz.minimize(problem("user"), X0, maxiter=1)))
+
+
 # Progress
 
 
@@ -414,7 +452,7 @@ def test_progress_in_a_pipe(record: bool, capsys: pytest.CaptureFixture[str]) ->
     assert out == ""
     assert err.count("\n") == 1
     assert err.startswith("continuized 30/30")
-    assert ("f = " in err) == record
+    assert "f = " in err
     assert "steps/s" in err
     assert "\x1b" not in err
 
@@ -437,7 +475,35 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert part in shown
 
 
-def test_progress_does_not_change_the_run() -> None:
-    p = problem("user")
-    shown = cz.minimize(p, X0, seed=0, maxiter=30, progress=True)
-    assert same_bits(shown.x, cz.minimize(p, X0, seed=0, maxiter=30).x)
+@pytest.mark.parametrize("record", [True, False, "path"])
+def test_progress_does_not_change_the_run(record: bool | str) -> None:
+    p, noise = problem("user"), cz.noise.Gaussian(1e-4)
+    options: dict[str, Any] = {"seed": 0, "maxiter": 300, "noise": noise, "record": record}
+    shown, silent = (cz.minimize(p, X0, progress=show, **options) for show in (True, False))
+    assert same_bits(shown.x, silent.x)
+    assert same_bits(shown.trace.fun, silent.trace.fun)
+
+
+def test_progress_of_a_slow_function_is_shown_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Seen between the gradients: what the bar was told last.  Every look at the time is a second.
+    told: list[int] = []
+    asked: list[int] = []
+    clock = iter(range(10**6))
+    slow = SimpleNamespace(perf_counter=lambda: float(next(clock)))
+    monkeypatch.setattr("continuized.driver.time", slow)
+
+    @contextmanager
+    def bar(*_: object) -> Iterator[Any]:
+        yield lambda done, words="": told.append(done)
+
+    monkeypatch.setattr("continuized.minimizer.bar", bar)
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        asked.append(told[-1] if told else 0)
+        return user_grad(x)
+
+    cz.minimize(user_fun, X0, grad, **USER, seed=0, maxiter=20, progress=True)
+    assert told == list(range(1, 21))
+    assert asked[:20] == list(range(20))

@@ -32,6 +32,10 @@ def test_no_spread_has_no_skewness_and_no_error():
     assert moments.standard_error().tolist() == [0.0, 0.0]
 
 
+def test_one_row_shows_no_error():
+    assert np.isnan(moments_of(np.ones((1, 2)), 1).standard_error()).all()
+
+
 def test_normal_quantile_and_dkw_radius():
     assert normal_quantile(0.975) == pytest.approx(1.959963984540054, rel=1e-12)
     # alpha = 2 exp(-2 n r^2)

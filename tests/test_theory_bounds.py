@@ -189,6 +189,46 @@ def test_small_mu_tends_to_the_convex_bound():
             np.testing.assert_allclose(a, bound(convex, P, X0, sigma2=0.3, **arguments), rtol=1e-9)
 
 
+def test_noise_is_not_lost_to_underflow_at_a_minute_mu():
+    t = np.array([0.1, 10.0, 1e3])
+    for start in (0.0, 0.7):
+        near, convex = cz.Continuized(L, 1e-300, start), cz.Continuized(L, 0.0, start)
+        a = bound(near, P, P.x_star, t=t, sigma2=0.3)
+        np.testing.assert_allclose(a, bound(convex, P, P.x_star, t=t, sigma2=0.3), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: bound(cz.Continuized(L), P, X0, t=np.arange(1000.0) - 5.0),
+        lambda: bound(cz.Continuized(L), P, X0, t=[[1], [1, 2]]),
+        lambda: bound(cz.Continuized(L), P, X0, k=np.arange(1000) - 5),
+        lambda: bound(cz.Continuized(L), P, X0, t=1.0, sigma2=np.ones((30, 30))),
+        lambda: bound(cz.Continuized(L), print, X0, t=1.0),
+        lambda: cz.theory.moments(P, "nesterov", X0, [1.0]),
+        lambda: cz.theory.moments(P, cz.Continuized(L), X0, k=10**12),
+        lambda: cz.theory.drift(cz.Continuized(L), P, 1.0, np.zeros(9), np.zeros(9)),
+        lambda: cz.theory.expected_scaling_distance(P, X0, 1.0, [L / 2, L]),
+        lambda: cz.theory.expected_scaling_distance(P, X0, 1.0, [L, 2 * L], points=0),
+    ],
+)
+def test_errors_are_one_short_sentence_of_ours(call):
+    with pytest.raises((TypeError, ValueError, MemoryError)) as caught:
+        call()
+    sentence = str(caught.value)
+    assert len(sentence) < 200
+    assert "\n" not in sentence
+    assert any(word in sentence for word in ("must be", "has dimension", "GB"))
+
+
+def test_a_large_start_keeps_the_digits_of_t():
+    t = np.array([0.0, 1e-6, 3.0, 200.0])
+    expected = bound(cz.Continuized(L, MU), P, X0, t=t)
+    for start in (1e4, 1e8, 1e17):
+        a = bound(cz.Continuized(L, MU, start), P, X0, t=t)
+        np.testing.assert_allclose(a, expected, rtol=1e-12)
+
+
 def test_at_the_minimiser_only_noise_is_left():
     x = P.x_star
     for method in ALL:

@@ -175,3 +175,21 @@ def test_right_constants_on_a_function_that_is_flat_far_out() -> None:
     )
     for m in (cz.GradientDescent(1.0), cz.Nesterov(1.0), cz.Continuized(1.0)):
         cz.minimize(p, np.array([30.0, -8.0, 1.0]), method=m, seed=1, maxiter=2000, record=False)
+
+
+@pytest.mark.parametrize("shape", [(5,), (5, 1)])
+def test_right_constants_with_a_gradient_in_single_precision(shape: tuple[int, ...]) -> None:
+    # x is float64, but the answers have float32's rounding errors, and that is what counts.
+    X = np.random.default_rng(0).standard_normal((60, 5))
+    y = np.random.default_rng(1).standard_normal(60)
+    p = cz.problems.LeastSquares(X, y)
+    X4, y4 = X.astype(np.float32), y.astype(np.float32)
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        w = x.ravel().astype(np.float32)
+        return (X4.T @ (X4 @ w - y4) / np.float32(60)).reshape(x.shape)
+
+    for m in (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu)):
+        cz.minimize(p.fun, np.zeros(shape), grad, method=m, seed=1, maxiter=500)
+    with pytest.warns(cz.ConstantsWarning, match="too small"):
+        cz.minimize(p.fun, np.zeros(shape), grad, L=0.5 * p.L, seed=1, maxiter=50)

@@ -43,6 +43,7 @@ ROOMS = (
     "statistics",
     "progress",
     "files",
+    "memory",
     "words",
     "jit",
 )

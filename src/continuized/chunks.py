@@ -16,7 +16,7 @@ import numpy as np
 from continuized import clock as clocks
 from continuized.methods import Method
 from continuized.minimizer import minimize
-from continuized.noise import Noise
+from continuized.noise import Noise, drawn
 from continuized.problems.base import Array, Compiled, Problem
 
 CHUNK = 64  # runs at once on a thread
@@ -98,7 +98,7 @@ def _compiled_runs(task: Task, problem: Compiled, rows: Rows) -> Rows:
         dt = np.stack([stream.gaps(n) for stream in streams])
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([stream.marks(n, d) for stream in streams]).astype(dtype, copy=False)
+            marks = np.stack([stream.marks(n, d) for stream in streams])
         drawn = (dt, marks, task.times, reached)
         compiled_events(dtype)(*shared, task.method.constants, k, *state, *drawn, rows.t, rows.fun)
         k += n
@@ -122,7 +122,7 @@ class _Streams:
     def __init__(self, task: Task, i: int) -> None:
         root = clocks.child(task.root, i)
         self._stream = task.method.clock(root).stream()
-        self._noise = task.noise
+        self._noise, self._dtype = task.noise, task.x0.dtype
         self._rng = None if task.noise is None else clocks.generator(root, clocks.MARKS)
 
     def gaps(self, n: int) -> Array:
@@ -131,7 +131,7 @@ class _Streams:
     def marks(self, n: int, d: int) -> Array:
         assert self._noise is not None
         assert self._rng is not None
-        return self._noise.draw(self._rng, n, d)
+        return drawn(self._noise, self._rng, n, d, self._dtype)
 
 
 def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:

@@ -61,6 +61,8 @@ class Stream:
     def draw(self, n: int) -> Events:
         """The next n events, or fewer when a recorded clock runs out."""
         dt = self.gaps(n)
+        if not np.all(dt >= 0.0):
+            raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
         if self._times is None:
             # cumsum adds from left to right, so that blocks of any size give equal bits.
             t = np.cumsum(np.concatenate(([self.t], dt)))[1:]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from continuized import clock as clocks
 from continuized.kernels import loop as kernel
 from continuized.kernels.schedule import coefficients
 from continuized.methods import Method
-from continuized.noise import Noise
+from continuized.noise import Noise, drawn
 from continuized.oracle import Exact, Noisy
 from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
@@ -22,6 +23,7 @@ from continuized.result import ConstantsWarning, Path, Result, Status, Trace, in
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
+BLOCK_SECONDS = 0.1  # where progress is shown: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
@@ -79,6 +81,11 @@ class Recorder:
         self._append(np.array([k]), np.array([t]), np.zeros(1), fun, point, point)
         return bool(np.isfinite(fun[0]))
 
+    def drop_end(self) -> None:
+        """Undo `add_end`, where no path is kept."""
+        for rows in (self.k, self.t, self.dt, self.fun):
+            rows.pop()
+
     def _append(self, k: Array, t: Array, dt: Array, fun: Array, x: Array, z: Array) -> None:
         self.k.append(k)
         self.t.append(t)
@@ -134,10 +141,11 @@ class _Run:
         self.shape, self.dtype, self.dim = x0.shape, x0.dtype, x0.size
         self.oracle = (Exact if noise is None else Noisy)(problem, x0)
         self.recorder = Recorder(problem, x0.shape, record is True, record == "path")
-        self.block = 1 if callback else self._at_most(BLOCK)
+        most = 1 if callback else self._at_most(BLOCK)
+        self.block = most if bar is silent else 1
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
-        self.work[kernel.X] = self.work[kernel.Z] = x0.ravel()
-        rows = self.block if self.recorder.on else 0
+        self.work[kernel.X] = self.work[kernel.Z] = self.start = x0.ravel()
+        rows = most if self.recorder.on else 0
         self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
         self.watch = _watch(method, limits, noise, self.dtype)
         self.k, self.t, self.carry = 0, 0.0, method.init(0.0).carry
@@ -156,7 +164,7 @@ class _Run:
     # Engines: events i, i + 1, ... of a block until a signal
 
     def _choose_engine(self) -> Advance:
-        compiled = self.problem.compiled(self.dtype)
+        compiled = None if self.problem.threaded else self.problem.compiled(self.dtype)
         return self._python if compiled is None else self._compiled(compiled)
 
     def _compiled(self, problem: Compiled) -> Advance:
@@ -176,9 +184,12 @@ class _Run:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
         y = work[kernel.Y].reshape(self.shape)
         flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recorder.on
+        eps = oracle.eps
         for j in range(i, len(coefs)):
             # A copy: the user may keep what the function was given, or write into it.
             g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
+            if oracle.eps != eps:
+                watch[kernel.EPS] = eps = oracle.eps
             if not (flat and g.flags.carray):  # Numba would compile anew for read-only arrays
                 g = np.array(g, order="C").ravel()
             signal = step(g, work, coefs, watch, j)
@@ -201,21 +212,32 @@ class _Run:
             events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
             if events.size == 0:
                 break
+            started = time.perf_counter()
             status = self._block(events)
+            seconds = time.perf_counter() - started
             self._warn_of_witnesses()
             if status is None and self.callback:
                 status = self._call_back()
-            if not (self.callback or self.recorder.on):
-                self.block = self._at_most(LARGE_BLOCK)
-            self.bar(self.k, f"f = {self.recorder.fun[-1][-1]:.6g}" if self.recorder.on else "")
+            self.block = self._next_block(seconds)
+            if self.bar is not silent:
+                self.bar(self.k, f"f = {self._value():.6g}")
         return self._finish(status)
+
+    def _next_block(self, seconds: float) -> int:
+        """How many events to draw next, when the block before took this long."""
+        if self.callback:
+            return 1
+        most = self._at_most(BLOCK if self.recorder.on else LARGE_BLOCK)
+        if self.bar is silent:
+            return most
+        return min(most, 2 * self.block) if seconds < BLOCK_SECONDS else max(1, self.block // 2)
 
     def _block(self, events: clocks.Events) -> Status | None:
         coefs, carry = coefficients(self.method, events, self.carry)
         marks = np.empty((0, self.dim), self.dtype)
         if self.noise is not None:
             assert self.rng is not None
-            marks = self.noise.draw(self.rng, events.size, self.dim).astype(self.dtype, copy=False)
+            marks = drawn(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()
         kernel.begin(self.work, coefs)
         i, status = 0, None
@@ -240,15 +262,18 @@ class _Run:
         g = Exact.__call__(self.oracle, self.x.copy())
         return float(np.linalg.norm(g)) <= self.limits.tol
 
+    def _value(self) -> float:
+        """f(x_k), asked for only where it was not recorded."""
+        if self.recorder.on:
+            return float(self.recorder.fun[-1][-1])
+        self.recorder.nfev += 1
+        return self.problem.fun(self.x.copy())
+
     def _call_back(self) -> Status | None:
         assert self.callback is not None
-        if self.recorder.on:
-            fun = float(self.recorder.fun[-1][-1])
-        else:
-            fun = self.problem.fun(self.x.copy())
-            self.recorder.nfev += 1
+        result = intermediate_result(self.x.copy(), self._value(), self.k, self.t)
         try:
-            self.callback(intermediate_result(self.x.copy(), fun, self.k, self.t))
+            self.callback(result)
         except StopIteration:
             return Status.CALLBACK
         return None
@@ -267,12 +292,12 @@ class _Run:
             warnings.warn(seen, ConstantsWarning, stacklevel=5)
 
     def _finish(self, status: Status | None) -> Result:
+        if not (self.recorder.on or self.k == 0) and not self._end_is_finite():
+            status = Status.NOT_FINITE
         x = self.x.copy()
         jac = Exact.__call__(self.oracle, x.copy()).copy()  # the user may use the array again
         if status is None:
             status = self._status_at_end(jac)
-        if not (self.recorder.on or self.k == 0 or self.recorder.add_end(self.k, self.t, x)):
-            status = Status.NOT_FINITE
         return Result(
             x=x,
             fun=float(self.recorder.fun[-1][-1]),
@@ -287,6 +312,14 @@ class _Run:
             path=self.recorder.recorded_path(),
             method=self.method,
         )
+
+    def _end_is_finite(self) -> bool:
+        """Without recording, f at the end is asked for only now."""
+        if self.recorder.add_end(self.k, self.t, self.x.copy()):
+            return True
+        self.recorder.drop_end()
+        self.k, self.work[kernel.X] = 0, self.start  # the last point whose f is known
+        return False
 
     def _status_at_end(self, jac: Array) -> Status:
         tol = self.limits.tol

@@ -18,14 +18,14 @@ from numpy.typing import ArrayLike
 
 from continuized import clock as clocks
 from continuized.chunks import CHUNK, Rows, Task, outcomes
+from continuized.memory import check_memory
 from continuized.methods import Method
 from continuized.minimizer import checked_noise, checked_start
 from continuized.noise import Noise
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array, Problem, numbers
 from continuized.progress import bar
 from continuized.statistics import Moments, normal_quantile
-
-MEMORY_SHARE = 0.8  # of the machine's memory that a result may take
+from continuized.words import brief
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Ensemble:
     fun: Array | None
     root: np.random.SeedSequence
     _moments: Moments | None = None
+
+    def __repr__(self) -> str:
+        columns = self.moments.mean.size if self.fun is None else self.fun.shape[1]
+        return f"Ensemble({self.runs} runs of {columns} values)"
 
     @cached_property
     def moments(self) -> Moments:
@@ -118,16 +122,14 @@ def ensemble(
     ((100, 51), True)
     """
     task = _checked_task(problem, method, x0, runs, steps, times, seed, noise)
-    if keep not in ("all", "mean"):
-        raise ValueError(f'keep must be "all" or "mean", got {keep!r}')
-    if threads is not None and threads < 1:
-        raise ValueError(f"threads must be >= 1, got {threads!r}")
-    if keep == "all":
-        _check_memory(runs, task.columns * (2 if task.steps else 1))
+    if not (isinstance(keep, str) and keep in ("all", "mean")):
+        raise ValueError(f'keep must be "all" or "mean", got {brief(keep)}')
+    workers = (os.cpu_count() or 1) if threads is None else _count(threads, "threads")
+    _check_memory(task, runs, keep, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
     moments = Moments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
-        for rows in outcomes(task, _rows(task, runs, t, fun), threads or os.cpu_count() or 1):
+        for rows in outcomes(task, _rows(task, runs, t, fun), workers):
             if keep == "mean":
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))
@@ -153,29 +155,37 @@ def _checked_task(
     problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, seed: Any, noise: Any
 ) -> Task:
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a Problem, got {problem!r}")
+        raise TypeError(f"problem must be a Problem, got {brief(problem)}")
     if not isinstance(method, Method):
-        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
+        raise TypeError(
+            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
+        )
     start = checked_start(x0, problem)
     checked_noise(noise)
     for name, value in (("runs", runs), ("steps", steps)):
-        if value is None and name == "steps":
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise TypeError(f"{name} must be an integer, got {value!r}")
-        if value <= 0:
-            raise ValueError(f"{name} must be > 0, got {value}")
+        if value is not None or name == "runs":
+            _count(value, name)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
     root = clocks.seed_sequence(seed)
     return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
 
 
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be an integer, got {brief(value)}")
+    if value <= 0:
+        raise ValueError(f"{name} must be > 0, got {brief(value)}")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2^63, got {brief(value)}")
+    return int(value)
+
+
 def checked_times(times: ArrayLike | None) -> Array:
     """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
     if times is None:
         return np.zeros(0)
-    values = np.atleast_1d(np.array(times, dtype=np.float64))
+    values = np.atleast_1d(numbers(times, "times"))
     if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
         raise ValueError("times must be one or more finite numbers")
     if values[0] < 0.0 or np.any(np.diff(values) < 0.0):
@@ -183,11 +193,11 @@ def checked_times(times: ArrayLike | None) -> Array:
     return values
 
 
-def _check_memory(runs: int, columns: int) -> None:
-    need = 8.0 * runs * columns
-    have = MEMORY_SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if need > have:
-        raise MemoryError(
-            f"{runs} runs would take {need / 1e9:.1f} GB, more than {have / 1e9:.1f} GB here; "
-            f'ask for keep="mean", fewer runs or fewer steps'
-        )
+def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
+    if keep == "mean":  # what is under way, or waits for its turn, and a few sums
+        runs = min(runs, CHUNK * (2 * workers + 2))
+        instead = "fewer steps" if task.steps else "fewer times"
+    else:
+        instead = 'keep="mean", fewer runs or fewer ' + ("steps" if task.steps else "times")
+    columns = task.columns * (2 if task.steps else 1)
+    check_memory(8 * runs * columns, f"{runs} runs of {task.columns} values", instead)

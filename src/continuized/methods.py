@@ -199,9 +199,9 @@ class Continuized(Method):
 class CustomContinuized(Method):
     """The process with the user's own eta, eta', gamma, gamma', callables of t.
 
-    The flow is integrated numerically, to about 1e-13.  An infinite eta(0) means that x
-    joins z at once, as with eta = 2/t.  No theorem is claimed for it.  L and mu, if given,
-    are only watched for witnesses against them.
+    The flow is integrated numerically, to about 1e-13 where eta and eta' are smooth.  An
+    infinite eta(0) means that x joins z at once, as with eta = 2/t.  No theorem is claimed for
+    it.  L and mu, if given, are only watched for witnesses against them.
     """
 
     eta: Callable[[float], float]
@@ -216,7 +216,7 @@ class CustomContinuized(Method):
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
             if not callable(getattr(self, name)):
                 raise TypeError(f"{name} must be a function of t, got {brief(getattr(self, name))}")
-        if not math.isnan(self.L):
+        if not (is_real(self.L) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
     def clock(self, seed: clocks.Seed = None) -> clocks.Clock:

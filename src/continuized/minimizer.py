@@ -101,7 +101,7 @@ def minimize(
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
     checked_noise(noise)
-    if clock is not None and not hasattr(clock, "stream"):
+    if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     root = clocks.seed_sequence(seed)
     with bar(chosen.name, limits.maxiter, progress) as show:
@@ -157,9 +157,11 @@ def checked_start(x0: Any, problem: Problem) -> Array:
 
 def checked_noise(noise: Any) -> None:
     """A noise model or None, or a sentence that says what is wrong."""
-    if noise is not None and not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
+    if noise is None:
+        return
+    if isinstance(noise, type) or not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
         raise TypeError(
-            f"noise must be a noise model such as cz.noise.Gaussian, got {brief(noise)}"
+            f"noise must be a noise model such as cz.noise.Gaussian(1e-4), got {brief(noise)}"
         )
 
 

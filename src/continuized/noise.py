@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,18 @@ class Noise(Protocol):
     def sigma2(self, dim: int) -> float:
         """The total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
         ...
+
+
+def drawn(
+    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
+) -> NDArray[Any]:
+    """n noise vectors as contiguous rows: compiled code reads them without a check."""
+    rows = np.ascontiguousarray(noise.draw(rng, n, dim), dtype)
+    if rows.shape != (n, dim):
+        raise ValueError(
+            f"noise.draw must give an array of shape {(n, dim)}, one vector a row, got {rows.shape}"
+        )
+    return rows
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class Exact:
         self._grad = problem.plain_grad or problem.grad
         self._shape, self._dtype = like.shape, like.dtype
         self.calls = 0
+        self.eps = float(np.finfo(like.dtype).eps)  # the coarsest rounding of the answers so far
 
     def __call__(self, x: Array, mark: Any = None) -> Array:
         self.calls += 1
@@ -38,6 +39,8 @@ class Exact:
             raise ValueError(
                 f"the gradient must have the shape of x, {self._shape}, got {array.shape}"
             )
+        if array.dtype.kind == "f":
+            self.eps = max(self.eps, float(np.finfo(array.dtype).eps))
         return array.astype(self._dtype)
 
 

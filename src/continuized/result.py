@@ -11,6 +11,7 @@ from scipy.optimize import OptimizeResult
 from continuized.flow import mix
 from continuized.methods import Method
 from continuized.problems.base import Array
+from continuized.words import brief, is_real
 
 
 class ConstantsWarning(UserWarning):
@@ -26,7 +27,7 @@ class Status(Enum):
     CLOCK_ENDED = "The recorded clock has no further events."
     CALLBACK = "The callback raised StopIteration."
     NOT_FINITE = (
-        "A gradient or an iterate was not finite; x is the last point before it. "
+        "A value of f, a gradient or an iterate was not finite; x is the last good point. "
         "A larger L, or a fun and jac without overflow, may help."
     )
     DIVERGED = (
@@ -84,6 +85,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
             raise ValueError('the path was not recorded; call minimize with record="path"')
         if side not in ("right", "left"):
             raise ValueError(f'side must be "right" or "left", got {side!r}')
+        if not is_real(t):
+            raise TypeError(f"t must be one real number, got {brief(t)}")
         times, t = self.path.t, float(t)  # a NumPy float64 would make float32 states wider
         if not 0.0 <= t <= times[-1]:
             raise ValueError(f"t must be in [0, {times[-1]}], the time of the last event, got {t}")
@@ -95,6 +98,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
         a, b = self.method.flow(float(times[i]), float(t), dt)
         x, z = mix(self.path.x[i], self.path.z[i], a, b)
         return x, z
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "at"]  # SciPy's lists the keys only
 
     def __repr__(self) -> str:
         return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))

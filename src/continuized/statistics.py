@@ -51,8 +51,10 @@ class Moments:
             )
 
     def variance(self) -> Floats:
-        """The unbiased sample variance."""
-        return self.sum2 / max(self.count - 1, 1)
+        """The unbiased sample variance; NaN of fewer than two rows, which show none."""
+        if self.count < 2:
+            return np.full_like(self.sum2, np.nan)
+        return self.sum2 / (self.count - 1)
 
     def standard_error(self) -> Floats:
         """Of the mean."""

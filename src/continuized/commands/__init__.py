@@ -42,4 +42,6 @@ def show(table: Table) -> None:
         printed.add_column(Text(heading), justify="right" if i in table.numeric else "left")
     for row in table.rows:
         printed.add_row(*(Text(cell) for cell in row))
-    Console().print(printed, end="\n\n")
+    console = Console()
+    console.print(printed)
+    console.print()  # print's own `end` does not apply to tables

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -134,7 +135,13 @@ def _json(claims: list[Claim], caught: list[Caught], seed: int, passed: bool) ->
             ],
         },
         indent=2,
+        allow_nan=False,
     )
+
+
+def _number(value: float) -> float | None:
+    """JSON knows neither NaN nor infinity."""
+    return float(value) if math.isfinite(value) else None
 
 
 def _row(c: Claim) -> dict[str, object]:
@@ -143,8 +150,8 @@ def _row(c: Claim) -> dict[str, object]:
         "where": c.check.where,
         "statistic": c.check.statistic,
         "statistical": c.check.statistical,
-        "allowed": float(c.measurement.allowed),
-        "measured": float(c.measurement.measured),
+        "allowed": _number(c.measurement.allowed),
+        "measured": _number(c.measurement.measured),
         "verdict": c.verdict,
         "seconds": round(c.seconds, 3),
     }

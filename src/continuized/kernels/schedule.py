@@ -8,6 +8,7 @@ from continuized import kernels as _  # noqa: F401  (registers the formulas)
 from continuized.clock import Events
 from continuized.jit import jit
 from continuized.methods import (
+    METHODS,
     RULES,
     Method,
     continuized_rule,
@@ -35,10 +36,14 @@ def fill(rule, k, t0, t, dt, carry, L, mu, start, out):
 
 def rule_number(method: Method) -> int | None:
     """The method's place among the compiled rules; None if its coefficients are its own."""
-    if type(method).coefficients is not Method.coefficients:
-        return None
-    rule = getattr(type(method), "rule", None)
-    return RULES.index(rule) if rule in RULES else None
+    for owner in METHODS.values():
+        own = isinstance(method, owner) and all(
+            getattr(type(method), name) is getattr(owner, name)
+            for name in ("rule", "coefficients", "flow")
+        )
+        if own:
+            return RULES.index(owner.rule)
+    return None
 
 
 def coefficients(method: Method, events: Events, carry: float) -> tuple[Array, float]:

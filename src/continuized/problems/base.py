@@ -33,10 +33,11 @@ def pack(
     dtype: Any = np.float64,
 ) -> tuple[Array, ...]:
     """The data of a compiled problem.  Only three arrays: each costs 10 ns a call."""
+    # Writable, though never written to: Numba has other types for read-only arrays.
     return (
-        np.ascontiguousarray(np.zeros((0, 0)) if matrix is None else matrix, dtype),
-        np.ascontiguousarray(np.zeros(0) if vector is None else vector, dtype),
-        np.ascontiguousarray(np.zeros(0) if ints is None else ints, np.int32),
+        np.require(np.zeros((0, 0)) if matrix is None else matrix, dtype, ("C", "A", "W")),
+        np.require(np.zeros(0) if vector is None else vector, dtype, ("C", "A", "W")),
+        np.require(np.zeros(0) if ints is None else ints, np.int32, ("C", "A", "W")),
     )
 
 
@@ -47,7 +48,8 @@ def is_numba(function: Any) -> bool:
 
 def writes_into_out(grad: Any) -> bool:
     """Whether a gradient is a Numba function g(x, out)."""
-    return is_numba(grad) and len(inspect.signature(grad.py_func).parameters) == 2
+    python = getattr(grad, "py_func", None)  # a ufunc made by Numba has none
+    return is_numba(grad) and python is not None and len(inspect.signature(python).parameters) == 2
 
 
 def numbers(values: ArrayLike, name: str) -> Array:
@@ -73,7 +75,8 @@ def flat(x: ArrayLike, dim: int) -> Array:
     x = np.asarray(x)
     if x.size != dim:
         raise ValueError(f"x has {x.size} entries, but the problem has dimension {dim}")
-    return np.ascontiguousarray(x.ravel(), np.float32 if x.dtype == np.float32 else np.float64)
+    x = np.ascontiguousarray(x.ravel(), np.float32 if x.dtype == np.float32 else np.float64)
+    return x if x.flags.carray else x.copy()  # compiled code has other types for read-only arrays
 
 
 def _pair(answer: Any) -> tuple[Any, Any]:
@@ -97,6 +100,9 @@ class Problem:
 
     # The user's own function, where `grad` only passes x on to it: loops call it directly.
     plain_grad: Callable[..., Any] | None = None
+
+    # Whether `grad` runs on all threads, and so is quicker than a compiled loop on one.
+    threaded: bool = False
 
     def __init__(
         self,
@@ -122,7 +128,7 @@ class Problem:
         self.x_star = None if x_star is None else np.array(x_star, dtype=np.float64)
         self.f_star = f_star
         if f_star is None and self.x_star is not None:
-            self.f_star = self.fun(self.x_star)
+            self.f_star = self.fun(self.x_star.copy())
 
     @property
     def dim(self) -> int | None:
@@ -134,6 +140,8 @@ class Problem:
         value = self._fun(x)
         if self._both:
             value = _pair(value)[0]
+        if isinstance(value, np.ndarray) and value.size == 1:  # as SciPy allows
+            value = value.item()
         try:
             return float(value)
         except (TypeError, ValueError) as error:

@@ -18,7 +18,16 @@ import numpy as np
 
 from continuized.jit import compile_formulas, gradient_type, jit, value_type
 from continuized.problems.base import Array, Compiled
-from continuized.problems.losses import FORMULAS, half_square, linear_slope, loss, loss_slope
+from continuized.problems.losses import (
+    FORMULAS,
+    four_losses,
+    half_square,
+    linear_slope,
+    loss,
+    loss_slope,
+)
+
+CSR_BLOCK = 4096  # rows whose predictions are kept at once
 
 compile_formulas(*FORMULAS)
 
@@ -47,53 +56,118 @@ def _dot(v, w):
 compile_formulas(_dot)
 
 
+def dense_rows(X, y, kind, w, out, first, last, want_value, want_slope):
+    """Rows first, ..., last - 1: adds sum_i slope_i x_i to out, returns the sum of the losses.
+
+    One pass: each row is used twice while it is in cache.  Four rows at a time, so that w
+    and out are read and written once for four rows of X.
+    """
+    total = 0.0
+    i = first
+    while i + 4 <= last:
+        row0, row1, row2, row3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+        p0 = p1 = p2 = p3 = 0.0
+        for j in range(w.size):
+            p0 += row0[j] * w[j]
+            p1 += row1[j] * w[j]
+            p2 += row2[j] * w[j]
+            p3 += row3[j] * w[j]
+        if want_value:
+            labels = (y[i], y[i + 1], y[i + 2], y[i + 3])
+            total += four_losses(kind, (p0, p1, p2, p3), labels)
+        if want_slope:
+            c0, c1 = loss_slope(kind, p0, y[i]), loss_slope(kind, p1, y[i + 1])
+            c2, c3 = loss_slope(kind, p2, y[i + 2]), loss_slope(kind, p3, y[i + 3])
+            for j in range(w.size):
+                out[j] += c0 * row0[j] + c1 * row1[j] + c2 * row2[j] + c3 * row3[j]
+        i += 4
+    while i < last:
+        row0 = X[i]
+        p0 = _dot(row0, w)
+        if want_value:
+            total += loss(kind, p0, y[i])
+        if want_slope:
+            c0 = loss_slope(kind, p0, y[i])
+            for j in range(w.size):
+                out[j] += c0 * row0[j]
+        i += 1
+    return total
+
+
+def csr_rows(values, indptr, indices, y, kind, w, out, first, last, want_value, want_slope):
+    """The same for sparse rows, in blocks: dots, then losses, then the scatter.
+
+    Apart, the dots of many rows overlap their cache misses; joined row by row, each row
+    would wait for its exp.  Unsigned, an index is not tested for counting from the end:
+    1.6 times quicker for the dots, twice for the scatter.
+    """
+    total = 0.0
+    c = np.empty(min(CSR_BLOCK, max(last - first, 0)))
+    for start in range(first, last, CSR_BLOCK):
+        stop = min(start + CSR_BLOCK, last)
+        for i in range(start, stop):
+            prediction = 0.0
+            for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+                prediction += values[p] * w[np.uintp(indices[p])]
+            c[i - start] = prediction
+        if want_value:
+            for i in range(start, stop):
+                total += loss(kind, c[i - start], y[i])
+        if want_slope:
+            for i in range(start, stop):
+                c[i - start] = loss_slope(kind, c[i - start], y[i])
+            for i in range(start, stop):
+                slope = c[i - start]
+                for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+                    out[np.uintp(indices[p])] += slope * values[p]
+    return total
+
+
+compile_formulas(dense_rows, csr_rows)
+
+
+def _ridge(w, out, n, l2):
+    for j in range(w.size):
+        out[j] = out[j] / n + l2 * w[j]
+
+
+def _csr_parts(data):
+    values, vector, ints = data
+    n = vector.size - 2
+    return values[0], ints[: n + 1], ints[n + 1 :], vector[2:]
+
+
+compile_formulas(_ridge, _csr_parts)
+
+
 def dense_fun(w, data):
     X, vector, _ = data
     kind, l2, y = vector[0], vector[1], vector[2:]
-    total = 0.0
-    for i in range(y.size):
-        prediction = _dot(X[i], w)
-        total += loss(kind, prediction, y[i])
+    total = dense_rows(X, y, kind, w, w, 0, y.size, True, False)
     return total / y.size + 0.5 * l2 * _dot(w, w)
 
 
 def dense_grad(w, out, data):
-    # One pass: each row is used twice while it is in cache.
     X, vector, _ = data
     kind, l2, y = vector[0], vector[1], vector[2:]
-    out[:] = l2 * w
-    for i in range(y.size):
-        prediction = _dot(X[i], w)
-        c = loss_slope(kind, prediction, y[i]) / y.size
-        for j in range(w.size):
-            out[j] += c * X[i, j]
+    out[:] = 0.0
+    dense_rows(X, y, kind, w, out, 0, y.size, False, True)
+    _ridge(w, out, y.size, l2)
 
 
 def csr_fun(w, data):
-    values, vector, ints = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    indptr, indices = ints[: y.size + 1], ints[y.size + 1 :]
-    total = 0.0
-    for i in range(y.size):
-        prediction = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            prediction += values[0, p] * w[indices[p]]
-        total += loss(kind, prediction, y[i])
+    values, indptr, indices, y = _csr_parts(data)
+    kind, l2 = data[1][0], data[1][1]
+    total = csr_rows(values, indptr, indices, y, kind, w, w, 0, y.size, True, False)
     return total / y.size + 0.5 * l2 * _dot(w, w)
 
 
 def csr_grad(w, out, data):
-    values, vector, ints = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    indptr, indices = ints[: y.size + 1], ints[y.size + 1 :]
-    out[:] = l2 * w
-    for i in range(y.size):
-        prediction = 0.0
-        for p in range(indptr[i], indptr[i + 1]):
-            prediction += values[0, p] * w[indices[p]]
-        c = loss_slope(kind, prediction, y[i]) / y.size
-        for p in range(indptr[i], indptr[i + 1]):
-            out[indices[p]] += c * values[0, p]
+    values, indptr, indices, y = _csr_parts(data)
+    kind, l2 = data[1][0], data[1][1]
+    out[:] = 0.0
+    csr_rows(values, indptr, indices, y, kind, w, out, 0, y.size, False, True)
+    _ridge(w, out, y.size, l2)
 
 
 @cache

@@ -31,10 +31,75 @@ def loss_slope(kind: float, prediction: float, y: float) -> float:
     if kind == SQUARED:
         return prediction - y
     margin = y * prediction
-    if margin > 0.0:
-        e = math.exp(-margin)
-        return -y * e / (1.0 + e)
-    return -y / (1.0 + math.exp(margin))
+    e = math.exp(-abs(margin))  # the very exp of the loss: compiled together, it is taken once
+    return -y * (e if margin > 0.0 else 1.0) / (1.0 + e)
 
 
-FORMULAS = (half_square, linear_slope, loss, loss_slope)
+def four_losses(
+    kind: float,
+    p: tuple[float, float, float, float],
+    y: tuple[float, float, float, float],
+) -> float:
+    """The sum of four losses, with one logarithm for the four.
+
+    sum log(1 + e_i) = log(prod (1 + e_i)) = log1p(q); each e_i is at most 1, so q is at most
+    15, and all its terms are positive: nothing cancels.
+    """
+    if kind == SQUARED:
+        return 0.5 * (
+            (p[0] - y[0]) ** 2 + (p[1] - y[1]) ** 2 + (p[2] - y[2]) ** 2 + (p[3] - y[3]) ** 2
+        )
+    m0, m1, m2, m3 = y[0] * p[0], y[1] * p[1], y[2] * p[2], y[3] * p[3]
+    q01 = joined(math.exp(-abs(m0)), math.exp(-abs(m1)))
+    q23 = joined(math.exp(-abs(m2)), math.exp(-abs(m3)))
+    linear = max(-m0, 0.0) + max(-m1, 0.0) + max(-m2, 0.0) + max(-m3, 0.0)
+    return linear + math.log1p(joined(q01, q23))
+
+
+def joined(a: float, b: float) -> float:
+    """(1 + a)(1 + b) - 1."""
+    return a + b + a * b
+
+
+def conjugate(kind: float, a: float, y: float) -> float:
+    """The convex conjugate of the loss, sup over p of a p - loss(p, y).
+
+    Squared: a^2 / 2 + a y.  Logistic: b log b + (1 - b) log(1 - b) with b = -a y, for b in
+    [0, 1], and infinity elsewhere.
+    """
+    if kind == SQUARED:
+        return 0.5 * a * a + a * y
+    b = -a * y
+    if not 0.0 <= b <= 1.0:
+        return math.inf if b == b else b
+    entropy = b * math.log(b) if b > 0.0 else 0.0
+    return entropy + (1.0 - b) * math.log1p(-b) if b < 1.0 else entropy
+
+
+def conjugate_slope(kind: float, a: float, y: float) -> float:
+    """Its derivative: the prediction p at which the slope of the loss is a.
+
+    Logistic: infinite at the ends of the domain, NaN outside.
+    """
+    if kind == SQUARED:
+        return a + y
+    b = -a * y
+    if not 0.0 <= b <= 1.0:
+        return math.nan
+    if b == 0.0:
+        return y * math.inf
+    if b == 1.0:
+        return -y * math.inf
+    return y * (math.log1p(-b) - math.log(b))
+
+
+FORMULAS = (
+    half_square,
+    linear_slope,
+    loss,
+    loss_slope,
+    joined,
+    four_losses,
+    conjugate,
+    conjugate_slope,
+)

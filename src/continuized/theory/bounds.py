@@ -153,15 +153,23 @@ def _log_phi_0(method: Continuized, problem: Problem, x: Array) -> float:
 
 
 def _at_time(method: Continuized, problem: Problem, x: Array, t: Array, sigma2: float) -> Array:
-    log_phi_0 = _log_phi_0(method, problem, x)
+    same = _without_large_start(method)
+    log_phi_0 = _log_phi_0(same, problem, x)
     # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
     first = np.full(t.shape, -math.inf)
     if log_phi_0 > -math.inf:
-        first = log_phi_0 - log_A(method, t)
+        first = log_phi_0 - log_A(same, t)
     if sigma2 == 0.0:
         return first[()]
     noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_A(method, t)
     return np.logaddexp(first, noise)  # type: ignore[no-any-return]
+
+
+def _without_large_start(method: Continuized) -> Continuized:
+    """start = inf where e^{-2 omega start} is below rounding: phi_0 / A_t is the same, but
+    log A_t would lose the digits of t to those of start."""
+    L, mu, start = method.constants
+    return Continuized(L, mu) if parameters.omega(L, mu) * start > 20.0 else method
 
 
 def _at_event(method: Continuized, problem: Problem, x: Array, k: Array, sigma2: float) -> Array:

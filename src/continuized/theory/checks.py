@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
+from continuized.words import brief
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 
 
 def checked_start(problem: Problem, x0: ArrayLike) -> Array:
     """x0 as finite float64 numbers, of the problem's dimension."""
-    x = np.asarray(x0)
-    if x.dtype.kind not in "fiu":
-        raise TypeError(f"x0 must be an array of real numbers, got dtype {x.dtype}")
-    x = x.astype(np.float64)
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem must be a Problem, got {brief(problem)}")
+    x = _array(x0, "x0", "fiu", "an array of real numbers").astype(np.float64)
     if not np.all(np.isfinite(x)):
         raise ValueError("x0 must be finite, but it has NaN or infinity in it")
     if problem.dim is not None and x.size != problem.dim:
@@ -61,35 +61,32 @@ def excess(problem: Problem, x0: Array) -> float:
 def checked_sigma2(sigma2: Any) -> float:
     """The noise's total variance E|noise|^2, a finite number >= 0."""
     if not (_is_real(sigma2) and math.isfinite(sigma2) and sigma2 >= 0.0):
-        raise ValueError(f"sigma2 must be a finite number >= 0, got {sigma2!r}")
+        raise ValueError(f"sigma2 must be a finite number >= 0, got {brief(sigma2)}")
     return float(sigma2)
 
 
 def checked_times(times: ArrayLike, name: str = "t", ordered: bool = False) -> Array:
     """Finite times >= 0; never decreasing where `ordered`."""
-    t = np.asarray(times)
-    if t.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be real numbers, got dtype {t.dtype}")
-    t = t.astype(np.float64)
+    t = _array(times, name, "fiu", "real numbers").astype(np.float64)
     if not (np.all(np.isfinite(t)) and np.all(t >= 0.0)):
-        raise ValueError(f"{name} must be finite and >= 0, got {times!r}")
+        raise ValueError(f"{name} must be finite and >= 0, got {brief(times)}")
     if ordered and (t.ndim > 1 or np.any(np.diff(np.atleast_1d(t)) < 0.0)):
-        raise ValueError(f"{name} must be a sequence in increasing order, got {times!r}")
+        raise ValueError(f"{name} must be a sequence in increasing order, got {brief(times)}")
     return t
 
 
 def checked_counts(k: ArrayLike) -> Array:
     """Numbers of events: integers >= 0."""
-    counts = np.asarray(k)
-    if counts.dtype.kind not in "iu":
-        raise TypeError(f"k must be integers, got dtype {counts.dtype}")
+    counts = _array(k, "k", "iu", "integers")
     if np.any(counts < 0):
-        raise ValueError(f"k must be >= 0, got {k!r}")
+        raise ValueError(f"k must be >= 0, got {brief(k)}")
     return counts.astype(np.int64)
 
 
 def check_constants_hold(method: Method, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
@@ -108,15 +105,32 @@ def check_constants_hold(method: Method, problem: Problem) -> None:
 def check_probability(value: Any, name: str) -> float:
     """A probability strictly between 0 and 1."""
     if not (_is_real(value) and 0.0 < value < 1.0):
-        raise ValueError(f"{name} must be a probability in (0, 1), got {value!r}")
+        raise ValueError(f"{name} must be a probability in (0, 1), got {brief(value)}")
     return float(value)
 
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number > 0."""
     if not (_is_real(value) and math.isfinite(value) and value > 0.0):
-        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
     return float(value)
+
+
+def check_fits(problem: Problem, x: Array) -> None:
+    """Refuse points, one to a row, of another dimension than the problem's."""
+    size = math.prod(x.shape[1:])
+    if problem.dim is not None and size != problem.dim:
+        raise ValueError(f"x has {size} entries, but the problem has dimension {problem.dim}")
+
+
+def _array(values: ArrayLike, name: str, kinds: str, what: str) -> Array:
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # ragged
+        raise ValueError(f"{name} must be {what}, got {brief(values)}") from error
+    if array.dtype.kind not in kinds and array.size:
+        raise TypeError(f"{name} must be {what}, got {brief(values)}")
+    return array
 
 
 def _is_real(value: Any) -> bool:

@@ -20,6 +20,7 @@ from continuized.theory.checks import (
     checked_counts,
     checked_times,
 )
+from continuized.words import brief
 
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
@@ -102,7 +103,7 @@ def _only_continuized(method: Method, what: str) -> None:
 
 
 def _levels(q: ArrayLike) -> Array:
-    levels = np.asarray(q, dtype=np.float64)
+    levels = checked_times(q, "q")
     if not np.all((levels > 0.0) & (levels < 1.0)):
-        raise ValueError(f"q must be probabilities in (0, 1), got {q!r}")
+        raise ValueError(f"q must be probabilities in (0, 1), got {brief(q)}")
     return levels

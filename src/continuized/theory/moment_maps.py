@@ -28,6 +28,8 @@ def rates(method: Method) -> Rates:
     """The scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
+    if not isinstance(method, Method):
+        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
     if not isinstance(method, Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants

@@ -38,11 +38,11 @@ def _mean_sinh2(u: float, v: Array, d: Array) -> Array:
     """int_u^v sinh^2 / sinh^2 v, with d = v - u.
 
     In sinh^2((u+v)/2) sinh d / sinh^2 v the exponents cancel exactly: (u+v) + d = 2v.
+    Ratios are taken first, and the rest as a logarithm: v^2 and d^3 may underflow.
     """
-    bottom: Array = np.expm1(-2.0 * v) ** 2
-    rest = np.exp(-2.0 * v + log_sinh_minus(d))  # 0 where v is large
-    top: Array = 0.5 * np.expm1(-(u + v)) ** 2 * -np.expm1(-2.0 * d) + 2.0 * rest
-    return np.asarray(top / bottom)
+    half = np.expm1(-(u + v)) / np.expm1(-2.0 * v)  # sinh((u+v)/2) / sinh v, but for exponents
+    rest = log_sinh_minus(d) - 2.0 * v - 2.0 * np.log(-np.expm1(-2.0 * v))  # -inf at large v
+    return np.asarray(0.5 * half**2 * -np.expm1(-2.0 * d) + 2.0 * np.exp(rest))
 
 
 def log_mean_weight(method: Continuized, k: Array) -> Array:

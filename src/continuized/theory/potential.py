@@ -21,6 +21,7 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.bounds import log_A, log_B
 from continuized.theory.checks import (
+    check_fits,
     checked_sigma2,
     checked_times,
     minimiser,
@@ -63,6 +64,7 @@ class Lyapunov:
     def __init__(self, r: Result, p: Problem) -> None:
         assert r.path is not None
         self.method = _checked_method(r.method, "lyapunov")
+        check_fits(p, r.path.x)
         self.problem, self.result = p, r
         self.t = r.path.t
         self.log_phi = _log_phi(self.method, p, self.t, _rows(r.path.x), _rows(r.path.z))
@@ -104,7 +106,7 @@ def drift(
     """
     method = _checked_method(method, "drift")
     sigma2 = checked_sigma2(sigma2)
-    t, x, z, single = _states(t, x, z)
+    t, x, z, single = _states(p, t, x, z)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
     rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
@@ -142,7 +144,7 @@ def supermartingale_gap(
     step is seen.  One state or many; states that share their t cost least.
     """
     method = _checked_method(method, "supermartingale_gap")
-    t, x, z, single = _states(t, x, z)
+    t, x, z, single = _states(p, t, x, z)
     moments = np.unique(t)
     value, error, phi = (np.empty(len(t)) for _ in range(3))
     for moment in moments.tolist():
@@ -221,18 +223,22 @@ def _checked_method(method: Method, what: str) -> Continuized:
     return method
 
 
-def _states(t: ArrayLike, x: ArrayLike, z: ArrayLike) -> tuple[Array, Array, Array, bool]:
+def _states(
+    p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+) -> tuple[Array, Array, Array, bool]:
     """Many states as rows; one state as one row."""
     times = checked_times(t)
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
     if times.ndim == 0:
+        check_fits(p, x[np.newaxis])
         return times.reshape(1), x[np.newaxis], z[np.newaxis], True
     if times.ndim != 1 or x.ndim < 2 or len(x) != len(times):
         raise ValueError(
             f"many states are t of shape (n,) and x, z with n rows, got {times.shape}, {x.shape}"
         )
+    check_fits(p, x)
     return times, x, z, False
 
 

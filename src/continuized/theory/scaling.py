@@ -19,6 +19,7 @@ from continuized import clock as clocks
 from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
 from continuized.theory.checks import check_positive, checked_start, checked_times
+from continuized.words import brief
 
 RTOL, ATOL = 1e-11, 1e-13
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
@@ -88,14 +89,10 @@ def scaling_distance(
     fluctuation, of order L^{-1/4}.
     """
     horizon = check_positive(horizon, "horizon")
-    L = np.sort(np.asarray(L_values, dtype=np.float64).ravel())
-    if L.size < 2 or np.any(np.diff(L) == 0.0):
-        raise ValueError(f"L_values must be at least two different numbers, got {L_values!r}")
-    if p.L is not None and L[0] < p.L:
-        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
+    L = checked_L_values(p, L_values)
     if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 2:
         raise ValueError(f"runs must be an integer >= 2, got {runs!r}")
-    s = horizon * np.arange(1, points + 1) / points
+    s = checked_points(horizon, points)
     limit = scaling_limit(p, x0, s)
     root = clocks.seed_sequence(seed)
     distance, error = np.empty(L.size), np.empty(L.size)
@@ -108,6 +105,23 @@ def scaling_distance(
         error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
     rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
     return ScalingDistance(L, distance, error, rate)
+
+
+def checked_L_values(p: Problem, L_values: ArrayLike) -> Array:
+    """Two or more different L, in increasing order, none below the function's."""
+    L = np.unique(checked_times(L_values, "L_values"))
+    if L.size < 2:
+        raise ValueError(f"L_values must be at least two different numbers, got {brief(L_values)}")
+    if p.L is not None and L[0] < p.L:
+        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
+    return L
+
+
+def checked_points(horizon: float, points: int) -> Array:
+    """The times horizon/points, ..., horizon."""
+    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 1:
+        raise ValueError(f"points must be an integer >= 1, got {brief(points)}")
+    return horizon * np.arange(1, points + 1) / points
 
 
 def _squares(
@@ -131,7 +145,7 @@ def _squares(
 def _first_time(p: Problem) -> float:
     if p.L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return FIRST / math.sqrt(p.L)
+    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
 
 
 def _gradient(p: Problem, like: Array, x: Array) -> Array:

@@ -16,7 +16,12 @@ from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.checks import check_positive, checked_start
 from continuized.theory.moment_maps import Rates, rates
-from continuized.theory.scaling import ScalingDistance, scaling_limit
+from continuized.theory.scaling import (
+    ScalingDistance,
+    checked_L_values,
+    checked_points,
+    scaling_limit,
+)
 from continuized.theory.second_moments import moments
 
 FIRST = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
@@ -32,9 +37,8 @@ def expected_scaling_distance(
             "use scaling_distance"
         )
     horizon = check_positive(horizon, "horizon")
-    L = np.sort(np.asarray(L_values, dtype=np.float64).ravel())
-    s = horizon * np.arange(1, points + 1) / points
-    limit = scaling_limit(p, x0, s).reshape(points, -1) - p.x_star
+    L, s = checked_L_values(p, L_values), checked_points(horizon, points)
+    limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
     u0 = checked_start(p, x0).ravel() - p.x_star
     distance = np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):

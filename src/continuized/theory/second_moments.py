@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.memory import check_memory
 from continuized.methods import GradientDescent, Method, Nesterov
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
@@ -92,6 +93,7 @@ def moments(
         return _packed(p, t, None, _at_times(rates(method), p.eigenvalues, u0, t, variance))
     assert k is not None
     counts = np.atleast_1d(checked_counts(k))
+    check_memory(24.0 * (int(counts.max(initial=0)) + 1) * p.dim, "so many events", "a smaller k")
     if isinstance(method, GradientDescent | Nesterov):
         rows = _recursion(method, p.eigenvalues, u0, int(counts.max(initial=0)), variance)
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +45,12 @@ class Measurement(NamedTuple):
     def passed(self) -> bool:
         """A NaN does not pass."""
         return self.usable and self.measured <= self.allowed
+
+
+def worst_of(measurements: Iterable[Measurement]) -> Measurement:
+    """The one that measured most; one that cannot be judged is worse, and so is a NaN, which
+    the plain max would pass over."""
+    return max(measurements, key=lambda m: (not m.usable, math.isnan(m.measured), m.measured))
 
 
 class Check(NamedTuple):

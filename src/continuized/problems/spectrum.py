@@ -1,0 +1,163 @@
+"""The extreme eigenvalues of X^T X / n: exact where that is cheap, else certified bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+
+EXACT_UP_TO = 1500  # the smaller side of X for which all eigenvalues are computed,
+EXACT_WORK = 5e10  # unless X^T X alone would take more operations than this
+BLOCK_NUMBERS = 2**22  # entries of X converted to float64 at once
+
+SLACK = 0.05  # how much too large the Lanczos bound may be
+FAILURE = 1e-10  # the probability that it is too small
+SEED = 2021
+
+
+class Spectrum(NamedTuple):
+    """Bounds smallest <= every eigenvalue of X^T X / n <= largest.
+
+    how: "exact" (all eigenvalues, widened by a bound on the rounding errors), "lanczos", or
+    "norms".  failure: the probability that `largest` is too small; 0 unless how is "lanczos".
+    """
+
+    smallest: float
+    largest: float
+    how: str
+    failure: float
+
+
+def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
+    """The spectrum of X^T X / n, where multiply(v) = X^T X v / n."""
+    n, d = X.shape
+    trace, norms = _safe_bounds(X)
+    if not math.isfinite(trace):
+        raise ValueError("the squares of X's entries overflow: rescale X")
+    if trace == 0.0:
+        return Spectrum(0.0, 0.0, "exact", 0.0)
+    # |fl(X^T X) - X^T X| <= inner * eps * |X|_F^2 (Higham 2002, 3.5), where the products have
+    # `inner` terms, and an eigenvalue solver adds a modest multiple of its size.
+    inner, side = max(n, d), min(n, d)
+    rounding = math.ulp(1.0) * trace
+    if side <= EXACT_UP_TO and _gram_work(X) <= EXACT_WORK:
+        eigenvalues = np.linalg.eigvalsh(_gram(X) / n)
+        error = (inner + 4 * side) * rounding
+        smallest = float(eigenvalues[0]) - error if d <= n else 0.0
+        return Spectrum(max(smallest, 0.0), float(eigenvalues[-1]) + error, "exact", 0.0)
+    above = lanczos_bound(multiply, d, SLACK, FAILURE) + inner * rounding
+    if norms <= above:
+        return Spectrum(0.0, norms, "norms", 0.0)
+    return Spectrum(0.0, above, "lanczos", FAILURE)
+
+
+def lanczos_steps(d: int, slack: float, failure: float) -> int:
+    """How many steps `lanczos_bound` takes."""
+    return math.ceil(0.5 + 0.5 * math.log(1.648 * math.sqrt(d) / failure) / math.sqrt(slack))
+
+
+def lanczos_bound(
+    multiply: Callable[[Array], Array], d: int, slack: float, failure: float, seed: int = SEED
+) -> float:
+    """An upper bound of the largest eigenvalue of a positive semidefinite d x d matrix.
+
+    After k steps from a random direction, the largest Ritz value theta satisfies
+
+        P(theta < (1 - slack) lambda) <= 1.648 sqrt(d) exp(-sqrt(slack) (2k - 1))
+
+    (Kuczynski and Wozniakowski 1992, theorem 4.2), whatever the spectrum: no gap is needed.
+    k is chosen so that the right-hand side is `failure`; theta / (1 - slack) is the bound,
+    and theta <= lambda says that it is never more than 1 / (1 - slack) times too large.
+
+    The theorem is about exact arithmetic: the basis is kept orthogonal by orthogonalising
+    twice, for memory of k vectors.  Where the Krylov space is exhausted, a fresh random
+    direction extends it, which can only raise theta.
+    """
+    rng = np.random.default_rng(seed)
+    k = min(lanczos_steps(d, slack, failure), d)
+    basis = np.zeros((k, d))
+    alpha, beta = np.zeros(k), np.zeros(k)
+    v = rng.standard_normal(d)
+    basis[0] = v / np.linalg.norm(v)
+    for j in range(k):
+        v = multiply(basis[j])
+        alpha[j] = basis[j] @ v
+        if j + 1 == k:
+            break
+        size = float(np.linalg.norm(v))
+        beta[j], v = _orthogonal(v, basis[: j + 1])
+        if beta[j] <= 1e-13 * size:
+            beta[j], (_, v) = 0.0, _orthogonal(rng.standard_normal(d), basis[: j + 1])
+        basis[j + 1] = v
+    theta = float(np.linalg.eigvalsh(np.diag(alpha) + np.diag(beta[:-1], 1), UPLO="U")[-1])
+    return theta / (1.0 - slack)
+
+
+def _orthogonal(v: Array, basis: Array) -> tuple[float, Array]:
+    """The length of v without its part in the basis, and that rest as a unit vector."""
+    v = v - basis.T @ (basis @ v)
+    v -= basis.T @ (basis @ v)
+    length = float(np.linalg.norm(v))
+    return length, v / length if length > 0.0 else v
+
+
+def _blocks(X: Array) -> Iterator[Array]:
+    """The rows of X, some at a time, in float64."""
+    rows = max(1, BLOCK_NUMBERS // max(X.shape[1], 1))
+    for first in range(0, len(X), rows):
+        yield X[first : first + rows].astype(np.float64, copy=False)
+
+
+def _safe_bounds(X: Any) -> tuple[float, float]:
+    """The trace of X^T X / n, and the smaller of it and |X|_1 |X|_inf / n, both rounded up."""
+    n, d = X.shape
+    square, rows, columns = 0.0, 0.0, np.zeros(d)
+    with np.errstate(over="ignore"):
+        if isinstance(X, np.ndarray):
+            for part in _blocks(X):
+                sizes = np.abs(part)
+                square += float(np.vdot(sizes, sizes))
+                rows = max(rows, float(sizes.sum(axis=1).max(initial=0.0)))
+                columns += sizes.sum(axis=0)
+        else:
+            sizes = np.abs(X.data.astype(np.float64))
+            square = float(sizes @ sizes)
+            rows = float((abs(X) @ np.ones(d)).max(initial=0.0))
+            columns = np.bincount(X.indices, sizes, minlength=d)
+        norms = rows * float(columns.max(initial=0.0))
+    up = 1.0 + 3.0 * entries_of(X) * math.ulp(1.0)  # a sum of m terms >= 0 errs by less than m eps
+    return float(square / n * up), float(min(square, norms) / n * up)
+
+
+def entries_of(X: Any) -> int:
+    """How many entries X holds."""
+    return int(X.size if isinstance(X, np.ndarray) else X.nnz)
+
+
+def _gram_work(X: Any) -> float:
+    n, d = X.shape
+    if isinstance(X, np.ndarray):
+        return float(n * d * min(n, d))
+    # A sparse product takes, for each entry, the length of the row (or column) it meets.
+    lengths = np.diff(X.indptr) if d <= n else np.bincount(X.indices, minlength=d)
+    return 10.0 * float(np.sum(lengths.astype(np.float64) ** 2))
+
+
+def _gram(X: Any) -> Array:
+    """X^T X or X X^T, whichever is smaller, in float64."""
+    n, d = X.shape
+    if not isinstance(X, np.ndarray):
+        X = X.astype(np.float64)
+        product = X.T @ X if d <= n else X @ X.T
+        return np.asarray(product.toarray())
+    if d > n:
+        X = X.astype(np.float64, copy=False)
+        return np.asarray(X @ X.T)
+    total = np.zeros((d, d))
+    for part in _blocks(X):
+        total += part.T @ part
+    return total

@@ -1,0 +1,38 @@
+"""A few threads for compiled code that releases the GIL.
+
+Not Numba's own threads: some of its threading layers abort the process when two Python
+threads run parallel code at once.  The work here never waits for other work, so that any
+number of threads may call `in_parts` together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar
+
+Answer = TypeVar("Answer")
+
+
+def count() -> int:
+    """How many threads this process may run at once."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def _pool(process: int, workers: int) -> ThreadPoolExecutor:
+    # By process: after a fork the child has none of the threads.
+    return ThreadPoolExecutor(workers, thread_name_prefix="continuized")
+
+
+def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
+    """[work(0), ..., work(parts - 1)], at the same time; the caller's thread does the first."""
+    if parts == 1:
+        return [work(0)]
+    pool = _pool(os.getpid(), parts - 1)
+    others = [pool.submit(work, part) for part in range(1, parts)]
+    return [work(0)] + [other.result() for other in others]
