@@ -94,4 +94,4 @@ def value_type(dtype: Any) -> Any:
 def compile_formulas(*formulas: Callable[..., Any]) -> None:
     """Let compiled code call these plain Python functions."""
     for formula in formulas:
-        register_jitable(fastmath=FASTMATH)(formula)
+        register_jitable(fastmath=FASTMATH, no_cpython_wrapper=True, no_cfunc_wrapper=True)(formula)
