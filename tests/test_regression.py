@@ -322,7 +322,7 @@ def test_columns() -> None:
 @pytest.mark.parametrize("y", [-1.0, 1.0])
 def test_logistic_conjugate(y: float) -> None:
     for b in (1e-300, 1e-12, 0.1, 0.5, 0.75, 1.0 - 1e-12):
-        with mp.workdps(60):
+        with mp.workdps(700):
             exact = mp.mpf(b) * mp.log(mp.mpf(b)) + (1 - mp.mpf(b)) * mp.log(1 - mp.mpf(b))
         value = losses.conjugate(losses.LOGISTIC, -y * b, y)
         assert value == pytest.approx(float(exact), rel=1e-14, abs=0.0)

@@ -107,7 +107,8 @@ def two_checks(monkeypatch):
     return fail
 
 
-def test_the_command_prints_a_table_and_exits_0(two_checks, tmp_path):
+def test_the_command_prints_a_table_and_exits_0(two_checks, tmp_path, monkeypatch):
+    monkeypatch.setattr("continuized.verify.pictures.pictures", lambda seed: [])
     result = CliRunner().invoke(main, ["verify", "--quick", "--out", str(tmp_path / "report")])
     assert result.exit_code == 0, result.output
     assert "All claims hold." in result.stdout
@@ -148,6 +149,26 @@ def test_a_mutant_that_escapes_fails_the_command(two_checks, monkeypatch):
     result = CliRunner().invoke(main, ["verify", "--quick", "--mutants"])
     assert result.exit_code == 1
     assert "NOT CAUGHT" in result.stdout
+
+
+def test_a_check_that_raises_fails_and_the_rest_go_on(two_checks, monkeypatch):
+    def raises(subject, effort):
+        raise ZeroDivisionError("by nought")
+
+    checks = [CHECKS[0]._replace(measure=raises), BY_NAME["T_k is Gamma(k, 1)"]]
+    monkeypatch.setattr(runner, "CHECKS", checks)
+    result = CliRunner().invoke(main, ["verify", "--quick"])
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.stdout
+    assert "holds" in result.stdout
+
+
+def test_the_report_has_pictures_and_says_how_much_was_done(two_checks, tmp_path):
+    result = CliRunner().invoke(main, ["verify", "--quick", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("data:image/svg+xml") == 2
+    assert "20,000" in page
 
 
 def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):

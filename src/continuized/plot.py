@@ -75,13 +75,14 @@ def require() -> None:
 
 def render(figure: Figure, formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
     """The picture of a figure in each format."""
-    with _settings():
+    with settings():
         drawing = _draw(figure)
-        return {format: _bytes(drawing, format) for format in formats}
+        return {format: to_bytes(drawing, format) for format in formats}
 
 
 @contextmanager
-def _settings() -> Iterator[None]:
+def settings() -> Iterator[None]:
+    """Our settings of matplotlib, while the block runs."""
     require()
     import matplotlib
 
@@ -92,7 +93,8 @@ def _settings() -> Iterator[None]:
         yield
 
 
-def _bytes(drawing: Any, format: str) -> bytes:
+def to_bytes(drawing: Any, format: str) -> bytes:
+    """A drawing as a file of this format; the same drawing gives the same bytes."""
     buffer = io.BytesIO()
     metadata = {"Date": None} if format == "svg" else {"Software": None}
     drawing.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
@@ -145,7 +147,7 @@ def _panel(axes: Any, panel: Panel, scale: str) -> None:
             markeredgewidth=0.9,
         )
         lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
-    _label_ends(axes, lines)
+    label_ends(axes, lines)
 
 
 def _shown(values: Array) -> Array:
@@ -172,7 +174,7 @@ def _marked(curve: Curve, scale: str, order: int) -> list[int]:
     return sorted(set(np.searchsorted(curve.t, at).clip(0, len(curve.t) - 1).tolist()))
 
 
-def _label_ends(axes: Any, lines: list[Line]) -> None:
+def label_ends(axes: Any, lines: list[Line]) -> None:
     """Each line's name to the right of its end, moved apart where two would overlap."""
     low, high = axes.get_ylim()
     height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points

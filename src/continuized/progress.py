@@ -42,7 +42,8 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
 
 
 def _rate(done: int, started: float, unit: str) -> str:
-    return f"{done / max(time.perf_counter() - started, 1e-9):,.0f} {unit}s/s"
+    rate = done / max(time.perf_counter() - started, 1e-9)
+    return f"{rate:,.0f} {unit}s/s" if rate >= 1.0 else ""
 
 
 @contextmanager

@@ -12,8 +12,8 @@ import click
 from continuized.commands import show
 
 if TYPE_CHECKING:
-    from continuized.report import Table
-    from continuized.verify.claims import Claim
+    from continuized.report import Picture, Table
+    from continuized.verify.claims import Claim, Effort
     from continuized.verify.runner import Caught
 
 TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
@@ -44,12 +44,15 @@ def command(quick: bool, mutants: bool, seed: int, as_json: bool, out: Path | No
     claims = run(effort, progress=not as_json)
     caught = run_mutants(seed, progress=not as_json) if mutants else []
     if out is not None:
-        files.write(out / "index.html", _page(claims, caught, seed))
+        files.write(out / "index.html", _page(claims, caught, effort))
     passed = all(c.measurement.passed for c in claims) and all(c.passed for c in caught)
     if as_json:
         click.echo(_json(claims, caught, seed, passed))
         return 0 if passed else 1
     show(_claims_table(claims))
+    for c in claims:
+        if c.raised:
+            click.echo(f"{c.check.claim}: {c.raised}")
     click.echo(click.wrap_text(_budget(seed)) + "\n")
     if caught:
         show(_mutants_table(caught))
@@ -65,7 +68,9 @@ def _budget(seed: int) -> str:
     n = sum(check.statistical for check in CHECKS)
     return (
         f"Seed {seed}. {len(CHECKS) - n} checks involve no chance. The other {n} (marked *) fail "
-        f"a correct implementation with probability at most {SHARE:.1e} each, {ALPHA:.0e} together."
+        f"a correct implementation with probability {SHARE:.1e} each, {ALPHA:.0e} together: for "
+        "the law of T_k that is a theorem (Dvoretzky, Kiefer, Wolfowitz, Massart), for means "
+        "the normal limit with its first correction for skewness."
     )
 
 
@@ -104,13 +109,32 @@ def _mutants_table(caught: list[Caught]) -> Table:
     return Table(header, rows, "Planted mistakes", marks=marks)
 
 
-def _page(claims: list[Claim], caught: list[Caught], seed: int) -> str:
+def _pictures(seed: int) -> tuple[str | Picture, ...]:
+    from continuized import report
+    from continuized.verify.pictures import pictures
+
+    try:
+        return tuple(report.Picture(*picture) for picture in pictures(seed))
+    except ImportError as error:
+        if error.name != "matplotlib":
+            raise
+        return (f"No pictures: {error}.",)
+
+
+def _page(claims: list[Claim], caught: list[Caught], effort: Effort) -> str:
     from continuized import report
 
+    seed = effort.seed
+
     sections = [report.Section("Claims", (_claims_table(claims), _budget(seed)))]
+    sections.append(report.Section("Pictures", _pictures(seed)))
     if caught:
         sections.append(report.Section("Planted mistakes", (_mutants_table(caught),)))
-    sections.append(report.Section("How this was made", (f"Seed: {seed}.", report.versions())))
+    how = (
+        f"Seed: {seed}. Runs of a statistical check: {effort.runs:,}. Random states: "
+        f"{effort.states:,}."
+    )
+    sections.append(report.Section("How this was made", (how, report.versions())))
     return report.page(TITLE, sections)
 
 
@@ -153,5 +177,6 @@ def _row(c: Claim) -> dict[str, object]:
         "allowed": _number(c.measurement.allowed),
         "measured": _number(c.measurement.measured),
         "verdict": c.verdict,
+        "raised": c.raised,
         "seconds": round(c.seconds, 3),
     }

@@ -69,6 +69,7 @@ class Claim(NamedTuple):
     check: Check
     measurement: Measurement
     seconds: float
+    raised: str = ""  # the error that ended the check, if one did
 
     @property
     def verdict(self) -> str:

@@ -22,7 +22,7 @@ CHECKS: tuple[Check, ...] = (
     Check("Nesterov acceleration converges", "Theorem 2", RATIO, exact.theorem_2),
     Check("E f(x_t) is below its bound", "Theorem 3", "exact E f / bound", exact.theorem_3),
     Check(
-        "the same, beyond quadratics",
+        "E f(x_t) is below it beyond quadratics",
         "Theorem 3",
         Z_ABOVE,
         chance.theorem_3_beyond_quadratics,
@@ -36,7 +36,7 @@ CHECKS: tuple[Check, ...] = (
         chance.theorem_5,
         statistical=True,
     ),
-    Check("the same with noise", "Theorem 6", "exact E f / bound", exact.theorem_6),
+    Check("E f(x_t) is below it with noise", "Theorem 6", "exact E f / bound", exact.theorem_6),
     Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", exact.drift),
     Check(
         "phi is a supermartingale",

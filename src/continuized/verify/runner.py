@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import NamedTuple
 
 from continuized.progress import bar
-from continuized.verify.claims import QUICK, Check, Claim, Effort, Subject
+from continuized.verify.claims import QUICK, Check, Claim, Effort, Measurement, Subject
 from continuized.verify.mutants import EFFORT, MUTANTS, Mutant
 from continuized.verify.registry import CHECKS, SHARE
 
@@ -51,6 +52,9 @@ def run_mutants(seed: int, progress: bool = False) -> list[Caught]:
 
 def measured(check: Check, subject: Subject | None = None, effort: Effort = QUICK) -> Claim:
     """One check, on the library unless another subject is given."""
-    started = time.perf_counter()
-    measurement = check.measure(subject or Subject(), effort._replace(alpha=SHARE))
-    return Claim(check, measurement, time.perf_counter() - started)
+    started, raised = time.perf_counter(), ""
+    try:
+        measurement = check.measure(subject or Subject(), effort._replace(alpha=SHARE))
+    except Exception as error:  # a claim that cannot be measured does not hold; the rest go on
+        measurement, raised = Measurement(math.nan, math.nan), f"{type(error).__name__}: {error}"
+    return Claim(check, measurement, time.perf_counter() - started, raised)
