@@ -77,8 +77,8 @@ def test_runs_are_different_and_seeds_repeat():
     assert np.unique(t(1)[:, 1]).size == 200
 
 
-def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch):
-    method = cz.Continuized(1.0, 0.01)
+@pytest.mark.parametrize("method", [cz.Continuized(1.0, 0.01), cz.Nesterov(1.0)], ids=repr)
+def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, method):
     arguments = {"runs": 150, "steps": 30, "seed": 3, "noise": cz.noise.Gaussian(1e-3)}
     one = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=1, **arguments)
     many = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=5, **arguments)
@@ -216,3 +216,61 @@ def test_a_subclass_with_a_flow_of_its_own_is_not_run_by_the_compiled_one():
         QUADRATIC, np.zeros(3), method=Still(1.0), maxiter=30, seed=still.seed(1), record="path"
     )
     assert still.fun[1].tolist() == [QUADRATIC.fun(r.at(t)[0]) for t in (0.5, 2.5)]
+
+
+@numba.njit
+def longer(gamma):
+    return 2.0 * gamma
+
+
+def own_rule(k, t0, t, dt, carry, L, mu, start):
+    return 0.25, 0.5, 0.5 / L, longer(0.5 / L), carry + 1.0
+
+
+def own_flow(t0, t, dt, L, mu, start):
+    return 0.5, 0.0
+
+
+class Own(cz.GradientDescent):
+    """A method of a user's own, all in its rules."""
+
+    @property
+    def rule(self):
+        return own_rule
+
+    @property
+    def flow_rule(self):
+        return own_flow
+
+
+@pytest.mark.parametrize("what", [{"steps": 6}, {"times": [0.5, 3.5]}])
+def test_a_rule_and_a_flow_of_the_users_own_run_compiled(what):
+    class Python(Own):
+        def coefficients(self, k, t0, t, dt, carry):
+            return super().coefficients(k, t0, t, dt, carry)
+
+    from continuized.kernels.schedule import runs_compiled
+
+    assert runs_compiled(Own(1.0))
+    assert not runs_compiled(Python(1.0))
+    values = [
+        cz.ensemble(QUADRATIC, method, np.zeros(3), runs=2, **what).fun
+        for method in (Own(1.0), Python(1.0), cz.GradientDescent(1.0))
+    ]
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-12)
+    assert np.all(np.abs(values[0] - values[2])[:, 1:] > 1e-3)
+
+
+def test_each_part_is_compiled_once_however_many_threads(monkeypatch):
+    from continuized.kernels import many, schedule
+
+    made = []
+    for room in (many, schedule):
+        jit = room.jit
+        monkeypatch.setattr(
+            room, "jit", lambda f, *a, jit=jit, **o: made.append(f) or jit(f, *a, **o)
+        )
+    for compiled in (many.compiled_steps, schedule.compiled_fill):
+        compiled.cache_clear()
+    cz.ensemble(QUADRATIC, cz.Nesterov(1.0), np.zeros(3), runs=500, steps=2, threads=4)
+    assert sorted(f.__name__ for f in made) == ["fill", "take_steps"]

@@ -507,3 +507,30 @@ def test_progress_of_a_slow_function_is_shown_while_it_runs(
     cz.minimize(user_fun, X0, grad, **USER, seed=0, maxiter=20, progress=True)
     assert told == list(range(1, 21))
     assert asked[:20] == list(range(20))
+
+
+@pytest.mark.parametrize("python", [False, True], ids=["compiled", "Python"])
+def test_the_carry_is_that_of_the_last_event_done(python):
+    """A block that ends early leaves the carry of its last event, not of its end."""
+    from continuized import driver
+    from continuized.kernels.schedule import CARRY, coefficients
+
+    class Python(cz.Nesterov):
+        def coefficients(self, k, t0, t, dt, carry):
+            return super().coefficients(k, t0, t, dt, carry)
+
+    method = (Python if python else cz.Nesterov)(1.0)
+    p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
+    limits = driver.Limits(1e-3, 1000)
+    stream = cz.clock.Unit().stream()
+    run = driver._Run(
+        method, p, np.zeros(2), stream, limits, None, None, False, None, driver.silent
+    )
+    assert run.go().status is cz.Status.CONVERGED
+    assert 1 < run.k < 1000
+    A = 0.0
+    for _ in range(run.k):
+        A += 0.5 * (1.0 + np.sqrt(4.0 * A + 1.0))
+    assert run.carry == pytest.approx(A, rel=1e-12)
+    block = cz.clock.Unit().stream().draw(run.k)
+    assert coefficients(method, block, 0.0)[-1, CARRY] == run.carry

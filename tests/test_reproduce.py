@@ -151,7 +151,7 @@ def test_no_text_overlaps_or_leaves_the_picture() -> None:
 
     for seed in range(3):
         for figure in reproduce.figures(seed):
-            with plot._settings():
+            with plot.settings():
                 drawing = plot._draw(figure)
                 renderer = FigureCanvasAgg(drawing).get_renderer()
                 drawing.draw(renderer)

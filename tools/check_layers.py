@@ -31,6 +31,7 @@ ROOMS = (
     "minimizer",
     "driver",
     "kernels",
+    "recording",
     "result",
     "methods",
     "oracle",

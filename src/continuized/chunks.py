@@ -15,12 +15,11 @@ import numpy as np
 
 from continuized import clock as clocks
 from continuized.methods import Method
-from continuized.minimizer import minimize
 from continuized.noise import Noise, drawn
 from continuized.problems.base import Array, Compiled, Problem
 
 CHUNK = 64  # runs at once on a thread
-CHUNK_NUMBERS = 2**23  # but no more random numbers at once than this (64 MB)
+CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
 
 
 class Task(NamedTuple):
@@ -39,6 +38,11 @@ class Task(NamedTuple):
         """How many values of f a run gives."""
         return int(self.times.size) or self.steps + 1
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers an event of a run takes: its time, gap, coefficients and mark."""
+        return 7 + (self.x0.size if self.noise is not None else 0)
+
 
 class Rows(NamedTuple):
     """Where the outcome of consecutive runs goes; t has no columns where times are fixed."""
@@ -50,8 +54,8 @@ class Rows(NamedTuple):
 
 def outcomes(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
     """Fill the rows, and give them back in their order."""
-    compiled = _compiled(task)
-    if compiled is None:
+    engine = _engine(task)
+    if engine is None:
         for part in rows:
             for j in range(len(part.fun)):
                 _python_run(task, part.first + j, part.t[j], part.fun[j])
@@ -61,7 +65,7 @@ def outcomes(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_compiled_runs, task, compiled, part))
+                waiting.append(pool.submit(_compiled_runs, task, engine, part))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
@@ -70,45 +74,66 @@ def outcomes(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
             pool.shutdown(cancel_futures=True)
 
 
-def _compiled(task: Task) -> Compiled | None:
-    """The problem for the compiled loop; None where a part of it is only Python."""
-    from continuized.kernels.schedule import rule_number
+class Engine(NamedTuple):
+    """The compiled parts of an ensemble, made before the threads start: each is compiled once."""
 
-    if rule_number(task.method) is None:
+    problem: Compiled
+    loop: Any
+    flow: Any  # None where the values are wanted at events
+
+
+def _engine(task: Task) -> Engine | None:
+    """The compiled parts; None where one of them is only Python."""
+    from continuized.kernels import many, schedule
+
+    if not schedule.runs_compiled(task.method):
         return None
-    compiled = task.problem.compiled(task.x0.dtype)
-    return None if compiled is None or compiled.fun is None else compiled
+    problem = task.problem.compiled(task.x0.dtype)
+    if problem is None or problem.fun is None:
+        return None
+    if task.steps:
+        loop, flow = many.compiled_steps(task.x0.dtype), None
+    else:
+        loop = many.compiled_times(task.x0.dtype)
+        flow = many.compiled_flow(task.method.flow_rule)
+    schedule.compiled_fill(task.method.rule)
+    return Engine(problem, loop, flow)
 
 
-def _compiled_runs(task: Task, problem: Compiled, rows: Rows) -> Rows:
-    from continuized.kernels.many import compiled_events
-    from continuized.kernels.schedule import rule_number
+def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
+    from continuized.kernels.schedule import rows_of_coefficients
 
-    runs, d, dtype = len(rows.fun), task.x0.size, task.x0.dtype
+    runs, dtype = len(rows.fun), task.x0.dtype
     xs = np.tile(task.x0.ravel(), (runs, 1))
-    state = (np.zeros(runs), np.zeros(runs), xs, xs.copy())
-    reached = np.zeros(runs, np.int64)
+    zs, g = xs.copy(), np.empty_like(xs[0])
+    grad, fun, data = engine.problem
+    t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     streams = [_Streams(task, rows.first + j) for j in range(runs)]
     if task.steps:
-        rows.t[:, 0], rows.fun[:, 0] = 0.0, problem.fun(xs[0], problem.data)
-    shared = (problem.grad, problem.fun, problem.data, rule_number(task.method))
+        rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(xs[0], data)
     k = 0
-    while k < task.steps or np.any(reached < task.times.size):
+    while k < task.steps or np.any(passed < task.times.size):
         n = _block(task, k, runs)
         dt = np.stack([stream.gaps(n) for stream in streams])
+        t = np.cumsum(np.column_stack((t0, dt)), axis=1)[:, 1:].copy()
+        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([stream.marks(n, d) for stream in streams])
-        drawn = (dt, marks, task.times, reached)
-        compiled_events(dtype)(*shared, task.method.constants, k, *state, *drawn, rows.t, rows.fun)
-        k += n
+            marks = np.stack([stream.marks(n, xs.shape[1]) for stream in streams])
+        block = (grad, fun, data, xs, zs, g, coefs, marks)
+        if task.steps:
+            rows.t[:, k + 1 : k + 1 + n] = t
+            engine.loop(*block, k, rows.fun)
+        else:
+            fixed = (engine.flow, task.method.constants, t0, t, task.times, passed)
+            engine.loop(*block, *fixed, rows.fun)
+        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
     return rows
 
 
 def _block(task: Task, k: int, runs: int) -> int:
     """How many events to draw at once for each of so many runs."""
-    numbers = 1 + (task.x0.size if task.noise is not None else 0)
-    most = max(1, CHUNK_NUMBERS // (runs * numbers))
+    most = max(1, CHUNK_NUMBERS // (runs * task.numbers))
     if task.steps:
         return min(most, task.steps - k)
     # About as many as happen before the last time, and some more.
@@ -136,6 +161,8 @@ class _Streams:
 
 def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
+    from continuized.minimizer import minimize
+
     root = clocks.child(task.root, i)
     common: dict[str, Any] = {"method": task.method, "noise": task.noise, "seed": root}
     fun[:] = np.nan

@@ -1,4 +1,4 @@
-"""The one loop: blocks of events, stopping, recording.  No formula stands here."""
+"""The one loop: blocks of events, and when to stop.  No formula stands here."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized import clock as clocks
 from continuized.kernels import loop as kernel
-from continuized.kernels.schedule import coefficients
+from continuized.kernels.schedule import CARRY, coefficients
 from continuized.methods import Method
 from continuized.noise import Noise, drawn
 from continuized.oracle import Exact, Noisy
 from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
-from continuized.result import ConstantsWarning, Path, Result, Status, Trace, intermediate_result
+from continuized.recording import Recorder
+from continuized.result import ConstantsWarning, Result, Status, intermediate_result
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
@@ -37,71 +37,6 @@ class Limits(NamedTuple):
 
     tol: float | None
     maxiter: int
-
-
-@dataclass
-class Recorder:
-    """Collects one row per event, block by block."""
-
-    problem: Problem
-    shape: tuple[int, ...]
-    values: bool
-    path: bool
-    k: list[Array] = field(default_factory=list)
-    t: list[Array] = field(default_factory=list)
-    dt: list[Array] = field(default_factory=list)
-    fun: list[Array] = field(default_factory=list)
-    x: list[Array] = field(default_factory=list)
-    z: list[Array] = field(default_factory=list)
-    nfev: int = 0
-
-    @property
-    def on(self) -> bool:
-        return self.values or self.path
-
-    def add(self, k0: int, t: Array, dt: Array, x: Array, z: Array) -> int:
-        """Events k0 + 1, ... at times t, with the states after them as rows of x and z.
-
-        Returns how many were added: all, or those before the first f that is not finite.
-        """
-        points = x.reshape(len(t), *self.shape)
-        fun = self.problem.values(points)
-        self.nfev += len(t)
-        finite = np.isfinite(fun)
-        n = len(t) if finite.all() else int(np.argmin(finite))
-        if n:
-            self._append(np.arange(k0 + 1, k0 + 1 + n), t[:n], dt[:n], fun[:n], points[:n], z[:n])
-        return n
-
-    def add_end(self, k: int, t: float, x: Array) -> bool:
-        """The start or the end of a run, whatever f is there; says whether it is finite."""
-        point = x.reshape(1, *self.shape)
-        fun = self.problem.values(point)
-        self.nfev += 1
-        self._append(np.array([k]), np.array([t]), np.zeros(1), fun, point, point)
-        return bool(np.isfinite(fun[0]))
-
-    def drop_end(self) -> None:
-        """Undo `add_end`, where no path is kept."""
-        for rows in (self.k, self.t, self.dt, self.fun):
-            rows.pop()
-
-    def _append(self, k: Array, t: Array, dt: Array, fun: Array, x: Array, z: Array) -> None:
-        self.k.append(k)
-        self.t.append(t)
-        self.dt.append(dt)
-        self.fun.append(fun)
-        if self.path:
-            self.x.append(x.copy())
-            self.z.append(z.reshape(x.shape).copy())
-
-    def trace(self) -> Trace:
-        return Trace(np.concatenate(self.k), np.concatenate(self.t), np.concatenate(self.fun))
-
-    def recorded_path(self) -> Path | None:
-        if not self.path:
-            return None
-        return Path(*(np.concatenate(rows) for rows in (self.t, self.dt, self.x, self.z)))
 
 
 def run(
@@ -233,7 +168,7 @@ class _Run:
         return min(most, 2 * self.block) if seconds < BLOCK_SECONDS else max(1, self.block // 2)
 
     def _block(self, events: clocks.Events) -> Status | None:
-        coefs, carry = coefficients(self.method, events, self.carry)
+        coefs = coefficients(self.method, events, self.carry)
         marks = np.empty((0, self.dim), self.dtype)
         if self.noise is not None:
             assert self.rng is not None
@@ -253,7 +188,8 @@ class _Run:
                 i, status = finite, Status.NOT_FINITE
                 self.work[kernel.X] = self.xs[i - 1] if i else before
         if i:
-            self.k, self.t, self.carry = self.k + i, float(events.t[i - 1]), carry
+            self.k, self.t = self.k + i, float(events.t[i - 1])
+            self.carry = float(coefs[i - 1, CARRY])
         return status
 
     def _confirmed(self) -> bool:

@@ -20,9 +20,8 @@ from continuized import clock as clocks
 from continuized.chunks import CHUNK, Rows, Task, outcomes
 from continuized.memory import check_memory
 from continuized.methods import Method
-from continuized.minimizer import checked_noise, checked_start
-from continuized.noise import Noise
-from continuized.problems.base import Array, Problem, numbers
+from continuized.noise import Noise, checked_noise
+from continuized.problems.base import Array, Problem, checked_start, numbers
 from continuized.progress import bar
 from continuized.statistics import Moments, normal_quantile
 from continuized.words import brief

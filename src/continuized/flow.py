@@ -24,11 +24,6 @@ def mix(x: Any, z: Any, a: float, b: float) -> tuple[Any, Any]:
     return x + a * (z - x), z + b * (x - z)
 
 
-def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
-    """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
-    return x - gamma * g, z - gamma_prime * g
-
-
 def weights(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
@@ -37,15 +32,45 @@ def weights(
     >>> weights(1.0, 2.0, 1.0, L=1.0, mu=0.0, start=0.0)
     (0.75, 0.0)
     """
+    if mu == 0.0:
+        return convex_flow(t0, t1, dt, L, mu, start)
+    if start == math.inf:
+        return exponential_flow(t0, t1, dt, L, mu, start)
+    return hyperbolic_flow(t0, t1, dt, L, mu, start)
+
+
+def no_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The weights of a discrete method, which stands still between events."""
+    return 0.0, 0.0
+
+
+def convex_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The weights for mu = 0."""
     if dt == 0.0:
         return 0.0, 0.0
-    if mu == 0.0:
-        # 1 - (t0/t1)^2 without the cancellation that ruins it for large t.
-        r = dt / (t1 + start)
-        return r * (2.0 - r), 0.0
-    if start == math.inf:
-        a = -0.5 * math.expm1(-4.0 * omega(L, mu) * dt)
-        return a, a
+    # 1 - (t0/t1)^2 without the cancellation that ruins it for large t.
+    r = dt / (t1 + start)
+    return r * (2.0 - r), 0.0
+
+
+def exponential_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The weights for mu > 0 and start = inf."""
+    a = -0.5 * math.expm1(-4.0 * omega(L, mu) * dt)
+    return a, a
+
+
+def hyperbolic_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The weights for mu > 0 and a finite start."""
+    if dt == 0.0:
+        return 0.0, 0.0
     return hyperbolic_weights(omega(L, mu) * (t0 + start), omega(L, mu) * dt)
 
 
@@ -120,4 +145,13 @@ def _infinite(eta: Callable[[float], float], t: float) -> bool:
         return True
 
 
-FORMULAS = (mix, jump, weights, hyperbolic_weights, _weights_near, _weights_far)
+FORMULAS = (
+    mix,
+    weights,
+    convex_flow,
+    exponential_flow,
+    hyperbolic_flow,
+    hyperbolic_weights,
+    _weights_near,
+    _weights_far,
+)

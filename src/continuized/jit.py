@@ -53,10 +53,18 @@ class _Cache(caching.FunctionCache):
     _impl_class = _CacheImpl
 
 
-def jit(function: Callable[..., Any], signature: Any = None) -> Any:
+def is_ours(function: Callable[..., Any]) -> bool:
+    """Whether a function stands in this package: then the stamp of the cache covers it."""
+    return function.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def jit(
+    function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
+) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
-    dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH)(function)
-    dispatcher._cache = _Cache(function)
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH, **options)(function)
+    if cached:
+        dispatcher._cache = _Cache(function)
     if signature is not None:
         dispatcher.compile(signature)
         dispatcher.disable_compile()
@@ -71,6 +79,11 @@ def vector(dtype: Any) -> Any:
 def matrix(dtype: Any) -> Any:
     """The Numba type of a contiguous matrix."""
     return types.Array(numba.from_dtype(np.dtype(dtype)), 2, "C")
+
+
+def flow_type() -> Any:
+    """The signature of a flow: (t0, t, dt, L, mu, start) -> (a, b)."""
+    return types.UniTuple(types.float64, 2)(*[types.float64] * 6)
 
 
 @cache

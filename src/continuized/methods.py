@@ -7,8 +7,8 @@ All of them are one step with different numbers.  At event k, at time t, a `rule
     ask:   g = grad f(y, mark)
     jump:  x = y - gamma g,          z = z - gamma' g
 
-A rule is a plain function of scalars (`kernels` compiles it); a method is a rule and its
-constants.
+A rule is a plain function of scalars (`kernels` compiles it); a method is a rule, its
+constants, and the rule of the flow between events.
 """
 
 from __future__ import annotations
@@ -19,11 +19,30 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized import clock as clocks
-from continuized.flow import integrated_weights, jump, mix, weights
-from continuized.parameters import default_start, gamma, gamma_prime
+from continuized.flow import (
+    convex_flow,
+    exponential_flow,
+    hyperbolic_flow,
+    integrated_weights,
+    mix,
+    no_flow,
+)
+from continuized.parameters import (
+    convex_gamma_prime,
+    default_start,
+    exponential_gamma_prime,
+    gamma,
+    hyperbolic_gamma_prime,
+)
 from continuized.words import brief, is_real
 
-Rule = Callable[..., tuple[float, float, float, float, float]]
+# (k, t0, t, dt, carry, L, mu, start) -> (a, b, gamma, gamma', carry)
+Rule = Callable[
+    [int, float, float, float, float, float, float, float],
+    tuple[float, float, float, float, float],
+]
+# (t0, t, dt, L, mu, start) -> (a, b)
+FlowRule = Callable[[float, float, float, float, float, float], tuple[float, float]]
 
 
 class State(NamedTuple):
@@ -49,6 +68,11 @@ class Oracle(Protocol):
     def __call__(self, x: Any, mark: Any) -> Any: ...
 
 
+def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
+    """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
+    return x - gamma * g, z - gamma_prime * g
+
+
 def gradient_descent_rule(
     k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
 ) -> tuple[float, float, float, float, float]:
@@ -66,34 +90,62 @@ def nesterov_rule(
     if mu > 0.0:
         q = math.sqrt(mu) / math.sqrt(L)
         tau = q / (1.0 + q)
-        return tau, q * (1.0 - tau), gamma(L), 1.0 / (math.sqrt(mu) * math.sqrt(L)), carry
+        return tau, q * (1.0 - tau), gamma(L), exponential_gamma_prime(L, mu), carry
     increment = 0.5 * (1.0 + math.sqrt(4.0 * carry + 1.0))
     A = carry + increment
     return increment / A, 0.0, gamma(L), increment / L, A
 
 
-def continuized_rule(
+# The continuized acceleration (Theorems 3 and 4), a rule for each form of its parameters: only
+# the one in use is compiled.  gamma' is taken at the event's own time t = T_{k+1}; the paper's
+# Theorem 4 prints T_k, against its own proof, and with T_k the Lyapunov function is no
+# supermartingale.
+
+
+def convex_rule(
     k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
 ) -> tuple[float, float, float, float, float]:
-    """The continuized acceleration (Theorems 3 and 4).
-
-    gamma' is taken at the event's own time t = T_{k+1}; the paper's Theorem 4 prints T_k,
-    against its own proof, and with T_k the Lyapunov function is no supermartingale.
-    """
-    a, b = weights(t0, t, dt, L, mu, start)
-    return a, b, gamma(L), gamma_prime(t, L, mu, start), carry
+    """The continuized acceleration for mu = 0."""
+    a, b = convex_flow(t0, t, dt, L, mu, start)
+    return a, b, gamma(L), convex_gamma_prime(t, L, start), carry
 
 
-RULES: tuple[Rule, ...] = (gradient_descent_rule, nesterov_rule, continuized_rule)
+def exponential_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """The continuized acceleration for mu > 0 and start = inf."""
+    a, b = exponential_flow(t0, t, dt, L, mu, start)
+    return a, b, gamma(L), exponential_gamma_prime(L, mu), carry
+
+
+def hyperbolic_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """The continuized acceleration for mu > 0 and a finite start."""
+    a, b = hyperbolic_flow(t0, t, dt, L, mu, start)
+    return a, b, gamma(L), hyperbolic_gamma_prime(t, L, mu, start), carry
 
 
 class Method:
-    """A rule with its constants; `init` and `step` are the same for all."""
+    """A rule with its constants; `init` and `step` are the same for all.
 
-    rule: ClassVar[Rule]
+    Compiled loops run `rule` and `flow_rule` in place of `coefficients` and `flow`; a method
+    that overrides one of the latter two is run in Python.
+    """
+
     name: ClassVar[str]
     L: float
     mu: float = 0.0
+
+    @property
+    def rule(self) -> Rule:
+        """The coefficients of an event, a function of scalars that Numba can compile."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule")
+
+    @property
+    def flow_rule(self) -> FlowRule:
+        """The mixing weights between events, likewise.  Discrete methods stand still."""
+        return no_flow
 
     @property
     def constants(self) -> tuple[float, float, float]:
@@ -108,11 +160,11 @@ class Method:
         self, k: int, t0: float, t: float, dt: float, carry: float
     ) -> tuple[float, float, float, float, float]:
         """(a, b, gamma, gamma') of event k, and the carry after it."""
-        return type(self).rule(k, t0, t, dt, carry, *self.constants)
+        return self.rule(k, t0, t, dt, carry, *self.constants)
 
     def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
-        """The mixing weights over [t0, t] without an event.  Discrete methods stand still."""
-        return 0.0, 0.0
+        """The mixing weights over [t0, t] without an event."""
+        return self.flow_rule(t0, t, dt, *self.constants)
 
     def init(self, x0: Any) -> State:
         """The state before the first event: z_0 = x_0."""
@@ -133,12 +185,15 @@ class GradientDescent(Method):
     """Gradient descent with step 1/L (Theorem 1)."""
 
     L: float
-    rule: ClassVar[Rule] = gradient_descent_rule
     name: ClassVar[str] = "gradient-descent"
 
     def __post_init__(self) -> None:
         L, _ = check_constants(self.L, 0.0)
         _freeze(self, L=L)
+
+    @property
+    def rule(self) -> Rule:
+        return gradient_descent_rule
 
 
 @dataclass(frozen=True)
@@ -147,12 +202,15 @@ class Nesterov(Method):
 
     L: float
     mu: float = 0.0
-    rule: ClassVar[Rule] = nesterov_rule
     name: ClassVar[str] = "nesterov"
 
     def __post_init__(self) -> None:
         L, mu = check_constants(self.L, self.mu)
         _freeze(self, L=L, mu=mu)
+
+    @property
+    def rule(self) -> Rule:
+        return nesterov_rule
 
 
 @dataclass(frozen=True)
@@ -169,7 +227,6 @@ class Continuized(Method):
     L: float
     mu: float = 0.0
     start: float | None = None
-    rule: ClassVar[Rule] = continuized_rule
     name: ClassVar[str] = "continuized"
 
     def __post_init__(self) -> None:
@@ -188,11 +245,20 @@ class Continuized(Method):
         assert self.start is not None
         return self.L, self.mu, self.start
 
+    @property
+    def rule(self) -> Rule:
+        if self.mu == 0.0:
+            return convex_rule
+        return exponential_rule if self.start == math.inf else hyperbolic_rule
+
+    @property
+    def flow_rule(self) -> FlowRule:
+        if self.mu == 0.0:
+            return convex_flow
+        return exponential_flow if self.start == math.inf else hyperbolic_flow
+
     def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
         return clocks.Poisson(seed)
-
-    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
-        return weights(t0, t, dt, *self.constants)
 
 
 @dataclass(frozen=True)
@@ -259,4 +325,5 @@ def _freeze(method: Method, **values: float) -> None:
         object.__setattr__(method, name, value)
 
 
+FORMULAS = (jump,)
 METHODS: dict[str, type[Method]] = {m.name: m for m in (Continuized, Nesterov, GradientDescent)}

@@ -19,8 +19,8 @@ from continuized.methods import (
     as_float,
     check_constants,
 )
-from continuized.noise import Noise
-from continuized.problems.base import Array, Problem
+from continuized.noise import Noise, checked_noise
+from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
 from continuized.result import Result
 from continuized.words import brief, is_real
@@ -136,33 +136,6 @@ def _as_problem(fun: Any, jac: Any) -> Problem:
     if not callable(jac):
         raise TypeError(f"jac must be a function of x or True, got {brief(jac)}")
     return Problem(fun, jac)
-
-
-def checked_start(x0: Any, problem: Problem) -> Array:
-    """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
-    try:
-        x = np.asarray(x0)
-    except ValueError as error:
-        raise ValueError(f"x0 must be an array of numbers: {error}") from error
-    if x.dtype.kind not in "fiu":
-        what = "complex numbers" if x.dtype.kind == "c" else f"dtype {x.dtype}"
-        raise TypeError(f"x0 must be an array of real numbers, got {what}")
-    x = np.array(x, dtype=np.float32 if x.dtype == np.float32 else np.float64, order="C")
-    if not np.all(np.isfinite(x)):
-        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
-    if problem.dim is not None and x.size != problem.dim:
-        raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
-    return x
-
-
-def checked_noise(noise: Any) -> None:
-    """A noise model or None, or a sentence that says what is wrong."""
-    if noise is None:
-        return
-    if isinstance(noise, type) or not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
-        raise TypeError(
-            f"noise must be a noise model such as cz.noise.Gaussian(1e-4), got {brief(noise)}"
-        )
 
 
 def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:

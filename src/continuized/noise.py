@@ -40,6 +40,16 @@ def drawn(
     return rows
 
 
+def checked_noise(noise: Any) -> None:
+    """A noise model or None, or a sentence that says what is wrong."""
+    if noise is None:
+        return
+    if isinstance(noise, type) or not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
+        raise TypeError(
+            f"noise must be a noise model such as cz.noise.Gaussian(1e-4), got {brief(noise)}"
+        )
+
+
 @dataclass(frozen=True)
 class Gaussian:
     """Additive Gaussian noise of covariance `variance` times the identity.

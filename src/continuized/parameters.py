@@ -61,10 +61,25 @@ def gamma(L: float) -> float:
 def gamma_prime(t: float, L: float, mu: float, start: float) -> float:
     """The gradient step of z."""
     if mu == 0.0:
-        return 0.5 * (t + start) / L
+        return convex_gamma_prime(t, L, start)
     if start == math.inf:
-        return 1.0 / (math.sqrt(mu) * math.sqrt(L))
-    return math.tanh(omega(L, mu) * (t + start)) / (math.sqrt(mu) * math.sqrt(L))
+        return exponential_gamma_prime(L, mu)
+    return hyperbolic_gamma_prime(t, L, mu, start)
+
+
+def convex_gamma_prime(t: float, L: float, start: float) -> float:
+    """gamma' for mu = 0."""
+    return 0.5 * (t + start) / L
+
+
+def exponential_gamma_prime(L: float, mu: float) -> float:
+    """gamma' for mu > 0 and start = inf."""
+    return 1.0 / (math.sqrt(mu) * math.sqrt(L))
+
+
+def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float:
+    """gamma' for mu > 0 and a finite start."""
+    return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
 
 
 def log_A(t: float, L: float, mu: float, start: float) -> float:
@@ -98,4 +113,16 @@ def _log_sinh(u: float) -> float:
     return u + math.log1p(-math.exp(-2.0 * u)) - math.log(2.0)
 
 
-FORMULAS = (omega, eta, eta_prime, gamma, gamma_prime, log_A, log_B, _log_sinh)
+FORMULAS = (
+    omega,
+    eta,
+    eta_prime,
+    gamma,
+    gamma_prime,
+    convex_gamma_prime,
+    exponential_gamma_prime,
+    hyperbolic_gamma_prime,
+    log_A,
+    log_B,
+    _log_sinh,
+)

@@ -22,8 +22,9 @@ import numpy as np
 from numba import types
 
 from continuized import kernels as _  # noqa: F401  (registers the formulas)
-from continuized.flow import jump, mix
+from continuized.flow import mix
 from continuized.jit import data_type, gradient_type, jit, matrix, vector
+from continuized.methods import jump
 from continuized.witness import seen_L, seen_mu
 
 Y, W, G_LAST, Y_LAST, X, Z = range(6)

@@ -12,46 +12,31 @@ import numpy as np
 from numba import types
 
 from continuized import kernels as _  # noqa: F401  (registers the formulas)
-from continuized.flow import jump, mix, weights
-from continuized.jit import data_type, gradient_type, jit, matrix, value_type, vector
-from continuized.kernels.schedule import fill
+from continuized.flow import mix
+from continuized.jit import (
+    data_type,
+    flow_type,
+    gradient_type,
+    is_ours,
+    jit,
+    matrix,
+    value_type,
+    vector,
+)
+from continuized.methods import FlowRule, jump
+
+# An event is written out in both loops.  As a function it would be too long for LLVM to inline,
+# and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
+# to compile.
 
 
-@jit
-def events(
-    grad, fun, data, rule, constants, k, t, carry, xs, zs, dt, marks, times, reached, t_out, f_out
-):
-    """A block of events of every run.
-
-    With `times` empty, column k of t_out and f_out takes T_k and f(x_k).
-    Otherwise a run stops where the last of `times` is passed, and f_out takes f(x_t) at
-    each of them; reached[r] counts how many run r has passed.
-    """
-    L, mu, start = constants
-    coefficients = np.empty((dt.shape[1], 4))
-    event_times = np.empty(dt.shape[1])
-    y = np.empty_like(xs[0])
-    g = np.empty_like(xs[0])
+def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, k, out):
+    """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
     for r in range(xs.shape[0]):
         x, z = xs[r], zs[r]
-        t0 = t[r]
-        for i in range(dt.shape[1]):
-            event_times[i] = (t0 if i == 0 else event_times[i - 1]) + dt[r, i]
-        carry[r] = fill(rule, k, t0, event_times, dt[r], carry[r], L, mu, start, coefficients)
-        for i in range(dt.shape[1]):
-            while reached[r] < times.size and times[reached[r]] < event_times[i]:
-                a = 0.0
-                if rule == 2:
-                    s = times[reached[r]]
-                    a, _ = weights(t0, s, s - t0, L, mu, start)
-                for c in range(x.size):
-                    y[c], _ = mix(x[c], z[c], a, 0.0)
-                f_out[r, reached[r]] = fun(y, data)
-                reached[r] += 1
-            if times.size > 0 and reached[r] == times.size:
-                break
-            a, b = coefficients[i, 0], coefficients[i, 1]
-            gamma, gamma_prime = coefficients[i, 2], coefficients[i, 3]
+        for i in range(coefficients.shape[1]):
+            a, b = coefficients[r, i, 0], coefficients[r, i, 1]
+            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
             for c in range(x.size):
                 x[c], z[c] = mix(x[c], z[c], a, b)
             grad(x, g, data)
@@ -60,33 +45,86 @@ def events(
                     g[c] += marks[r, i, c]
             for c in range(x.size):
                 x[c], z[c] = jump(x[c], z[c], g[c], gamma, gamma_prime)
-            t0 = event_times[i]
-            if times.size == 0:
-                t_out[r, k + 1 + i] = t0
-                f_out[r, k + 1 + i] = fun(x, data)
-        t[r] = t0
+            out[r, k + 1 + i] = fun(x, data)
 
 
-@cache
-def compiled_events(dtype: Any) -> Any:
-    """The loop for iterates of this dtype."""
-    floats, rows = matrix(np.float64), matrix(dtype)
-    signature = types.void(
+def pass_times(
+    grad, fun, data, xs, zs, g, coefficients, marks, flow, constants, t0, t, times, passed, out
+):
+    """A block of events of every run, up to the last of `times`.
+
+    out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
+    """
+    L, mu, start = constants
+    for r in range(xs.shape[0]):
+        x, z = xs[r], zs[r]
+        last = t0[r]
+        for i in range(coefficients.shape[1]):
+            while passed[r] < times.size and times[passed[r]] < t[r, i]:
+                s = times[passed[r]]
+                a, b = flow(last, s, s - last, L, mu, start)
+                for c in range(x.size):
+                    g[c] = mix(x[c], z[c], a, b)[0]  # g is free before the event
+                out[r, passed[r]] = fun(g, data)
+                passed[r] += 1
+            if passed[r] == times.size:
+                break
+            a, b = coefficients[r, i, 0], coefficients[r, i, 1]
+            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
+            for c in range(x.size):
+                x[c], z[c] = mix(x[c], z[c], a, b)
+            grad(x, g, data)
+            if marks.shape[0] > 0:
+                for c in range(x.size):
+                    g[c] += marks[r, i, c]
+            for c in range(x.size):
+                x[c], z[c] = jump(x[c], z[c], g[c], gamma, gamma_prime)
+            last = t[r, i]
+
+
+def _shared(dtype: Any) -> tuple[Any, ...]:
+    """The types of the arguments that both loops begin with."""
+    rows = matrix(dtype)
+    return (
         types.FunctionType(gradient_type(dtype)),
         types.FunctionType(value_type(dtype)),
         data_type(dtype),
-        types.int64,
-        types.UniTuple(types.float64, 3),
-        types.int64,
-        vector(np.float64),
-        vector(np.float64),
         rows,
         rows,
-        floats,
+        vector(dtype),
+        types.Array(types.float64, 3, "C"),
         types.Array(rows.dtype, 3, "C"),
-        vector(np.float64),
-        vector(np.int64),
-        floats,
-        floats,
     )
-    return jit(events.py_func, signature)
+
+
+@cache
+def compiled_steps(dtype: Any) -> Any:
+    """`take_steps` for iterates of this dtype."""
+    signature = types.void(*_shared(dtype), types.int64, matrix(np.float64))
+    return jit(take_steps, signature, no_cfunc_wrapper=True)
+
+
+@cache
+def compiled_times(dtype: Any) -> Any:
+    """`pass_times` for iterates of this dtype."""
+    floats = vector(np.float64)
+    return jit(
+        pass_times,
+        types.void(
+            *_shared(dtype),
+            types.FunctionType(flow_type()),
+            types.UniTuple(types.float64, 3),
+            floats,
+            matrix(np.float64),
+            floats,
+            vector(np.int64),
+            matrix(np.float64),
+        ),
+        no_cfunc_wrapper=True,
+    )
+
+
+@cache
+def compiled_flow(flow: FlowRule) -> Any:
+    """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
+    return jit(flow, flow_type(), cached=is_ours(flow))

@@ -2,59 +2,75 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any
+
 import numpy as np
+from numba import types
 
 from continuized import kernels as _  # noqa: F401  (registers the formulas)
 from continuized.clock import Events
-from continuized.jit import jit
-from continuized.methods import (
-    METHODS,
-    RULES,
-    Method,
-    continuized_rule,
-    gradient_descent_rule,
-    nesterov_rule,
-)
+from continuized.jit import compile_formulas, is_ours, jit, matrix, vector
+from continuized.methods import Method, Rule
 from continuized.problems.base import Array
 
-
-@jit
-def fill(rule, k, t0, t, dt, carry, L, mu, start, out):
-    """Row i of out: the coefficients of event k + 1 + i.  Returns the carry at the end."""
-    for i in range(t.size):
-        k += 1
-        if rule == 0:
-            a, b, c, d, carry = gradient_descent_rule(k, t0, t[i], dt[i], carry, L, mu, start)
-        elif rule == 1:
-            a, b, c, d, carry = nesterov_rule(k, t0, t[i], dt[i], carry, L, mu, start)
-        else:
-            a, b, c, d, carry = continuized_rule(k, t0, t[i], dt[i], carry, L, mu, start)
-        out[i, 0], out[i, 1], out[i, 2], out[i, 3] = a, b, c, d
-        t0 = t[i]
-    return carry
+# A row of coefficients: a, b, gamma, gamma', and the rule's carry after the event.
+CARRY = 4
+COEFFICIENTS = 5
 
 
-def rule_number(method: Method) -> int | None:
-    """The method's place among the compiled rules; None if its coefficients are its own."""
-    for owner in METHODS.values():
-        own = isinstance(method, owner) and all(
-            getattr(type(method), name) is getattr(owner, name)
-            for name in ("rule", "coefficients", "flow")
-        )
-        if own:
-            return RULES.index(owner.rule)
-    return None
+def runs_compiled(method: Method) -> bool:
+    """Whether a method is all in its rules; if not, its coefficients are asked for in Python."""
+    kind = type(method)
+    return kind.coefficients is Method.coefficients and kind.flow is Method.flow
 
 
-def coefficients(method: Method, events: Events, carry: float) -> tuple[Array, float]:
-    """The coefficients of a block of events, one row each, and the carry after it."""
-    out = np.empty((events.size, 4))
-    rule = rule_number(method)
-    if rule is not None:
-        k0, t0, t, dt = events.k0, events.t0, events.t, events.dt
-        return out, fill(rule, k0, t0, t, dt, carry, *method.constants, out)
+@cache
+def compiled_fill(rule: Rule) -> Any:
+    """A loop over events in which this rule is inlined: a call of it would cost as much again."""
+    compile_formulas(rule)
+
+    def fill(constants, k, t0, carry, t, dt, out):
+        L, mu, start = constants
+        for r in range(t.shape[0]):
+            last, c = t0[r], carry[r]
+            for i in range(t.shape[1]):
+                row = rule(k + 1 + i, last, t[r, i], dt[r, i], c, L, mu, start)
+                out[r, i, 0], out[r, i, 1], out[r, i, 2], out[r, i, 3], out[r, i, 4] = row
+                last, c = t[r, i], row[4]
+
+    floats, rows = vector(np.float64), matrix(np.float64)
+    signature = types.void(
+        types.UniTuple(types.float64, 3),
+        types.int64,
+        floats,
+        floats,
+        rows,
+        rows,
+        types.Array(types.float64, 3, "C"),
+    )
+    return jit(fill, signature, cached=is_ours(rule), no_cfunc_wrapper=True)
+
+
+def rows_of_coefficients(
+    method: Method, k: int, t0: Array, carry: Array, t: Array, dt: Array
+) -> Array:
+    """The coefficients of the events k + 1, ... of many runs, a run a row."""
+    out = np.empty((*t.shape, COEFFICIENTS))
+    compiled_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
+    return out
+
+
+def coefficients(method: Method, events: Events, carry: float) -> Array:
+    """The coefficients of a block of events, one row each."""
+    if runs_compiled(method):
+        # Copies: a recorded clock's times are read-only, for which Numba has other types.
+        t, dt = np.array(events.t, ndmin=2), np.array(events.dt, ndmin=2)
+        first = (events.k0, np.array([events.t0]), np.array([carry]))
+        return np.asarray(rows_of_coefficients(method, *first, t, dt)[0])
+    out = np.empty((events.size, COEFFICIENTS))
     t0 = events.t0
     for i, event in enumerate(events.each()):
-        *out[i], carry = method.coefficients(event.k, t0, event.t, event.dt, carry)
-        t0 = event.t
-    return out, carry
+        out[i] = method.coefficients(event.k, t0, event.t, event.dt, carry)
+        t0, carry = event.t, float(out[i, CARRY])
+    return out

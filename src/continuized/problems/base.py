@@ -175,3 +175,20 @@ class Problem:
             fun = self._fun if is_numba(self._fun) else None
             self._compiled[char] = compiled_user(self._grad, fun, dtype)
         return self._compiled[char]
+
+
+def checked_start(x0: Any, problem: Problem) -> Array:
+    """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
+    try:
+        x = np.asarray(x0)
+    except ValueError as error:
+        raise ValueError(f"x0 must be an array of numbers: {error}") from error
+    if x.dtype.kind not in "fiu":
+        what = "complex numbers" if x.dtype.kind == "c" else f"dtype {x.dtype}"
+        raise TypeError(f"x0 must be an array of real numbers, got {what}")
+    x = np.array(x, dtype=np.float32 if x.dtype == np.float32 else np.float64, order="C")
+    if not np.all(np.isfinite(x)):
+        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
+    if problem.dim is not None and x.size != problem.dim:
+        raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
+    return x

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized import parameters
-from continuized.flow import jump, mix
-from continuized.methods import Continuized, Method
+from continuized.flow import mix
+from continuized.methods import Continuized, Method, jump
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.bounds import log_A, log_B
