@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.kernels import lazy
+from continuized.kernels.layout import index_arrays, pairs_at
 from continuized.marks import Categorical
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
@@ -88,7 +89,7 @@ def _rows_of(problem: Problem, who: str) -> Any:
 
 def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
     """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i."""
-    n, d = rows.shape
+    d = rows.shape[1]
     norms2 = factors**2 * np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     if d > EXACT_UP_TO:
         return RowConstants(float(norms2[p > 0].max(initial=0.0)), d + 2.0, 0.0, exact=False)
@@ -101,7 +102,7 @@ def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
         for w in (norms2, (white**2).sum(axis=1))
     ]
     mu = float(values[0]) if live.all() and d else 0.0
-    return RowConstants(*largest, mu, exact=True)
+    return RowConstants(largest[0], largest[1], mu, exact=True)
 
 
 class Rows:
@@ -127,12 +128,12 @@ class Rows:
         L = self.R2 * self.kappa
         self.process = Continuized(L, min(self.mu, L), method.start)
         self.p, self.factors, self.law = p, factors, Categorical(p)
-        self.indptr, self.indices = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
+        self.indptr, self.indices = index_arrays(rows)
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
-        self.costs = np.maximum(np.diff(self.indptr), 1)
+        self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), 1)
         self.scalars = np.array([0.5, -0.5])
-        self.s, self.d = np.array(x0.ravel(), dtype=np.float64), np.zeros(x0.size)
+        self.pairs = pairs_at(x0.ravel())
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -143,12 +144,12 @@ class Rows:
         """A block of events."""
         lazy.row_events(
             marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.s, self.d,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
         )  # fmt: skip
 
     def point(self) -> Array:
         """x now."""
-        return self.s + self.scalars[0] * self.d
+        return np.asarray(self.pairs @ (1.0, self.scalars[0]))
 
     def value(self) -> float:
         """f at the point."""
