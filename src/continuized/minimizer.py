@@ -21,6 +21,7 @@ from continuized.methods import (
     check_constants,
 )
 from continuized.noise import Noise
+from continuized.passes import Marked
 from continuized.problems.base import Array, Problem
 from continuized.progress import bar
 from continuized.result import Result
@@ -38,7 +39,7 @@ def minimize(
     *,
     L: float | None = None,
     mu: float | None = None,
-    method: str | Method = "continuized",
+    method: str | Method | Marked = "continuized",
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
     seed: clocks.Seed = None,
@@ -100,7 +101,7 @@ def minimize(
     """
     problem = _as_problem(fun, jac)
     start = checked_start(x0, problem)
-    marked = hasattr(method, "prepare")
+    marked: Any = method if hasattr(method, "prepare") else None
     chosen = None if marked else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock, problem.dim if marked else None)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
@@ -111,8 +112,8 @@ def minimize(
     root = clocks.seed_sequence(seed)
     called = None if callback is None else _as_callback(callback)
     if chosen is None:
-        _check_marked(method, L, mu, noise, record)
-        engine = method.prepare(problem, start)
+        _check_marked(marked, L, mu, noise, record)
+        engine = marked.prepare(problem, start)
         stream = passes.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
             return passes.run(engine, start, stream, limits, bool(record), called, show)

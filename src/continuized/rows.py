@@ -48,9 +48,14 @@ class StochasticLeastSquares:
 
     def __post_init__(self) -> None:
         for name in ("R2", "kappa", "mu"):
-            value, least = getattr(self, name), 0.0
-            if value is not None and not (is_real(value) and np.isfinite(value) and value >= least):
-                raise ValueError(f"{name} must be a finite number >= 0 or None, got {brief(value)}")
+            value, sign = getattr(self, name), ">=" if name == "mu" else ">"
+            if value is None:
+                continue
+            fits = is_real(value) and np.isfinite(value) and value >= 0.0
+            if not fits or (value == 0.0 and sign == ">"):
+                raise ValueError(
+                    f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
+                )
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """The run on this problem from x0."""
