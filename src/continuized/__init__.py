@@ -13,15 +13,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from continuized import clock, noise, parameters, problems, theory
+    from continuized import clock, marks, noise, parameters, problems, theory
+    from continuized.coordinate import CoordinateDescent, DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
     from continuized.problems import Problem
     from continuized.result import ConstantsWarning, Result, Status
+    from continuized.rows import Kaczmarz, StochasticLeastSquares
 
 _HOME = {
     "ConstantsWarning": "result",
+    "CoordinateDescent": "coordinate",
+    "DualCoordinate": "coordinate",
+    "Kaczmarz": "rows",
+    "StochasticLeastSquares": "rows",
     "Continuized": "methods",
     "CustomContinuized": "methods",
     "Ensemble": "ensembles",
@@ -33,20 +39,25 @@ _HOME = {
     "ensemble": "ensembles",
     "minimize": "minimizer",
 }
-_ROOMS = ("clock", "noise", "parameters", "problems", "theory")
+_ROOMS = ("clock", "marks", "noise", "parameters", "problems", "theory")
 
 __all__ = [
     "ConstantsWarning",
     "Continuized",
+    "CoordinateDescent",
     "CustomContinuized",
+    "DualCoordinate",
     "Ensemble",
     "GradientDescent",
+    "Kaczmarz",
     "Nesterov",
     "Problem",
     "Result",
     "Status",
+    "StochasticLeastSquares",
     "clock",
     "ensemble",
+    "marks",
     "minimize",
     "noise",
     "parameters",

@@ -7,14 +7,15 @@ how a run is cut into blocks does not change its events.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.words import brief
+from continuized.marks import Law
+from continuized.words import brief, is_real
 
 Floats = NDArray[np.float64]
 Seed = int | np.random.SeedSequence | np.random.Generator | None
@@ -38,11 +39,13 @@ class Events(NamedTuple):
     t0: float
     t: Floats
     dt: Floats
+    marks: NDArray[Any] | None = None
 
     def each(self) -> Iterator[Event]:
         """The events one by one."""
         for i, (t, dt) in enumerate(zip(self.t.tolist(), self.dt.tolist(), strict=True)):
-            yield Event(self.k0 + 1 + i, t, dt)
+            mark = None if self.marks is None else self.marks[i]
+            yield Event(self.k0 + 1 + i, t, dt, mark)
 
     @property
     def size(self) -> int:
@@ -52,8 +55,14 @@ class Events(NamedTuple):
 class Stream:
     """A clock under way: draws the next n gaps and adds them up."""
 
-    def __init__(self, gaps: Callable[[int], Floats], times: Floats | None = None) -> None:
+    def __init__(
+        self,
+        gaps: Callable[[int], Floats],
+        times: Floats | None = None,
+        marks: Callable[[int], NDArray[Any]] | None = None,
+    ) -> None:
         self.gaps = gaps  # draws the next n gaps without counting them
+        self._marks = marks  # draws the next n marks
         self._times = times  # exact, where they were recorded: a sum of gaps would round
         self.k = 0
         self.t = 0.0
@@ -68,7 +77,8 @@ class Stream:
             t = np.cumsum(np.concatenate(([self.t], dt)))[1:]
         else:
             t = self._times[self.k : self.k + n]
-        events = Events(self.k, self.t, t, dt)
+        marks = None if self._marks is None else self._marks(len(t))
+        events = Events(self.k, self.t, t, dt, marks)
         if t.size:
             self.k, self.t = self.k + int(t.size), float(t[-1])
         return events
@@ -109,32 +119,59 @@ def generator(root: np.random.SeedSequence, *key: int) -> np.random.Generator:
     return np.random.Generator(np.random.PCG64(child(root, *key)))
 
 
+def _drawn(law: Law | None, root: np.random.SeedSequence | None) -> Callable[[int], Any] | None:
+    if law is None or root is None:
+        return None
+    rng = generator(root, MARKS)
+    return lambda n: law.draw(rng, n)
+
+
 @dataclass(frozen=True)
 class Poisson:
-    """Events at the times of a Poisson process of rate 1: independent Exp(1) gaps.
+    """Events at the times of a Poisson process: independent exponential gaps of mean 1/rate.
+
+    With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
+    The times do not depend on the marks, and times a rate are those of rate 1.
 
     >>> [round(e.t, 6) for e in Poisson(0).stream().draw(3).each()]
     [3.293528, 4.056659, 5.309026]
     """
 
     seed: Seed = None
+    rate: float = 1.0
+    marks: Law | None = None
     root: np.random.SeedSequence = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        if not (is_real(self.rate) and np.isfinite(self.rate) and self.rate > 0.0):
+            raise ValueError(f"rate must be a finite number > 0, got {brief(self.rate)}")
         object.__setattr__(self, "root", seed_sequence(self.seed))
 
     def stream(self) -> Stream:
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        return Stream(generator(self.root, TIMES).standard_exponential)
+        draw, rate = generator(self.root, TIMES).standard_exponential, float(self.rate)
+        gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
+        return Stream(gaps, marks=_drawn(self.marks, self.root))
 
 
 @dataclass(frozen=True)
 class Unit:
-    """Events at 1, 2, 3, ...: the iteration counter of a discrete method."""
+    """Events at 1, 2, 3, ...: the iteration counter of a discrete method.
+
+    With `marks`, every event has a mark drawn from that law with the generator of `seed`.
+    """
+
+    seed: Seed = None
+    marks: Law | None = None
+    root: np.random.SeedSequence | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        root = None if self.marks is None else seed_sequence(self.seed)
+        object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
-        return Stream(np.ones)
+        return Stream(np.ones, marks=_drawn(self.marks, self.root))
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +179,12 @@ class Recorded:
     """Events at given times 0 < T_1 < T_2 < ..., to replay a run.
 
     Give `gaps`, if they were recorded too, for a replay to the last bit: T_k - T_{k-1}
-    has lost digits when T_k is large.
+    has lost digits when T_k is large.  Give `marks` to replay events with their marks.
     """
 
     times: ArrayLike
     gaps: ArrayLike | None = None
+    marks: ArrayLike | None = None
 
     def __post_init__(self) -> None:
         times = _vector(self.times, "times")
@@ -164,20 +202,92 @@ class Recorded:
             raise ValueError("gaps must be the differences of times, up to the rounding of times")
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "gaps", gaps)
+        if self.marks is not None:
+            marks = np.array(self.marks)
+            if len(marks) != times.size:
+                raise ValueError(f"marks has {len(marks)} entries, but times has {times.size}")
+            object.__setattr__(self, "marks", marks)
 
     def __len__(self) -> int:
         return int(np.size(self.times))
 
     def stream(self) -> Stream:
-        times, gaps = np.asarray(self.times), np.asarray(self.gaps)
-        position = 0
+        marks = None if self.marks is None else _next_of(np.asarray(self.marks))
+        return Stream(_next_of(np.asarray(self.gaps)), np.asarray(self.times), marks)
 
-        def next_gaps(n: int) -> Floats:
-            nonlocal position
-            position += n
-            return gaps[position - n : position]
 
-        return Stream(next_gaps, times)
+def _next_of(array: NDArray[Any]) -> Callable[[int], NDArray[Any]]:
+    """Gives the next n entries at each call, fewer at the end."""
+    position = 0
+
+    def following(n: int) -> NDArray[Any]:
+        nonlocal position
+        position += n
+        return array[position - n : position]
+
+    return following
+
+
+@dataclass(frozen=True, eq=False)
+class Merged:
+    """Several independent clocks as one: the mark of an event says whose it is.
+
+    Marks are rows (number of the clock, its own mark, or -1 where it has none).  The merger of
+    Poisson clocks of rates r_1, r_2, ... is a Poisson clock of rate r_1 + r_2 + ...
+    """
+
+    clocks: Sequence[Clock]
+
+    def __post_init__(self) -> None:
+        if not self.clocks:
+            raise ValueError("clocks must be one clock or more, got none")
+
+    def stream(self) -> Stream:
+        return _MergedStream([clock.stream() for clock in self.clocks])
+
+
+class _MergedStream(Stream):
+    """Keeps the next few events of every clock, and gives them in the order of their times."""
+
+    AHEAD = 256
+
+    def __init__(self, streams: list[Stream]) -> None:
+        super().__init__(self._no_gaps)
+        self._streams = streams
+        self._waiting = [s.draw(self.AHEAD) for s in streams]
+        self._next = [0] * len(streams)
+
+    def _no_gaps(self, n: int) -> Floats:
+        raise NotImplementedError("a merged clock is drawn with its times")
+
+    def draw(self, n: int) -> Events:
+        """The next n events."""
+        t, marks = np.empty(n), np.empty((n, 2), np.int64)
+        done = 0
+        while done < n:
+            whose = self._earliest()
+            if whose is None:
+                break
+            block, i = self._waiting[whose], self._next[whose]
+            t[done] = block.t[i]
+            marks[done] = whose, -1 if block.marks is None else block.marks[i]
+            self._next[whose] += 1
+            done += 1
+        t, marks = t[:done], marks[:done]
+        events = Events(self.k, self.t, t, np.diff(t, prepend=self.t), marks)
+        if done:
+            self.k, self.t = self.k + done, float(t[-1])
+        return events
+
+    def _earliest(self) -> int | None:
+        best, when = None, np.inf
+        for j, block in enumerate(self._waiting):
+            if self._next[j] == block.size and block.size:
+                block = self._waiting[j] = self._streams[j].draw(self.AHEAD)
+                self._next[j] = 0
+            if self._next[j] < block.size and block.t[self._next[j]] < when:
+                best, when = j, block.t[self._next[j]]
+        return best
 
 
 def _vector(values: ArrayLike, name: str) -> Floats:

@@ -18,9 +18,10 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
 from numba.core import caching
-from numba.extending import register_jitable
+from numba.extending import intrinsic, register_jitable
 
 # Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
 # their meaning, for the stopping tests rely on them.
@@ -69,6 +70,24 @@ def jit(
         dispatcher.compile(signature)
         dispatcher.disable_compile()
     return dispatcher
+
+
+def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of the entry `index` of an array (in memory order), for later."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(prefetch, [place, flag(0), flag(3), flag(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+fetch: Any = intrinsic(_fetch)
 
 
 def vector(dtype: Any) -> Any:

@@ -180,6 +180,22 @@ class Method:
         return State(k, t, x, z, carry), Info(y, g)
 
 
+def marked_step(
+    process: Method, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
+) -> State:
+    """From one event to the next where the oracle gives a jump on a support (`oracle.Jump`).
+
+    Eager: every coordinate is mixed.  The lazy kernels do the same at the cost of the support.
+    """
+    k, t, dt, mark = event
+    a, b, _, gamma_prime_k, carry = process.coefficients(k, state.t, t, dt, state.carry)
+    x, z = mix(state.x, state.z, a, b)
+    support, dx, dz = oracle(x, mark)
+    x[support] -= dx
+    z[support] -= gamma_prime_k * dz
+    return State(k, t, x, z, carry)
+
+
 @dataclass(frozen=True)
 class GradientDescent(Method):
     """Gradient descent with step 1/L (Theorem 1)."""

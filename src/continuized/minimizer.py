@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized import clock as clocks
+from continuized import passes
 from continuized.driver import Callback, Limits, run
 from continuized.methods import (
     METHODS,
@@ -20,6 +21,7 @@ from continuized.methods import (
     check_constants,
 )
 from continuized.noise import Noise, checked_noise
+from continuized.passes import Marked
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
 from continuized.result import Result
@@ -27,6 +29,7 @@ from continuized.words import brief, is_real
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
+DEFAULT_PASSES = 1_000  # of a marked method, over the coordinates
 
 
 def minimize(
@@ -36,7 +39,7 @@ def minimize(
     *,
     L: float | None = None,
     mu: float | None = None,
-    method: str | Method = "continuized",
+    method: str | Method | Marked = "continuized",
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
     seed: clocks.Seed = None,
@@ -59,6 +62,8 @@ def minimize(
     L, mu : float
         Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
     method : "continuized", "nesterov", "gradient-descent", or a method object
+        Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
+        find their own constants, and say them in `r.constants`.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
     seed : int, SeedSequence or Generator
@@ -96,14 +101,22 @@ def minimize(
     """
     problem = _as_problem(fun, jac)
     start = checked_start(x0, problem)
-    chosen = _as_method(method, problem, L, mu)
-    limits = _limits(tol, maxiter, clock)
+    marked: Any = method if hasattr(method, "prepare") else None
+    chosen = None if marked else _as_method(method, problem, L, mu)
+    limits = _limits(tol, maxiter, clock, problem.dim if marked else None)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     root = clocks.seed_sequence(seed)
+    called = None if callback is None else _as_callback(callback)
+    if chosen is None:
+        _check_marked(marked, L, mu, noise, record)
+        engine = marked.prepare(problem, start)
+        stream = passes.clock_with_marks(clock, engine.law, root).stream()
+        with bar(engine.name, limits.maxiter, progress) as show:
+            return passes.run(engine, start, stream, limits, bool(record), called, show)
     with bar(chosen.name, limits.maxiter, progress) as show:
         return run(
             chosen,
@@ -114,7 +127,7 @@ def minimize(
             noise=noise,
             rng=None if noise is None else clocks.generator(root, clocks.MARKS),
             record=record if isinstance(record, str) else bool(record),
-            callback=None if callback is None else _as_callback(callback),
+            callback=called,
             bar=show,
         )
 
@@ -161,7 +174,16 @@ def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
     return kind(L, 0.0 if mu is None else mu)  # type: ignore[call-arg]
 
 
-def _limits(tol: Any, maxiter: Any, clock: Any) -> Limits:
+def _check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any) -> None:
+    if L is not None or mu is not None:
+        raise ValueError(f"{method.name} finds its own constants; drop L= and mu=")
+    if noise is not None:
+        raise ValueError(f"{method.name} draws its own gradients; drop noise=")
+    if record == "path":
+        raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
+
+
+def _limits(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
     if tol is not None:
         if not is_real(tol):
             raise TypeError(f"tol must be a number >= 0 or None, got {brief(tol)}")
@@ -177,7 +199,10 @@ def _limits(tol: Any, maxiter: Any, clock: Any) -> Limits:
     if isinstance(clock, clocks.Recorded):
         # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
         return Limits(tol, len(clock) + (tol is not None))
-    return Limits(DEFAULT_TOL if tol is None else tol, DEFAULT_MAXITER)
+    default = DEFAULT_MAXITER
+    if events_of_a_pass is not None:
+        default = max(default, DEFAULT_PASSES * events_of_a_pass)
+    return Limits(DEFAULT_TOL if tol is None else tol, default)
 
 
 def _as_callback(callback: Any) -> Callback:

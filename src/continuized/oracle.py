@@ -5,7 +5,8 @@ An oracle sees a point and a mark, never the time nor z.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,3 +52,50 @@ class Noisy(Exact):
         g = super().__call__(x)
         noise: Array = mark.reshape(self._shape).astype(self._dtype, copy=False)
         return g + noise
+
+
+class Jump(NamedTuple):
+    """What an event does on its support: x[support] -= x, z[support] -= gamma' z."""
+
+    support: Any
+    x: Array
+    z: Array
+
+
+class Coordinates:
+    """Mark i: the gradient along coordinate i, or along a block of coordinates.
+
+    x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f.  This is the eager form, which
+    computes the whole gradient: the reference for the lazy kernels.
+    """
+
+    def __init__(
+        self, problem: Problem, L: Array, p: Array, blocks: Sequence[Array] | None = None
+    ) -> None:
+        self._grad, self._L, self._p = problem.grad, L, p
+        self._blocks = [np.array([i]) for i in range(len(L))] if blocks is None else blocks
+
+    def __call__(self, x: Array, mark: int) -> Jump:
+        support = self._blocks[mark]
+        g = self._grad(x)[support]
+        step = 1.0 / self._L[mark] if self._L[mark] > 0.0 else 0.0
+        return Jump(support, step * g, g / self._p[mark])
+
+
+class Rows:
+    """Mark i: the gradient of row i, (<a, x> - b) a with a = factors_i a_i; several marks at
+    once are a minibatch, their mean.  x -= g / R2 and z -= gamma' g, on the rows' entries."""
+
+    def __init__(self, problem: Any, R2: float, factors: Array | None = None) -> None:
+        from scipy import sparse
+
+        rows = sparse.csr_array(problem.X)
+        self._rows, self._y, self._R2 = rows, problem.y, R2
+        self._factors = np.ones(rows.shape[0]) if factors is None else factors
+
+    def __call__(self, x: Array, mark: Any) -> Jump:
+        marks = np.atleast_1d(mark)
+        a = self._rows[marks].toarray() * self._factors[marks, None]
+        g = (a @ x - self._factors[marks] * self._y[marks]) @ a / len(marks)
+        support = np.flatnonzero(a.any(axis=0))
+        return Jump(support, g[support] / self._R2, g[support])

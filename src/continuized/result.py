@@ -43,17 +43,20 @@ class Status(Enum):
 class Trace:
     """One row per event, row 0 the start: k, the time t = T_k, and fun = f(x_k).
 
-    Without recording (`record=False`), only the start and the end.
+    Without recording (`record=False`), only the start and the end.  `passes` counts passes over
+    the data (events times their cost, over the size of the data); a marked method has one row a
+    pass, a full gradient is a pass.
     """
 
-    def __init__(self, k: Array, t: Array, fun: Array) -> None:
+    def __init__(self, k: Array, t: Array, fun: Array, passes: Array | None = None) -> None:
         self.k, self.t, self.fun = k, t, fun
+        self.passes = k.astype(np.float64) if passes is None else passes
 
     def __len__(self) -> int:
         return len(self.k)
 
     def __repr__(self) -> str:
-        return f"Trace({len(self)} rows: k, t, fun)"
+        return f"Trace({len(self)} rows: k, t, fun, passes)"
 
 
 class Path(NamedTuple):

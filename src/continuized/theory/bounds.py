@@ -1,12 +1,14 @@
 """Theorems 1, 2, 3, 5 and 6: the right-hand sides, as functions.
 
-Everything is computed as a logarithm, for A_t overflows when sqrt(mu/L) t > 709.
+Everything is computed as a logarithm, for A_t overflows when sqrt(mu/L) t > 709.  The theorems
+of the marked methods (coordinates, rows) are in `marked_bounds`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,9 +27,14 @@ from continuized.theory.checks import (
     squared_distance,
 )
 
+if TYPE_CHECKING:
+    from continuized.passes import Marked
+
+T = TypeVar("T")
+
 
 def bound(
-    method: Method,
+    method: Method | Marked,
     problem: Problem,
     x0: ArrayLike,
     t: ArrayLike | None = None,
@@ -63,6 +70,22 @@ def bound(
 
     No theorem of the paper covers noise for GradientDescent and Nesterov; it is refused.
 
+    In expectation over the clock and its marks, with constants from `method.prepare(problem, x0)`
+    (sigma2 must be 0; every line is proved in `theory.marked_bounds`):
+
+    - CoordinateDescent: the bounds of Continuized(S, mu), at t or at k (where the weight is
+      `weight(method.prepare(problem, x0).process, T_k)`); with accelerated=False, unweighted
+      bounds on E f - f*, at the k-th event (f_0 - f*) (1 - mu min_i p_i/L_i)^k, and where
+      mu = 0 (c (f_0 - f*) + 1/2 sum_i L_i/p_i (x_0 - x*)_i^2) / (c + k), c = 1/min_i p_i; at
+      time t, e^{-t mu min_i p_i/L_i} and c + t in place of the powers and of c + k.
+    - DualCoordinate on ridge regression: the same for the *dual* objective, E D(a_t) - D*, D to
+      be minimised; not for f.  For the logistic loss no theorem is known, and it is refused.
+    - StochasticLeastSquares and Kaczmarz: a bound on the *distance*, E |x_t - x*|^2 / 2, not on
+      f; x* the solution of Xx = y nearest x_0 (labels with noise are refused).  phi_0 / A_t as
+      for Continuized(R2 kappa, mu), with |x - x*|^2 / 2 for f - f* and, for |z_0 - x*|^2, its
+      H^{-1} norm; with accelerated=False, (1/2) |x_0 - x*|^2 (1 - mu/R2)^k, and where mu = 0
+      (kappa |x_0 - x*|^2 + R2 |x_0 - x*|^2_{H^{-1}}) / (2 kappa + 4k).
+
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
@@ -72,7 +95,7 @@ def bound(
 
 
 def log_bound(
-    method: Method,
+    method: Method | Marked,
     problem: Problem,
     x0: ArrayLike,
     t: ArrayLike | None = None,
@@ -84,13 +107,21 @@ def log_bound(
         raise ValueError("give exactly one of t= and k=")
     sigma2 = checked_sigma2(sigma2)
     x = checked_start(problem, x0)
+    if hasattr(method, "prepare"):
+        # Imported here, for the marked methods bring Numba with them.
+        from continuized.theory import marked_bounds
+
+        return marked_bounds.log_bound(method, problem, x, t, k, sigma2)
     check_constants_hold(method, problem)
-    if isinstance(method, Continuized):
-        if t is not None:
-            return _at_time(method, problem, x, checked_times(t), sigma2)
-        assert k is not None
-        return _at_event(method, problem, x, checked_counts(k), sigma2)
-    return _discrete(method, problem, x, t, k, sigma2)
+    return theorem_of(method, THEOREMS)(method, problem, x, t, k, sigma2)
+
+
+def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callable[..., T]:
+    """The entry of a method's type, or of the nearest type that it derives from."""
+    for kind in type(method).__mro__:
+        if kind in theorems:
+            return theorems[kind]
+    raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
 
 
 def weight(method: Method, t: ArrayLike) -> Array:
@@ -143,22 +174,38 @@ def _log_scale(method: Continuized) -> float:
     return 0.0 if method.start == math.inf else math.log(2.0) + math.log(method.L)
 
 
-def _log_phi_0(method: Continuized, problem: Problem, x: Array) -> float:
+def log_phi_0(method: Continuized, distance: float, excess: Callable[[], float]) -> float:
+    """log of A_0 excess + B_0 distance; the excess is asked for only where A_0 > 0."""
     log_A_0 = parameters.log_A(0.0, *method.constants)
     log_B_0 = parameters.log_B(0.0, *method.constants)
-    start = log_B_0 + log_of(squared_distance(problem, x))
+    start = log_B_0 + log_of(distance)
     if log_A_0 == -math.inf:  # the theorem asks nothing of f(x_0)
         return start
-    return float(np.logaddexp(log_A_0 + log_of(excess(problem, x)), start))
+    return float(np.logaddexp(log_A_0 + log_of(excess()), start))
 
 
-def _at_time(method: Continuized, problem: Problem, x: Array, t: Array, sigma2: float) -> Array:
+def continuized_bound(
+    method: Continuized,
+    log_phi: Callable[[Continuized], float],
+    t: ArrayLike | None,
+    k: ArrayLike | None,
+    sigma2: float = 0.0,
+) -> Array:
+    """The log of phi_0 / A_t, or of the weighted bound at the k-th event, plus the noise's."""
+    if t is not None:
+        return _at_time(method, log_phi, checked_times(t), sigma2)
+    assert k is not None
+    return _at_event(method, log_phi(method), checked_counts(k), sigma2)
+
+
+def _at_time(
+    method: Continuized, log_phi: Callable[[Continuized], float], t: Array, sigma2: float
+) -> Array:
     same = _without_large_start(method)
-    log_phi_0 = _log_phi_0(same, problem, x)
     # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
     first = np.full(t.shape, -math.inf)
-    if log_phi_0 > -math.inf:
-        first = log_phi_0 - log_A(same, t)
+    if log_phi(same) > -math.inf:
+        first = log_phi(same) - log_A(same, t)
     if sigma2 == 0.0:
         return first[()]
     noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_A(method, t)
@@ -172,24 +219,65 @@ def _without_large_start(method: Continuized) -> Continuized:
     return Continuized(L, mu) if parameters.omega(L, mu) * start > 20.0 else method
 
 
-def _at_event(method: Continuized, problem: Problem, x: Array, k: Array, sigma2: float) -> Array:
-    first = np.full(k.shape, _log_phi_0(method, problem, x) + _log_scale(method))
+def _at_event(method: Continuized, log_phi: float, k: Array, sigma2: float) -> Array:
+    first = np.full(k.shape, log_phi + _log_scale(method))
     if sigma2 == 0.0:
         return first[()]
     noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_weight(method, k)
     return np.logaddexp(first, noise)  # type: ignore[no-any-return]
 
 
-def _discrete(
-    method: Method,
+def _continuized_theorem(
+    method: Continuized,
     problem: Problem,
     x: Array,
     t: ArrayLike | None,
     k: ArrayLike | None,
     sigma2: float,
 ) -> Array:
-    if not isinstance(method, GradientDescent | Nesterov):
-        raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
+    def log_phi(same: Continuized) -> float:
+        return log_phi_0(same, squared_distance(problem, x), lambda: excess(problem, x))
+
+    return continuized_bound(method, log_phi, t, k, sigma2)
+
+
+def _nesterov_theorem(
+    method: Nesterov,
+    problem: Problem,
+    x: Array,
+    t: ArrayLike | None,
+    k: ArrayLike | None,
+    sigma2: float,
+) -> Array:
+    counts = _counts(method, t, k, sigma2)
+    log_R2 = log_of(squared_distance(problem, x))
+    if method.mu == 0.0:
+        if log_R2 == -math.inf:
+            return np.full(counts.shape, -math.inf)[()]
+        with np.errstate(divide="ignore"):  # k = 0 says nothing: infinity
+            return math.log(2.0) + math.log(method.L) + log_R2 - 2.0 * np.log(counts)
+    first = np.logaddexp(log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2)
+    return float(first) + log_power(2.0 * parameters.omega(method.L, method.mu), counts)
+
+
+def _gradient_descent_theorem(
+    method: GradientDescent,
+    problem: Problem,
+    x: Array,
+    t: ArrayLike | None,
+    k: ArrayLike | None,
+    sigma2: float,
+) -> Array:
+    counts = _counts(method, t, k, sigma2)
+    log_R2 = log_of(squared_distance(problem, x))
+    L, mu = method.L, problem.mu or 0.0
+    if mu > 0.0:
+        return math.log(L) - math.log(2.0) + log_R2 + log_power(mu / L, counts)
+    return math.log(2.0) + math.log(L) + log_R2 - np.log(counts + 4.0)
+
+
+def _counts(method: Method, t: ArrayLike | None, k: ArrayLike | None, sigma2: float) -> Array:
+    """k for a method that counts iterations."""
     if t is not None:
         raise ValueError(f"the bound of {method.name} counts iterations: give k=, not t=")
     if sigma2 > 0.0:
@@ -197,27 +285,18 @@ def _discrete(
             f"no theorem of the paper covers noise for {method.name}; use Continuized, or sigma2=0"
         )
     assert k is not None
-    counts = checked_counts(k).astype(np.float64)
-    log_R2 = log_of(squared_distance(problem, x))
-    if isinstance(method, GradientDescent):
-        return _gradient_descent(method.L, problem.mu or 0.0, log_R2, counts)
-    if method.mu == 0.0:
-        if log_R2 == -math.inf:
-            return np.full(counts.shape, -math.inf)[()]
-        with np.errstate(divide="ignore"):  # k = 0 says nothing: infinity
-            return math.log(2.0) + math.log(method.L) + log_R2 - 2.0 * np.log(counts)
-    first = np.logaddexp(log_of(excess(problem, x)), math.log(method.mu) - math.log(2.0) + log_R2)
-    return float(first) + _log_power(2.0 * parameters.omega(method.L, method.mu), counts)
+    return checked_counts(k).astype(np.float64)
 
 
-def _gradient_descent(L: float, mu: float, log_R2: float, k: Array) -> Array:
-    if mu > 0.0:
-        return math.log(L) - math.log(2.0) + log_R2 + _log_power(mu / L, k)
-    return math.log(2.0) + math.log(L) + log_R2 - np.log(k + 4.0)
-
-
-def _log_power(r: float, k: Array) -> Array:
+def log_power(r: float, k: Array) -> Array:
     """log (1 - r)^k, where 0^0 = 1."""
     if r >= 1.0:
         return np.where(k == 0.0, 0.0, -math.inf)[()]
     return k * math.log1p(-r)
+
+
+THEOREMS: dict[type, Callable[..., Array]] = {
+    Continuized: _continuized_theorem,
+    Nesterov: _nesterov_theorem,
+    GradientDescent: _gradient_descent_theorem,
+}

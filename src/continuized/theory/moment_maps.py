@@ -15,6 +15,22 @@ Number = float | Array
 Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
 
 
+class Moments(NamedTuple):
+    """Exact expectations, one row per time (or per event count): E f, E |z - x*|^2.
+
+    xx, xz, zz are the second moments of x - x* and z - x*, a column per coordinate.
+    Exactly one of t and k is not None.
+    """
+
+    t: Array | None
+    k: Array | None
+    fun: Array
+    z2: Array
+    xx: Array
+    xz: Array
+    zz: Array
+
+
 class Rates(NamedTuple):
     """eta, eta', gamma, gamma' as functions of t."""
 

@@ -12,7 +12,7 @@ sampling-free value is the sharp test of an implementation; the theorems' bounds
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,18 @@ from continuized.theory.checks import (
     checked_times,
 )
 from continuized.theory.event_moments import at_events
-from continuized.theory.moment_maps import Rates, apply, flow_matrix, jump_map, jump_noise, rates
+from continuized.theory.moment_maps import (
+    Moments,
+    Rates,
+    apply,
+    flow_matrix,
+    jump_map,
+    jump_noise,
+    rates,
+)
+
+if TYPE_CHECKING:
+    from continuized.passes import Marked
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added
@@ -37,25 +48,9 @@ MAX_STEPS = 100_000
 FIRST = 1e-6  # where the series takes over from an infinite eta(0); its error is FIRST^2
 
 
-class Moments(NamedTuple):
-    """Exact expectations, one row per time (or per event count): E f, E |z - x*|^2.
-
-    xx, xz, zz are the second moments of x - x* and z - x*, a column per coordinate.
-    Exactly one of t and k is not None.
-    """
-
-    t: Array | None
-    k: Array | None
-    fun: Array
-    z2: Array
-    xx: Array
-    xz: Array
-    zz: Array
-
-
 def moments(
     p: Problem,
-    method: Method,
+    method: Method | Marked,
     x0: ArrayLike,
     times: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -74,18 +69,26 @@ def moments(
       event to event on a spectral grid in t, relative accuracy about 1e-10, at a cost that
       grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
 
+    CoordinateDescent, on a Quadratic or on LeastSquares, StochasticLeastSquares and Kaczmarz are
+    for `times` only, without noise; see `theory.marked_moments`.
+
     >>> from continuized import Continuized, problems
     >>> p = problems.paper_strongly_convex()
     >>> m = moments(p, Continuized(p.L, p.mu), [0.0, 0.0, 0.0], [0.0, 10.0])
     >>> m.fun.round(6).tolist()
     [0.52, 0.052367]
     """
+    if (times is None) == (k is None):
+        raise ValueError("give exactly one of times and k=")
+    if hasattr(method, "prepare"):
+        # Imported here, for the marked methods bring Numba with them.
+        from continuized.theory.marked_moments import marked_moments
+
+        return marked_moments(p, method, x0, times, checked_sigma2(sigma2))
     if not isinstance(p, Quadratic):
         raise TypeError(
             f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
         )
-    if (times is None) == (k is None):
-        raise ValueError("give exactly one of times and k=")
     variance = checked_sigma2(sigma2) / max(p.dim, 1)
     u0 = (checked_start(p, x0).ravel() - p.x_star) ** 2
     if times is not None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from continuized.coordinate import CoordinateDescent
 from continuized.methods import Continuized, GradientDescent, Nesterov
 from continuized.noise import Gaussian
+from continuized.rows import Kaczmarz, StochasticLeastSquares
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,9 @@ class Subject:
     nesterov: Callable[..., Nesterov] = Nesterov
     gradient_descent: Callable[..., GradientDescent] = GradientDescent
     gaussian: Callable[[float], Gaussian] = Gaussian
+    coordinate_descent: Callable[..., CoordinateDescent] = CoordinateDescent
+    stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
+    kaczmarz: Callable[..., Kaczmarz] = Kaczmarz
 
 
 class Effort(NamedTuple):

@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.coordinate import CoordinateDescent, Coordinates
 from continuized.methods import Continuized, GradientDescent, Nesterov
 from continuized.noise import Gaussian
 from continuized.parameters import gamma_prime
-from continuized.problems.base import Array
+from continuized.problems.base import Array, Problem
+from continuized.rows import Rows, StochasticLeastSquares
 from continuized.verify.claims import Effort, Subject
 
 Coefficients = tuple[float, float, float, float, float]
@@ -107,6 +109,34 @@ class ShortNesterov(Nesterov):
         return a, b, gamma, gamma, carry
 
 
+class ForgottenP(CoordinateDescent):
+    """gamma' in place of gamma'/p_i."""
+
+    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+        engine = super().prepare(problem, x0)
+        engine.weights = np.ones_like(engine.weights)
+        return engine
+
+
+class LargestL(CoordinateDescent):
+    """S replaced by max L_i."""
+
+    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+        engine = super().prepare(problem, x0)
+        L = float(engine.form.L_i.max())
+        engine.process = Continuized(L, min(engine.form.mu, L), self.start)
+        return engine
+
+
+class NoKappa(StochasticLeastSquares):
+    """R2 in place of R2 kappa in the parameters."""
+
+    def prepare(self, problem: Problem, x0: Array) -> Rows:
+        engine = super().prepare(problem, x0)
+        engine.process = Continuized(engine.R2, min(engine.mu, engine.R2), self.start)
+        return engine
+
+
 class Mutant(NamedTuple):
     """A planted mistake; `caught_by` names the claims that must fail."""
 
@@ -117,6 +147,7 @@ class Mutant(NamedTuple):
 
 PROCESS = "the iteration is the process"
 PHI = "phi is a supermartingale"
+LAZY = "lazy mixing is eager mixing"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -152,5 +183,20 @@ MUTANTS: tuple[Mutant, ...] = (
         "Nesterov acceleration with gamma' = gamma",
         Subject(nesterov=ShortNesterov),
         ("Nesterov acceleration converges",),
+    ),
+    Mutant(
+        "p_i forgotten in gamma'/p_i",
+        Subject(coordinate_descent=ForgottenP),
+        ("coordinates: E f(x_t)", LAZY),
+    ),
+    Mutant(
+        "S replaced by max L_i",
+        Subject(coordinate_descent=LargestL),
+        ("coordinates: E f(x_t) is below its bound",),
+    ),
+    Mutant(
+        "kappa forgotten in R2 kappa",
+        Subject(stochastic_least_squares=NoKappa),
+        ("rows: E |x_t - x*|^2 is below its bound",),
     ),
 )

@@ -7,7 +7,7 @@ suite may spend; statistical tests elsewhere state their own share of the other 
 
 from __future__ import annotations
 
-from continuized.verify import chance, exact
+from continuized.verify import chance, exact, marked
 from continuized.verify.claims import Check
 
 ALPHA = 5e-7
@@ -16,6 +16,7 @@ ALPHA = 5e-7
 RATIO = "value / bound"
 Z = "z of mean - exact"
 Z_ABOVE = "z of mean - bound"
+MARKS = "section 5, marks"  # the process of the paper with marks; the oracles are of later work
 
 CHECKS: tuple[Check, ...] = (
     Check("gradient descent converges", "Theorem 1", RATIO, exact.theorem_1),
@@ -55,6 +56,21 @@ CHECKS: tuple[Check, ...] = (
     Check("the scaling limits", "appendix D", "|rate + 1/4|", exact.scaling_limits),
     Check("one family from mu = 0 to mu > 0", "appendix B, remark", "distance", exact.one_family),
     Check("mixing keeps its digits", "appendix C", "error in ulp", exact.flow_digits),
+    Check("coordinates: E f(x_t)", MARKS, Z, marked.coordinate_equality, True),
+    Check(
+        "coordinates: E f(x_t) is below its bound",
+        MARKS,
+        "exact E f / bound",
+        marked.coordinate_bound,
+    ),
+    Check("rows: E |x_t - x*|^2", MARKS, Z, marked.row_equality, True),
+    Check(
+        "rows: E |x_t - x*|^2 is below its bound",
+        MARKS,
+        "exact E |x - x*|^2 / bound",
+        marked.row_bound,
+    ),
+    Check("lazy mixing is eager mixing", MARKS, "distance", marked.lazy_is_eager),
 )
 
 SHARE = ALPHA / sum(check.statistical for check in CHECKS)

@@ -1,0 +1,257 @@
+"""Coordinate descent: passes, cost of a pass, time against scikit-learn, and time of an event.
+
+    pip install "continuized[bench]" scikit-learn cyanure
+    python benchmarks/coordinate.py [--quick] [--plot events.png]
+
+Data, all from fixed seeds.  Ridge: dense Gaussian rows whose feature j has scale c/j, with c = 1
+(|x|^2 is about 1.6) and c = 5 (about 41); targets <x, w>, w Gaussian in the units of the features,
+normalised, plus a tenth of noise.  The dual has condition number 1 + 100 |x|^2,
+and how much acceleration gains depends on it: c = 5 was added because c = 1 is too well
+conditioned to show it.  Logistic:
+sparse rows of 50 Gaussian entries, column j drawn with probability proportional to j^-0.7 (equal
+columns are added up), rows normalised, labels from a planted Gaussian w through the logistic law.
+l2 = 0.01/n throughout.
+
+Things compared are timed in turn within each round and the minimum over the rounds is kept.  A
+solver's time to a precision is that of its quickest setting of tol that reaches it, ours too;
+preparation is included, compilation is not.  scikit-learn and cyanure minimise the same function:
+C = 1/(n l2), no intercept.  A solver that is not installed is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy import sparse
+
+import continuized as cz
+from continuized.kernels.schedule import coefficients
+
+TOLERANCES = 10.0 ** -np.arange(1, 10)
+WITHIN = {"ridge": 1e-3, "logistic": 1e-6}
+
+
+def ridge_problem(n: int, d: int, largest: float) -> cz.problems.LeastSquares:
+    rng = np.random.default_rng(0)
+    scales = largest * np.arange(1, d + 1.0) ** -1.0
+    X = rng.standard_normal((n, d)) * scales
+    y = X @ (rng.standard_normal(d) / scales)
+    y = y / y.std() + 0.1 * rng.standard_normal(n)
+    return cz.problems.LeastSquares(X, y, l2=0.01 / n)
+
+
+def sparse_rows(n: int, d: int, nnz: int, rng: np.random.Generator) -> sparse.csr_array:
+    popularity = np.arange(1, d + 1.0) ** -0.7
+    columns = cz.marks.Categorical(popularity / popularity.sum()).draw(rng, n * nnz)
+    starts = np.arange(0, n * nnz + 1, nnz, dtype=np.int32)
+    entries = rng.standard_normal(n * nnz)
+    X = sparse.csr_array((entries, columns.astype(np.int32), starts), shape=(n, d))
+    X.sum_duplicates()
+    X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
+    return X
+
+
+def logistic_problem(n: int, d: int) -> cz.problems.LogisticRegression:
+    rng = np.random.default_rng(0)
+    X = sparse_rows(n, d, 50, rng)
+    margins = 4.0 * (X @ rng.standard_normal(d))
+    y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-margins)), 1.0, -1.0)
+    return cz.problems.LogisticRegression(X, y, l2=0.01 / n)
+
+
+def passes_to(
+    p: cz.Problem, f_star: float, within: float, most: int, clock: object = None, **options: bool
+) -> tuple[float, float]:
+    """(passes until f - f* is at most `within` f*, where that stands at the end).  f is measured
+    after every pass."""
+
+    def enough(intermediate_result: object) -> None:
+        if intermediate_result.fun - f_star <= within * f_star:  # type: ignore[attr-defined]
+            raise StopIteration
+
+    n = p.X.shape[0]  # type: ignore[attr-defined]
+    r = cz.minimize(
+        p, np.zeros(p.dim), method=cz.DualCoordinate(**options), clock=clock, seed=0,
+        maxiter=most * n, callback=enough, record=False,
+    )  # fmt: skip
+    return r.passes, (r.fun - f_star) / f_star
+
+
+def show_passes(p: cz.Problem, f_star: float, within: float, most: int) -> None:
+    contenders = {
+        "accelerated, Poisson clock": {},
+        "accelerated, unit clock": {"clock": cz.clock.Unit()},
+        "plain SDCA": {"accelerated": False},
+    }
+    base = 0.0
+    for name, options in contenders.items():
+        passes, reached = passes_to(p, f_star, within, most, **options)  # type: ignore[arg-type]
+        base = base or passes
+        more = ">" if reached > within else " "
+        print(f"  {name:28}{more}{passes:7.1f} passes {more}{passes / base:6.2f} x", end="")
+        print(f"   (relative suboptimality {reached:.1e})", flush=True)
+
+
+def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
+    """A pass as `minimize` makes it: events drawn, coefficients, and the kernel."""
+    engine = cz.DualCoordinate(accelerated=accelerated).prepare(p, np.zeros(p.dim))
+    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+
+    def work() -> None:
+        events = stream.draw(engine.law.threshold.size)
+        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+
+    return work
+
+
+def timed(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds, the minimum over interleaved rounds; the first call of each is not counted."""
+    best = dict.fromkeys(works, float("inf"))
+    for work in works.values():
+        work()
+    for _ in range(rounds):
+        for name, work in works.items():
+            started = time.perf_counter()
+            work()
+            best[name] = min(best[name], time.perf_counter() - started)
+    return best
+
+
+def show_cost_of_a_pass(p: cz.Problem, rounds: int) -> None:
+    best = timed({str(a): advancer(p, a) for a in (True, False)}, rounds)
+    ratio = best["True"] / best["False"]
+    print(f"  an accelerated pass costs {ratio:.2f} x a plain one", end="")
+    print(f"   ({best['True'] * 1e3:.1f} ms, {best['False'] * 1e3:.1f} ms)", flush=True)
+
+
+Solver = Callable[[float], np.ndarray]  # tol -> w
+
+
+def solvers(p: cz.problems.LogisticRegression) -> dict[str, Solver]:
+    found: dict[str, Solver] = {"continuized": lambda tol: _ours(p, tol)}
+    if importlib.util.find_spec("sklearn"):
+        for name in ("newton-cg", "lbfgs"):
+            found[f"scikit-learn {name}"] = lambda tol, name=name: _sklearn(p, name, tol)
+    if importlib.util.find_spec("cyanure"):
+        found["cyanure"] = lambda tol: _cyanure(p, tol)
+    return found
+
+
+def _ours(p: cz.problems.LogisticRegression, tol: float) -> np.ndarray:
+    method = cz.DualCoordinate()
+    r = cz.minimize(p, np.zeros(p.dim), method=method, tol=tol, maxiter=10**9, seed=0, record=False)
+    return r.x
+
+
+def _sklearn(p: cz.problems.LogisticRegression, solver: str, tol: float) -> np.ndarray:
+    from sklearn.linear_model import LogisticRegression
+
+    C = 1.0 / (p.l2 * p.X.shape[0])
+    model = LogisticRegression(C=C, fit_intercept=False, solver=solver, tol=tol, max_iter=3000)
+    return model.fit(p.X, p.y).coef_.ravel()
+
+
+def _cyanure(p: cz.problems.LogisticRegression, tol: float) -> np.ndarray:
+    from cyanure.estimators import Classifier
+
+    model = Classifier(
+        loss="logistic", penalty="l2", lambda_1=p.l2, fit_intercept=False, tol=tol, max_iter=3000,
+        verbose=False,
+    )  # fmt: skip
+    model.fit(sparse.csr_matrix(p.X), p.y)
+    return model.get_weights().ravel()
+
+
+def setting_that_reaches(p: cz.Problem, solve: Solver, f_star: float) -> float | None:
+    """The loosest tol with which f - f* is at most 1e-6 f*; None if there is none."""
+    for tol in TOLERANCES:
+        if p.fun(solve(tol)) - f_star <= WITHIN["logistic"] * f_star:
+            return float(tol)
+    return None
+
+
+def show_times(p: cz.problems.LogisticRegression, f_star: float, rounds: int) -> None:
+    works: dict[str, Callable[[], object]] = {}
+    for name, solve in solvers(p).items():
+        tol = setting_that_reaches(p, solve, f_star)
+        if tol is None:
+            print(f"  {name:28} does not reach 1e-6")
+        else:
+            works[f"{name}, tol {tol:.0e}"] = lambda solve=solve, tol=tol: solve(tol)
+    best = timed(works, rounds)
+    base = next(iter(best.values()))
+    for name, seconds in best.items():
+        print(f"  {name:36}{seconds / base:7.2f} x   ({seconds:.2f} s)", flush=True)
+
+
+def show_time_of_an_event(sizes: list[int], rounds: int, plot: str | None) -> None:
+    """Rows of 50 nonzeros over d columns, 1000 rows, so that their entries stay in cache: what
+    could grow is only what depends on d."""
+    works = {}
+    for d in sizes:
+        X = sparse_rows(1000, d, 50, np.random.default_rng(0))
+        y = np.where(np.arange(1000) % 2, 1.0, -1.0)
+        p = cz.problems.LogisticRegression(X, y, l2=1e-5)
+        works[str(d)] = advancer(p, accelerated=True)
+    best = timed(works, rounds)  # type: ignore[arg-type]
+    nanoseconds = [best[str(d)] * 1e6 for d in sizes]
+    for d, cost in zip(sizes, nanoseconds, strict=True):
+        print(f"  d = {d:9,}{cost:8.0f} ns an event{cost / nanoseconds[0]:7.2f} x")
+    if plot is not None:
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot as plt
+
+        figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
+        axes.plot(sizes, nanoseconds, "o-", color="black")
+        axes.set(xscale="log", xlabel="columns d (50 nonzeros a row)", ylabel="ns an event")
+        axes.set_ylim(0.0, 2.0 * max(nanoseconds))
+        figure.savefig(plot, dpi=150)
+
+
+def optimum(p: cz.Problem) -> float:
+    """f*: by a direct solver, or by a long run to a duality gap of 1e-10."""
+    if p.f_star is not None:
+        return p.f_star
+    return p.fun(_ours(p, 1e-10))  # type: ignore[arg-type]
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--quick", action="store_true", help="small sizes")
+    arguments.add_argument("--plot", metavar="FILE", help="save the time of an event against d")
+    arguments.add_argument("--rounds", type=int, default=5)
+    a = arguments.parse_args()
+    warnings.filterwarnings("ignore", module="sklearn")
+
+    n, d = (2_000, 100) if a.quick else (10_000, 300)
+    for largest in (1.0, 5.0):
+        ridge = ridge_problem(n, d, largest)
+        print(
+            f"ridge, dense {n:,} x {d:,}, feature scales {largest:g}/j, l2 = 0.01/n: passes to 1e-3"
+        )
+        show_passes(ridge, optimum(ridge), WITHIN["ridge"], most=4000)
+        show_cost_of_a_pass(ridge, 10 * a.rounds)
+
+    n, d = (5_000, 2_500) if a.quick else (100_000, 50_000)
+    logistic = logistic_problem(n, d)
+    print(f"logistic, sparse {n:,} x {d:,}, 50 nonzeros a row: passes to 1e-6")
+    f_star = optimum(logistic)
+    show_passes(logistic, f_star, WITHIN["logistic"], most=200)
+    show_cost_of_a_pass(logistic, 3 * a.rounds)
+    print("  time to relative suboptimality 1e-6")
+    show_times(logistic, f_star, 1 if a.quick else 2)
+
+    print("time of an accelerated event on 50 nonzeros")
+    sizes = [1_000, 10_000, 100_000] if a.quick else [1_000, 10_000, 100_000, 1_000_000]
+    show_time_of_an_event(sizes, 20 * a.rounds, a.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,314 @@
+"""Coordinate descent, primal and dual, plain and accelerated (the continuized process with
+coordinates for marks).
+
+Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
+with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
+and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
+process with S for L (Even, Hendrikx and Massoulie 2020; MATH: theory.bound).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from continuized.kernels import lazy
+from continuized.kernels.layout import index_arrays, pairs_at
+from continuized.marks import Categorical, checked_probabilities
+from continuized.methods import Continuized
+from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
+from continuized.problems.base import Array
+from continuized.problems.losses import LOGISTIC, SQUARED
+from continuized.words import brief
+
+BISECTIONS = 12  # for the scale of a start: it need not be exact
+
+
+@dataclass(frozen=True, eq=False)
+class CoordinateDescent:
+    """Accelerated (or plain) coordinate descent on a Quadratic, LeastSquares or
+    LogisticRegression.
+
+    sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
+    start: as in Continuized.
+    """
+
+    sampling: Any = "sqrt"
+    accelerated: bool = True
+    start: float | None = None
+    name: ClassVar[str] = "coordinate-descent"
+
+    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+        """The run on this problem from x0."""
+        form = _primal_form(problem)
+        return Coordinates(form, self, x0.ravel(), problem)
+
+
+@dataclass(frozen=True, eq=False)
+class DualCoordinate:
+    """Coordinate descent on the dual of ridge or l2-logistic regression.
+
+    Minimises D(a) = mean_i loss*(-a_i) + l2/2 |w|^2, w = sum_i a_i x_i / (l2 n) (signs of the
+    labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
+    duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
+    step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
+    """
+
+    sampling: Any = "sqrt"
+    accelerated: bool = True
+    start: float | None = None
+    name: ClassVar[str] = "dual-coordinate"
+
+    def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
+        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled."""
+        if not isinstance(problem, LeastSquares | LogisticRegression):
+            raise TypeError(
+                f"DualCoordinate is for LeastSquares and LogisticRegression, got "
+                f"{type(problem).__name__}"
+            )
+        if problem.l2 <= 0.0:
+            raise ValueError(
+                "DualCoordinate needs l2 > 0: without it there is no dual of this form"
+            )
+        form, a0 = _dual_form(problem, x0.ravel())
+        return DualCoordinates(form, self, a0, problem)
+
+
+@dataclass(frozen=True)
+class Form:
+    """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i), with
+    u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity."""
+
+    kind: float
+    c: float
+    ridge: Array
+    center: Array
+    entropy: float
+    scale: Array
+    indptr: Array
+    indices: Array
+    values: Array
+    targets: Array
+    L_i: Array
+    mu: float
+
+    def image(self, x: Array) -> Array:
+        """A diag(scale) x."""
+        if not self.indices.size and self.values.size:
+            return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
+        products = self.values * np.repeat(self.scale * x, np.diff(self.indptr).astype(np.intp))
+        return np.bincount(self.indices, products, minlength=self.targets.size)
+
+
+def _primal_form(problem: Problem) -> Form:
+    if isinstance(problem, Quadratic):
+        lam, d = problem.eigenvalues, problem.dim
+        empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
+        ints = np.zeros(0, np.uint32)
+        return Form(SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none,
+                    lam, problem.mu)  # fmt: skip
+    if not isinstance(problem, LeastSquares | LogisticRegression):
+        raise TypeError(
+            "CoordinateDescent is for Quadratic, LeastSquares and LogisticRegression, got "
+            f"{type(problem).__name__}"
+        )
+    n, d = problem.X.shape
+    indptr, indices, values = _columns(problem.X)
+    squares = _sums(indptr, values**2)
+    L_i = problem.curvature * squares / n + problem.l2
+    return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
+                indices, values, problem.y, L_i, float(problem.mu))  # fmt: skip
+
+
+def _columns(X: Any) -> tuple[Array, Array, Array]:
+    """(indptr, indices, values) of the columns of X; of a dense X there are no indices."""
+    if isinstance(X, np.ndarray):
+        return _dense(np.asarray(X.T, order="C"))
+    from scipy import sparse
+
+    columns = sparse.csc_array(X)
+    return *index_arrays(columns), columns.data
+
+
+def _rows(X: Any) -> tuple[Array, Array, Array]:
+    """The same of the rows of X, which are X's own memory."""
+    if isinstance(X, np.ndarray):
+        return _dense(np.ascontiguousarray(X))
+    return *index_arrays(X), X.data
+
+
+def _sums(indptr: Array, entries: Array) -> Array:
+    """The sum of each column's entries."""
+    ends = np.concatenate([entries, [0.0]])  # reduceat must not be asked past the end
+    return np.where(np.diff(indptr) > 0, np.add.reduceat(ends, indptr[:-1].astype(np.intp)), 0.0)
+
+
+def _dense(lines: Array) -> tuple[Array, Array, Array]:
+    n, d = lines.shape
+    return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
+
+
+def _dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
+    n, d = problem.X.shape
+    indptr, indices, values = _rows(problem.X)
+    squares = _sums(indptr, values**2)
+    margins = problem.X @ x0
+    shrink = 1.0 / (problem.l2 * n)
+    smooth = squares * shrink / n  # of l2/2 |w|^2 along a_i
+    if problem.loss == LOGISTIC:
+        a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
+        scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
+    else:
+        a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
+    form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
+                indices, values, np.zeros(d), smooth + mu, mu)  # fmt: skip
+    w = form.image(a0)
+    return form, a0 * _best_scale(problem, a0, problem.l2 * float(w @ w))
+
+
+def _best_scale(problem: Any, a: Array, squares: float) -> float:
+    """The c in [0, 1] for which c a is best in the dual.
+
+    Far from the solution the slopes of the losses give a w that is too large by far: with
+    l2 = 0.01/n, a few passes are spent on coming back.  Near the solution c is about 1.
+    """
+    if problem.loss != LOGISTIC:
+        below = float(a @ a) / a.size + squares
+        return min(max(float(a @ problem.y) / a.size / below, 0.0), 1.0) if below > 0.0 else 1.0
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):  # mean a logit(c a) + c squares is increasing in c
+        c = 0.5 * (low + high)
+        slope = float(np.mean(a * np.log(c * a / (1.0 - c * a)))) + c * squares
+        low, high = (low, c) if slope > 0.0 else (c, high)
+    return high
+
+
+class Coordinates:
+    """A run of coordinate steps: the state, and what may be asked of it between blocks."""
+
+    measured = "gradient norm"
+
+    def __init__(
+        self, form: Form, method: CoordinateDescent | DualCoordinate, x0: Array, problem: Problem
+    ) -> None:
+        self.form, self.problem, self.accelerated = form, problem, method.accelerated
+        self.name = method.name
+        self.p = _probabilities(method.sampling, form.L_i)
+        live = form.L_i > 0.0
+        self.S = float(np.max(form.L_i[live] / self.p[live] ** 2, initial=0.0)) or 1.0
+        self.process = Continuized(self.S, min(form.mu, self.S), method.start)
+        self.steps = np.divide(1.0, form.L_i, out=np.zeros(live.size), where=live)
+        self.weights = np.divide(1.0, self.p, out=np.zeros(live.size), where=self.p > 0.0)
+        self.law = Categorical(self.p)
+        self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
+        self.size = max(int(form.indptr[-1]), x0.size, 1)
+        self.scalars = np.array([0.5, -0.5])
+        self._value: float | None = None
+        # The kernels keep the residuals for the squared loss, and the images for others.
+        self.shift = form.targets if form.kind == SQUARED else 0.0
+        images = form.image(x0) - self.shift
+        if self.accelerated:
+            self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
+            if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
+                self.image_pairs = np.asfortranarray(self.image_pairs)
+        else:
+            self.x, self.u = np.array(x0, dtype=np.float64), images
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """What was used, given or computed."""
+        found = {"mu": self.form.mu, "max_L_i": float(self.form.L_i.max(initial=0.0))}
+        return {"S": self.S, **found} if self.accelerated else found
+
+    def advance(self, marks: Array, coefficients: Array) -> None:
+        """A block of events."""
+        self._value = None
+        f = self.form
+        columns = (f.entropy, f.scale, f.indptr, f.indices, f.values, f.targets, (f.kind, f.c))
+        if self.accelerated:
+            lazy.coordinate_events(
+                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
+                self.scalars, self.pairs, self.image_pairs,
+            )  # fmt: skip
+        else:
+            lazy.plain_coordinate_events(
+                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
+            )
+
+    def _now(self, pairs: Array) -> Array:
+        return np.asarray(pairs @ (1.0, self.scalars[0]))
+
+    def coordinates(self) -> Array:
+        """x: the coordinates now."""
+        return self._now(self.pairs) if self.accelerated else self.x.copy()
+
+    def images(self) -> Array:
+        """u = A diag(scale) x, as carried along."""
+        return self.shift + (self._now(self.image_pairs) if self.accelerated else self.u)
+
+    def point(self) -> Array:
+        """The point in the problem's own variables."""
+        return self.coordinates()
+
+    def value(self) -> float:
+        """f at the point; asked for by the trace and by the duality gap, computed once."""
+        if self._value is None:
+            self._value = self.problem.fun(self.point())
+        return self._value
+
+    def measure(self) -> float:
+        """What tol is compared with."""
+        return float(np.linalg.norm(self.problem.grad(self.point())))
+
+
+class DualCoordinates(Coordinates):
+    """Coordinates are dual variables, and their image the primal point."""
+
+    measured = "duality gap"
+
+    def point(self) -> Array:
+        return self.images()
+
+    def dual_value(self) -> float:
+        """The dual objective (to be maximised) at the dual variables."""
+        from scipy.special import entr  # -b log(b), 0 at 0
+
+        p: Any = self.problem
+        a, w = self.coordinates(), self.images()
+        if self.form.entropy > 0.0:
+            # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
+            # nearest point inside, and w with it, for the gap to be a bound.
+            b = np.clip(a, 0.0, 1.0)
+            out = np.flatnonzero(a != b)
+            w -= p.X[out].T @ (self.form.scale * (a - b))[out]
+            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * (w @ w))
+        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * (w @ w))
+
+    def measure(self) -> float:
+        return self.value() - self.dual_value()
+
+
+def _probabilities(sampling: Any, L_i: Array) -> Array:
+    if isinstance(sampling, str):
+        if sampling == "uniform":
+            return np.full(L_i.size, 1.0 / L_i.size)
+        if sampling != "sqrt":
+            raise ValueError(
+                f'sampling must be "sqrt", "uniform" or probabilities, got {brief(sampling)}'
+            )
+        roots = np.sqrt(L_i)
+        total = float(roots.sum())
+        return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)
+    p = checked_probabilities(sampling)
+    if p.shape != L_i.shape:
+        raise ValueError(
+            f"sampling has {p.size} probabilities, but there are {L_i.size} coordinates"
+        )
+    never = np.flatnonzero((p == 0.0) & (L_i > 0.0))
+    if never.size:
+        raise ValueError(
+            f"coordinate {never[0]} has probability 0, but f depends on it: it would never be moved"
+        )
+    return p

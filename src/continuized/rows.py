@@ -1,0 +1,165 @@
+"""Least squares a row at a time: stochastic gradient descent and Kaczmarz, accelerated.
+
+Rows a with labels b = <a, x*> and no noise on them, H = E[a a^T].  With the smallest R2 and kappa
+such that E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H, the step of x is 1/R2 and
+the parameters are those of the process with L := R2 kappa and mu the smallest eigenvalue of H
+(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from continuized.kernels import lazy
+from continuized.kernels.layout import index_arrays, pairs_at
+from continuized.marks import Categorical
+from continuized.methods import Continuized
+from continuized.problems import LeastSquares, Problem
+from continuized.problems.base import Array
+from continuized.words import brief, is_real
+
+EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
+FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
+
+
+class RowConstants(NamedTuple):
+    """R2, kappa and mu, and whether they were computed, or only estimated."""
+
+    R2: float
+    kappa: float
+    mu: float
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticLeastSquares:
+    """Rows drawn uniformly.  R2, kappa and mu are computed when they are not given: exactly up to
+    1000 columns; beyond, R2 = max |a|^2, kappa = d + 2 (that of Gaussian rows), mu = 0."""
+
+    R2: float | None = None
+    kappa: float | None = None
+    mu: float | None = None
+    accelerated: bool = True
+    start: float | None = None
+    name: ClassVar[str] = "stochastic-least-squares"
+
+    def __post_init__(self) -> None:
+        for name in ("R2", "kappa", "mu"):
+            value, sign = getattr(self, name), ">=" if name == "mu" else ">"
+            if value is None:
+                continue
+            fits = is_real(value) and np.isfinite(value) and value >= 0.0
+            if not fits or (value == 0.0 and sign == ">"):
+                raise ValueError(
+                    f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
+                )
+
+    def prepare(self, problem: Problem, x0: Array) -> Rows:
+        """The run on this problem from x0."""
+        rows = _rows_of(problem, type(self).__name__)
+        n = problem.X.shape[0]  # type: ignore[attr-defined]
+        return Rows(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
+
+
+@dataclass(frozen=True, eq=False)
+class Kaczmarz(StochasticLeastSquares):
+    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1."""
+
+    name: ClassVar[str] = "kaczmarz"
+
+    def prepare(self, problem: Problem, x0: Array) -> Rows:
+        rows = _rows_of(problem, type(self).__name__)
+        norms2 = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        if not np.any(norms2 > 0.0):
+            raise ValueError("every row of X is zero: there is nothing to project on")
+        factors = np.divide(1.0, np.sqrt(norms2), out=np.zeros_like(norms2), where=norms2 > 0.0)
+        return Rows(self, problem, rows, norms2 / norms2.sum(), factors, x0)
+
+
+def _rows_of(problem: Problem, who: str) -> Any:
+    from scipy import sparse
+
+    if not isinstance(problem, LeastSquares):
+        raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
+    if problem.l2 != 0.0:
+        raise ValueError(
+            f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "
+            "or DualCoordinate"
+        )
+    return sparse.csr_array(problem.X)
+
+
+def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
+    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i."""
+    d = rows.shape[1]
+    norms2 = factors**2 * np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+    if d > EXACT_UP_TO:
+        return RowConstants(float(norms2[p > 0].max(initial=0.0)), d + 2.0, 0.0, exact=False)
+    a = rows.toarray() * factors[:, None]
+    values, vectors = np.linalg.eigh(a.T @ (p[:, None] * a))
+    live = values > FULL_RANK * values[-1] if d else np.zeros(0, bool)
+    white = (a @ vectors[:, live]) / np.sqrt(values[live])  # rows H^{-1/2} a
+    largest = [
+        float(np.linalg.eigvalsh(white.T @ ((p * w)[:, None] * white))[-1]) if live.any() else 1.0
+        for w in (norms2, (white**2).sum(axis=1))
+    ]
+    mu = float(values[0]) if live.all() and d else 0.0
+    return RowConstants(largest[0], largest[1], mu, exact=True)
+
+
+class Rows:
+    """A run of row steps: the state, and what may be asked of it between blocks."""
+
+    measured = "gradient norm"
+
+    def __init__(
+        self,
+        method: StochasticLeastSquares,
+        problem: Problem,
+        rows: Any,
+        p: Array,
+        factors: Array,
+        x0: Array,
+    ) -> None:
+        self.problem, self.accelerated, self.name = problem, method.accelerated, method.name
+        found = row_constants(rows, p, factors)
+        self.R2 = found.R2 if method.R2 is None else float(method.R2)
+        self.kappa = found.kappa if method.kappa is None else float(method.kappa)
+        self.mu = found.mu if method.mu is None else float(method.mu)
+        self.exact = found.exact
+        L = self.R2 * self.kappa
+        self.process = Continuized(L, min(self.mu, L), method.start)
+        self.p, self.factors, self.law = p, factors, Categorical(p)
+        self.indptr, self.indices = index_arrays(rows)
+        self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
+        self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
+        self.size = max(int(self.indptr[-1]), 1)
+        self.scalars = np.array([0.5, -0.5])
+        self.pairs = pairs_at(x0.ravel())
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What was used, given or computed."""
+        return {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
+
+    def advance(self, marks: Array, coefficients: Array) -> None:
+        """A block of events."""
+        lazy.row_events(
+            marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
+        )  # fmt: skip
+
+    def point(self) -> Array:
+        """x now."""
+        return np.asarray(self.pairs @ (1.0, self.scalars[0]))
+
+    def value(self) -> float:
+        """f at the point."""
+        return self.problem.fun(self.point())
+
+    def measure(self) -> float:
+        """What tol is compared with."""
+        return float(np.linalg.norm(self.problem.grad(self.point())))

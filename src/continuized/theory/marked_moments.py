@@ -1,0 +1,232 @@
+"""Exact expectations where events have marks: coordinates and rows, with no sampling.
+
+With u = x - x*, w = z - x*, mark i of probability p_i acts linearly on a quadratic,
+
+    u -= steps_i v_i <c_i, u>        w -= gamma' weights_i v_i <c_i, u>
+
+(coordinate i: v_i = e_i and c_i the row i of the Hessian; row a: v = c = a), and the second moments
+M = (E uu^T, E uw^T, E ww^T) obey a linear ODE: the flow plus sum_i p_i (J_i M J_i^T - M).  On a
+Quadratic every coordinate lives alone, with events of rate p_i, and diagonals are all there is.
+The relative accuracy is about 1e-10, of each coordinate there, and of the largest otherwise.
+
+steps and weights are computed here from the theory, 1/L_i, 1/p_i and 1/R2, and not taken from the
+engines, which are tested against these moments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.coordinate import CoordinateDescent, Form
+from continuized.problems import LeastSquares, Problem, Quadratic
+from continuized.problems.base import Array
+from continuized.rows import StochasticLeastSquares
+from continuized.theory.checks import checked_start, checked_times, minimiser, minimum
+from continuized.theory.marked_start import row_start
+from continuized.theory.moment_maps import Moments, Rates, apply, flow_matrix, jump_map, rates
+
+RTOL, ATOL = 1e-11, 1e-14
+CHUNK = 8.0  # moments are rescaled this often, lest they decay below ATOL
+MAX_STEPS = 100_000
+FIRST = 1e-7  # where the series takes over from an infinite eta(0); its error is FIRST^2
+LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
+
+STILL = Rates(lambda t: 0.0, lambda t: 0.0, lambda t: 1.0, lambda t: 1.0)  # plain: z follows x
+
+
+class Alone(NamedTuple):
+    """Coordinates of a diagonal quadratic."""
+
+    p: Array
+    steps: Array
+    weights: Array
+    eigenvalues: Array
+
+    def drift(self, m: Array, gamma_prime: float) -> Array:
+        """sum_i p_i (J_i M J_i^T - M), m of shape (3, d)."""
+        jump = jump_map(self.steps, gamma_prime * self.weights, self.eigenvalues)  # type: ignore[arg-type]
+        change: Array = self.p * (apply(jump, m) - m)
+        return change
+
+
+class Together(NamedTuple):
+    """Marks that act on coordinates jointly: v and c have a row to a mark."""
+
+    p: Array
+    steps: Array
+    weights: Array
+    v: Array
+    c: Array
+
+    def drift(self, m: Array, gamma_prime: float) -> Array:
+        """sum_i p_i (J_i M J_i^T - M), m of shape (3, d, d)."""
+        uu, uw, _ = m
+        dx, dz = self.steps, gamma_prime * self.weights
+        mean_x, mean_z = (self.v.T @ ((self.p * s)[:, None] * self.c) for s in (dx, dz))
+        square = self.p * ((self.c @ uu) * self.c).sum(axis=1)
+        second = [self.v.T @ ((square * s)[:, None] * self.v) for s in (dx * dx, dx * dz, dz * dz)]
+        first_uu, first_ww = mean_x @ uu, mean_z @ uw
+        return np.stack(
+            [
+                second[0] - first_uu - first_uu.T,
+                second[1] - mean_x @ uw - uu @ mean_z.T,
+                second[2] - first_ww - first_ww.T,
+            ]
+        )
+
+
+def marked_moments(
+    p: Problem, method: Any, x0: ArrayLike, times: ArrayLike | None, sigma2: float
+) -> Moments:
+    """E f(x_t), and E |x_t - x*|^2 in the sum of xx, for coordinates and rows (see `moments`).
+
+    For rows x* is the solution nearest x_0, and the labels must have no noise.
+    """
+    if times is None:
+        raise ValueError(f"the moments of {method.name} are for fixed times: give times, not k=")
+    if sigma2 > 0.0:
+        raise ValueError(f"{method.name} draws its own gradients: sigma2 must be 0")
+    x = checked_start(p, x0)
+    t = np.atleast_1d(checked_times(times, "times", ordered=True))
+    if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
+        return _on_quadratic(p, method, x, t)
+    if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):
+        raise TypeError(
+            f"moments of {method.name} on {type(p).__name__} are not known exactly; use "
+            "CoordinateDescent on a Quadratic or LeastSquares, or rows on LeastSquares"
+        )
+    if p.dim > LARGEST:
+        raise ValueError(f"exact moments are for at most {LARGEST} columns, X has {p.dim}")
+    return _on_least_squares(p, method, x, t)
+
+
+COORDINATES_OR_ROWS = (CoordinateDescent, StochasticLeastSquares)
+
+
+def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
+    engine = method.prepare(p, x)
+    steps, weights = _coordinate_steps(engine)
+    marks = Alone(engine.p, steps, weights, p.eigenvalues)
+    u2 = (x.ravel() - p.x_star) ** 2
+    m = integrated(_rates(engine), marks.drift, np.stack([u2, u2, u2]), t)
+    fun = p.f_star + 0.5 * (m[:, 0] * p.eigenvalues).sum(axis=1)
+    return Moments(t, None, fun, m[:, 2].sum(axis=1), m[:, 0], m[:, 1], m[:, 2])
+
+
+def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Moments:
+    engine = method.prepare(p, x)
+    if isinstance(method, CoordinateDescent):
+        marks, u = coordinate_marks(engine), x.ravel() - minimiser(p).ravel()
+    else:
+        marks, u = row_marks(engine, p, x)
+    m = integrated(_rates(engine), marks.drift, np.stack([np.outer(u, u)] * 3), t)
+    X = p.X.toarray() if hasattr(p.X, "toarray") else p.X
+    hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
+    fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
+    xx, xz, zz = np.moveaxis(np.einsum("tbii->tbi", m), 1, 0)
+    return Moments(t, None, fun, zz.sum(axis=1), xx, xz, zz)
+
+
+def coordinate_marks(engine: Any) -> Together:
+    """Coordinates of any quadratic form, the ridge dual among them."""
+    steps, weights = _coordinate_steps(engine)
+    d = engine.p.size
+    return Together(engine.p, steps, weights, np.eye(d), _hessian(engine.form))
+
+
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Together, Array]:
+    """Rows, and x_0 - x*."""
+    start = row_start(engine, p, x)
+    steps = np.full(len(start.rows), 1.0 / engine.R2)
+    weights = np.ones(len(steps)) if engine.accelerated else steps
+    return Together(engine.p, steps, weights, start.rows, start.rows), start.u
+
+
+def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
+    """1/L_i and 1/p_i; 0 for a coordinate on which f does not depend.  Plain: both 1/L_i."""
+    live = engine.form.L_i > 0.0
+    steps = np.divide(1.0, engine.form.L_i, out=np.zeros(live.size), where=live)
+    weights = np.divide(1.0, engine.p, out=np.zeros(live.size), where=live)
+    return steps, weights if engine.accelerated else steps
+
+
+def _hessian(form: Form) -> Array:
+    if form.entropy > 0.0:
+        raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
+    A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
+    hessian: Array = form.c * (A.T @ A) + np.diag(form.ridge)
+    return hessian
+
+
+def _rates(engine: Any) -> Rates:
+    return rates(engine.process) if engine.accelerated else STILL
+
+
+def integrated(
+    rate: Rates, drift: Callable[[Array, float], Array], m: Array, times: Array
+) -> Array:
+    """The moments at increasing times from m at 0; shape (len(times), *m.shape)."""
+    out = np.empty((len(times), *m.shape))
+    i = int(np.searchsorted(times, 0.0, side="right"))
+    out[:i] = m
+    t = 0.0
+    if i < len(times) and m.size and math.isinf(rate.eta(0.0)):
+        t = min(FIRST, 0.5 * float(times[i]))
+        # m = m_0 + t m_1 + O(t^2), where (1 - t F) m_1 = the drift at 0
+        source = drift(m, rate.gamma_prime(t))
+        inverse = np.linalg.inv(np.eye(3) - t * flow_matrix(rate, t))
+        m = m + t * _symmetric((inverse @ source.reshape(3, -1)).reshape(m.shape))
+    while i < len(times) and m.size:
+        end = min(t + CHUNK, float(times[-1]))
+        j = int(np.searchsorted(times, end, side="right"))
+        stops = np.unique(np.append(times[i:j], end))
+        values = _chunk(rate, drift, m, t, stops)
+        out[i:j] = values[np.searchsorted(stops, times[i:j])]
+        t, m, i = end, values[-1], j
+    return out
+
+
+def _chunk(
+    rate: Rates, drift: Callable[[Array, float], Array], m: Array, t0: float, stops: Array
+) -> Array:
+    """From the moments m at t0 to those at `stops`, in units of their sizes at t0."""
+    from scipy.integrate import ode
+
+    units = _units(m)
+
+    def right_hand_side(t: float, y: Array) -> Array:
+        n = y.reshape(m.shape) * units
+        flow = _symmetric((flow_matrix(rate, t) @ n.reshape(3, -1)).reshape(n.shape))
+        return np.ravel((flow + drift(n, rate.gamma_prime(t))) / units)
+
+    # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
+    solver = ode(right_hand_side).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
+    solver.set_initial_value((m / units).ravel(), t0)
+    values = np.empty((len(stops), *m.shape))
+    for i, stop in enumerate(stops.tolist()):
+        values[i] = solver.integrate(stop).reshape(m.shape) * units
+        if not solver.successful():
+            raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
+    return values
+
+
+def _symmetric(m: Array) -> Array:
+    """E uu^T and E ww^T of what was made from E uw^T, which is not symmetric."""
+    if m.ndim == 3:
+        m[0], m[2] = 0.5 * (m[0] + m[0].T), 0.5 * (m[2] + m[2].T)
+    return m
+
+
+def _units(m: Array) -> Array:
+    """The sizes of uu, uw, ww: of each coordinate where it lives alone, else of the largest."""
+    if m.ndim == 3:
+        uu, ww = (np.diagonal(m[b]).max()[None, None] for b in (0, 2))
+    else:
+        uu, ww = m[0], m[2]
+    uu, ww = (np.where(size > 0.0, size, 1.0) for size in (uu, ww))
+    return np.stack([uu, np.sqrt(uu) * np.sqrt(ww), ww])
