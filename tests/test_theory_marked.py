@@ -282,7 +282,7 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     method = cz.StochasticLeastSquares()
     exact, engine = moments(p, method, x0, times), method.prepare(p, x0)
     advance = type(engine).advance
-    longer = [1.0, 1.0, 1.0, 3.0]
+    longer = [1.0, 1.0, 1.0, 3.0, 1.0]
     monkeypatch.setattr(
         type(engine), "advance", lambda self, marks, coefs: advance(self, marks, coefs * longer)
     )
