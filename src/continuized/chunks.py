@@ -31,7 +31,7 @@ class Task(NamedTuple):
     steps: int  # events of each run; 0 where `times` are given
     times: Array
     noise: Noise | None
-    root: np.random.SeedSequence
+    root: clocks.Root
 
     @property
     def columns(self) -> int:
@@ -115,7 +115,9 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
     while k < task.steps or np.any(passed < task.times.size):
         n = _block(task, k, runs)
         dt = np.stack([stream.gaps(n) for stream in streams])
-        t = np.cumsum(np.column_stack((t0, dt)), axis=1)[:, 1:].copy()
+        t = dt.copy()
+        t[:, 0] += t0
+        np.cumsum(t, axis=1, out=t)  # from left to right, as Stream.draw adds
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
@@ -145,7 +147,7 @@ class _Streams:
     """The random streams of one run, as `minimize` draws them."""
 
     def __init__(self, task: Task, i: int) -> None:
-        root = clocks.child(task.root, i)
+        root = clocks.branch(task.root, i)
         self._stream = task.method.clock(root).stream()
         self._noise, self._dtype = task.noise, task.x0.dtype
         self._rng = None if task.noise is None else clocks.generator(root, clocks.MARKS)

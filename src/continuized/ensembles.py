@@ -39,7 +39,7 @@ class Ensemble:
     runs: int
     t: Array | None
     fun: Array | None
-    root: np.random.SeedSequence
+    root: clocks.Root
     _moments: Moments | None = None
 
     def __repr__(self) -> str:

@@ -51,7 +51,7 @@ class Marked(Protocol):
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
 
 
-def clock_with_marks(clock: Any, law: Categorical, root: np.random.SeedSequence) -> clocks.Clock:
+def clock_with_marks(clock: Any, law: Categorical, root: clocks.Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of this law unless it has its own."""
     if clock is None:
         return clocks.Poisson(root, marks=law)
