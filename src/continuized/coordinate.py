@@ -115,20 +115,16 @@ def _primal_form(problem: Problem) -> Form:
             f"{type(problem).__name__}"
         )
     n, d = problem.X.shape
-    indptr, indices, values = _columns(problem.X)
-    squares = _sums(indptr, values**2)
-    L_i = problem.curvature * squares / n + problem.l2
+    indptr, indices, values = _columns(problem)
     return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
-                indices, values, problem.y, L_i, float(problem.mu))  # fmt: skip
+                indices, values, problem.y, problem.coordinate_L, float(problem.mu))  # fmt: skip
 
 
-def _columns(X: Any) -> tuple[Array, Array, Array]:
+def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, Array]:
     """(indptr, indices, values) of the columns of X; of a dense X there are no indices."""
-    if isinstance(X, np.ndarray):
-        return _dense(np.asarray(X.T, order="C"))
-    from scipy import sparse
-
-    columns = sparse.csc_array(X)
+    columns = problem.columns
+    if isinstance(columns, np.ndarray):
+        return _dense(columns.T)
     return *index_arrays(columns), columns.data
 
 
@@ -139,12 +135,6 @@ def _rows(X: Any) -> tuple[Array, Array, Array]:
     return *index_arrays(X), X.data
 
 
-def _sums(indptr: Array, entries: Array) -> Array:
-    """The sum of each column's entries."""
-    ends = np.concatenate([entries, [0.0]])  # reduceat must not be asked past the end
-    return np.where(np.diff(indptr) > 0, np.add.reduceat(ends, indptr[:-1].astype(np.intp)), 0.0)
-
-
 def _dense(lines: Array) -> tuple[Array, Array, Array]:
     n, d = lines.shape
     return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
@@ -153,10 +143,9 @@ def _dense(lines: Array) -> tuple[Array, Array, Array]:
 def _dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
     n, d = problem.X.shape
     indptr, indices, values = _rows(problem.X)
-    squares = _sums(indptr, values**2)
     margins = problem.X @ x0
     shrink = 1.0 / (problem.l2 * n)
-    smooth = squares * shrink / n  # of l2/2 |w|^2 along a_i
+    smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
         scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n

@@ -72,7 +72,7 @@ class Kaczmarz(StochasticLeastSquares):
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         rows = _rows_of(problem, type(self).__name__)
-        norms2 = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
+        norms2 = problem.row_norms2  # type: ignore[attr-defined]
         if not np.any(norms2 > 0.0):
             raise ValueError("every row of X is zero: there is nothing to project on")
         factors = np.divide(1.0, np.sqrt(norms2), out=np.zeros_like(norms2), where=norms2 > 0.0)
