@@ -174,3 +174,11 @@ def test_gaps_and_seeds_are_independent() -> None:
     assert abs(np.corrcoef(first[1:], first[:-1])[0, 1]) < limit
     assert abs(np.corrcoef(first, second)[0, 1]) < limit
     assert np.corrcoef(first, first + 10.0 * second)[0, 1] > limit  # it can be exceeded
+
+
+def test_marks_that_cannot_be_merged_or_recorded_are_refused() -> None:
+    fractions = cz.clock.Recorded([1.0, 2.0], marks=[0.5, 0.7])
+    with pytest.raises(ValueError, match="integers"):
+        cz.clock.Merged([fractions]).stream()
+    with pytest.raises(TypeError, match="sequence"):
+        cz.clock.Recorded([1.0], marks=3)

@@ -227,3 +227,80 @@ def test_bad_methods_are_refused(method, error, words):
 def test_arguments_that_mean_nothing_to_marked_methods_are_refused(arguments):
     with pytest.raises(ValueError, match="coordinate-descent"):
         cz.minimize(cz.problems.Quadratic([1.0]), [0.0], method=cz.CoordinateDescent(), **arguments)
+
+
+METHODS = {
+    "coordinate": (cz.CoordinateDescent, 0.1),
+    "dual": (cz.DualCoordinate, 0.1),
+    "rows": (cz.StochasticLeastSquares, 0.0),
+}
+
+
+@pytest.mark.parametrize(("method", "l2"), METHODS.values(), ids=METHODS)
+def test_the_same_clock_gives_the_same_run(method, l2):
+    X, y = data(6, n=20, density=0.9)
+    p = cz.problems.LeastSquares(X, y, l2=l2)
+    fresh, generated = cz.clock.Poisson(), cz.clock.Poisson(np.random.default_rng(1))
+    for clock in (fresh, generated, cz.clock.Unit(7)):
+        a, b = (
+            cz.minimize(p, np.ones(5), method=method(), clock=clock, maxiter=60) for _ in range(2)
+        )
+        assert np.array_equal(a.x, b.x)
+        assert np.array_equal(a.trace.t, b.trace.t)
+
+
+@pytest.mark.parametrize(("method", "l2"), METHODS.values(), ids=METHODS)
+def test_x_has_the_shape_and_type_of_x0(method, l2):
+    X, y = data(6, n=20, d=6, density=0.9)
+    p = cz.problems.LeastSquares(X, y, l2=l2)
+    seen = []
+    for dtype in (np.float32, np.float64):
+        x0 = np.ones((2, 3), dtype)
+        r = cz.minimize(p, x0, method=method(), maxiter=40, seed=0, callback=seen.append)
+        assert np.all(x0 == 1.0)
+        assert {(x.shape, x.dtype) for x in (r.x, r.jac, seen[-1])} == {(x0.shape, x0.dtype)}
+
+
+@pytest.mark.parametrize("method", [cz.DualCoordinate(), cz.StochasticLeastSquares()])
+def test_by_default_a_run_may_take_a_thousand_passes_over_the_rows(method):
+    rng = np.random.default_rng(0)
+    p = cz.problems.LeastSquares(rng.standard_normal((120_000, 2)), np.ones(120_000))
+    if method.name == "dual-coordinate":
+        p = cz.problems.LeastSquares(p.X, p.y, l2=1e-6)
+
+    def stop(intermediate_result):
+        if intermediate_result.nit > 120_000:
+            raise StopIteration
+
+    r = cz.minimize(p, np.zeros(2), method=method, tol=1e-15, seed=0, callback=stop)
+    assert r.nit > 120_000
+
+
+def test_a_dual_run_that_ends_too_early_says_what_was_measured():
+    X, y = data(2)
+    p = cz.problems.LeastSquares(X, y, l2=0.01)
+    r = cz.minimize(p, np.zeros(5), method=cz.DualCoordinate(), maxiter=3, tol=1e-12, seed=0)
+    assert not r.success
+    assert "duality gap" in r.message
+
+
+@pytest.mark.parametrize("sampling", ["sqrt", "uniform"])
+def test_no_variables_are_refused(sampling):
+    with pytest.raises(ValueError, match="no variables"):
+        cz.minimize(cz.problems.Quadratic([]), [], method=cz.CoordinateDescent(sampling))
+
+
+@pytest.mark.parametrize("method", [cz.StochasticLeastSquares(), cz.Kaczmarz()])
+def test_the_estimate_of_kappa_sees_rare_columns(method, monkeypatch):
+    counts = np.array([1, 2, 5, 50, 200])  # rows e_j, as often as this: H is diagonal
+    X = sparse.csr_array(np.repeat(np.diag([1.0, 3.0, 0.5, 2.0, 1.0]), counts, axis=0))
+    p = cz.problems.LeastSquares(X, X @ np.ones(5))
+    exact = method.prepare(p, np.zeros(5))
+    monkeypatch.setattr("continuized.rows.EXACT_UP_TO", 4)
+    estimated = method.prepare(p, np.zeros(5))
+    assert exact.constants["exact"]
+    assert not estimated.constants["exact"]
+    assert estimated.kappa == pytest.approx(exact.kappa)
+    assert exact.kappa > 100.0
+    r = cz.minimize(p, np.zeros(5), method=method, maxiter=200_000, seed=0)
+    assert r.fun < 1e-4 * p.fun(np.zeros(5))

@@ -221,6 +221,8 @@ class Recorded:
         object.__setattr__(self, "gaps", gaps)
         if self.marks is not None:
             marks = np.array(self.marks)
+            if marks.ndim == 0:
+                raise TypeError(f"marks must be a sequence, got {brief(self.marks)}")
             if len(marks) != times.size:
                 raise ValueError(f"marks has {len(marks)} entries, but times has {times.size}")
             object.__setattr__(self, "marks", marks)
@@ -271,7 +273,7 @@ class _MergedStream(Stream):
     def __init__(self, streams: list[Stream]) -> None:
         super().__init__(self._no_gaps)
         self._streams = streams
-        self._waiting = [s.draw(self.AHEAD) for s in streams]
+        self._waiting = [_with_whole_marks(s.draw(self.AHEAD)) for s in streams]
         self._next = [0] * len(streams)
 
     def _no_gaps(self, n: int) -> Floats:
@@ -300,11 +302,21 @@ class _MergedStream(Stream):
         best, when = None, np.inf
         for j, block in enumerate(self._waiting):
             if self._next[j] == block.size and block.size:
-                block = self._waiting[j] = self._streams[j].draw(self.AHEAD)
+                block = self._waiting[j] = _with_whole_marks(self._streams[j].draw(self.AHEAD))
                 self._next[j] = 0
             if self._next[j] < block.size and block.t[self._next[j]] < when:
                 best, when = j, block.t[self._next[j]]
         return best
+
+
+def _with_whole_marks(events: Events) -> Events:
+    marks = events.marks
+    if marks is not None and marks.size and (marks.ndim != 1 or marks.dtype.kind not in "iu"):
+        raise ValueError(
+            "clocks can be merged if their marks are integers, got marks of shape "
+            f"{marks.shape[1:]} and dtype {marks.dtype}"
+        )
+    return events
 
 
 def _vector(values: ArrayLike, name: str) -> Floats:

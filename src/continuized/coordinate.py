@@ -280,6 +280,8 @@ class DualCoordinates(Coordinates):
 
 
 def _probabilities(sampling: Any, L_i: Array) -> Array:
+    if not L_i.size:
+        raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
         if sampling == "uniform":
             return np.full(L_i.size, 1.0 / L_i.size)

@@ -29,7 +29,7 @@ from continuized.words import brief, is_real
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
-DEFAULT_PASSES = 1_000  # of a marked method, over the coordinates
+DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 
 
 def minimize(
@@ -69,13 +69,15 @@ def minimize(
     seed : int, SeedSequence or Generator
         Of the event times and of the noise.  The same seed gives the same run, bit by bit.
     tol : float
-        Stop when the gradient norm is at most tol.  Without tol and maxiter, 1e-6; with
-        maxiter alone, all maxiter steps are taken.
+        Stop when the gradient norm (DualCoordinate: the duality gap) is at most tol.
+        Without tol and maxiter, 1e-6; with maxiter alone, all maxiter steps are taken.
     maxiter : int
-        The largest number of events (gradient steps); 100,000 by default.
+        The largest number of events (gradient steps); 100,000 by default, and for a marked
+        method a thousand times its coordinates or rows, if that is more.
     callback : callable
-        Called after every event, in SciPy's convention: with `intermediate_result=` (x, fun,
-        nit, t) if that is its parameter's name, otherwise with x.  StopIteration stops.
+        Called after every event (marked methods: every pass), in SciPy's convention: with
+        `intermediate_result=` (x, fun, nit, t) if that is its parameter's name, otherwise
+        with x.  StopIteration stops.
     record : True, False or "path"
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
@@ -103,7 +105,7 @@ def minimize(
     start = checked_start(x0, problem)
     marked: Any = method if hasattr(method, "prepare") else None
     chosen = None if marked else _as_method(method, problem, L, mu)
-    limits = _limits(tol, maxiter, clock, problem.dim if marked else None)
+    limits = _limits(tol, maxiter, clock)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
     checked_noise(noise)
@@ -114,6 +116,7 @@ def minimize(
     if chosen is None:
         _check_marked(marked, L, mu, noise, record)
         engine = marked.prepare(problem, start)
+        limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
         stream = passes.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
             return passes.run(engine, start, stream, limits, bool(record), called, show)

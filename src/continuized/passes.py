@@ -23,7 +23,6 @@ from continuized.result import Result, Status, Trace, intermediate_result
 
 SMALLEST_BLOCK = 4096  # events, where nothing is recorded
 BETWEEN_TESTS = 1.1
-DIVERGED = 1e10  # f this many times above its start
 
 
 class Engine(Protocol):
@@ -57,10 +56,11 @@ def clock_with_marks(clock: Any, law: Categorical, root: clocks.Root) -> clocks.
         return clocks.Poisson(root, marks=law)
     if getattr(clock, "marks", None) is not None:
         return clock  # type: ignore[no-any-return]
-    if isinstance(clock, clocks.Poisson):
-        return dataclasses.replace(clock, marks=law)
+    if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
+        return dataclasses.replace(clock, seed=clock.root, marks=law)
     if isinstance(clock, clocks.Unit):
-        return dataclasses.replace(clock, seed=root, marks=law)
+        own = root if clock.seed is None else clock.seed
+        return dataclasses.replace(clock, seed=own, marks=law)
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
@@ -91,7 +91,8 @@ def run(
         k, t = k + events.size, float(events.t[-1])
         cost += float(engine.costs[marks].sum())
         passes = cost / engine.size
-        x = engine.point()
+        with np.errstate(over="ignore", invalid="ignore"):  # it is tested next
+            x = engine.point()
         if not np.all(np.isfinite(x)):
             status = Status.NOT_FINITE
             break
@@ -100,14 +101,23 @@ def run(
             rows.add(k, t, passes)
             status = rows.trouble()
         if callback is not None and status is None:
-            status = _called_back(callback, engine, x.reshape(x0.shape), k, t)
+            status = _called_back(callback, engine, _like(x0, x), k, t)
         if limits.tol is not None and status is None and passes >= next_test:
             measured = engine.measure()
             status = Status.CONVERGED if measured <= limits.tol else None
             next_test = _next_test(tested, (passes, measured), limits.tol)
             tested = (passes, measured)
         bar(k, f"f = {rows.fun[-1]:.6g}" if record else "")
-    return _result(engine, good.reshape(x0.shape), status, limits, rows, (k, t, cost / engine.size))
+    result = _result(
+        engine, good.reshape(x0.shape), status, limits, rows, (k, t, cost / engine.size)
+    )
+    result.x, result.jac = _like(x0, result.x), _like(x0, result.jac)
+    return result
+
+
+def _like(x0: Array, x: Array) -> Array:
+    """A fresh x of the shape and type of x0: the kernels compute in float64."""
+    return x.reshape(x0.shape).astype(x0.dtype)
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
@@ -137,9 +147,7 @@ def _result(
             status = Status.COMPLETED
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
         rows.add(*end)
-    message = status.value
-    if status is Status.CONVERGED and engine.measured != "gradient norm":
-        message = f"The {engine.measured} is at most tol."
+    message = status.value.replace("gradient norm", engine.measured)
     return Result(
         x=x,
         fun=problem.fun(x),
@@ -195,7 +203,7 @@ def _checked_marks(marks: Any, engine: Engine) -> Array:
 
 def _called_back(callback: Callback, engine: Engine, x: Array, k: int, t: float) -> Status | None:
     try:
-        callback(intermediate_result(x.copy(), engine.value(), k, t))
+        callback(intermediate_result(x, engine.value(), k, t))
     except StopIteration:
         return Status.CALLBACK
     return None

@@ -151,7 +151,8 @@ figcaption { margin-top: .6rem; }
 .wide { overflow-x: auto; margin: 1rem 0; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .4rem; }
-th, td { padding: .22rem .9rem .22rem 0; text-align: left; white-space: nowrap; }
+th, td { padding: .22rem .9rem .22rem 0; text-align: left; }
+th, .number { white-space: nowrap; }
 th { border-bottom: 1px solid var(--ink); font-weight: 600; }
 tbody tr { border-bottom: 1px solid var(--line); }
 .number { text-align: right; }

@@ -37,7 +37,8 @@ class RowConstants(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class StochasticLeastSquares:
     """Rows drawn uniformly.  R2, kappa and mu are computed when they are not given: exactly up to
-    1000 columns; beyond, R2 = max |a|^2, kappa = d + 2 (that of Gaussian rows), mu = 0."""
+    1000 columns; beyond, R2 = max |a|^2, mu = 0, and kappa is estimated: that of independent
+    columns, or d + 2, that of Gaussian rows, if it is more."""
 
     R2: float | None = None
     kappa: float | None = None
@@ -97,7 +98,8 @@ def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
     d = rows.shape[1]
     norms2 = factors**2 * np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
     if d > EXACT_UP_TO:
-        return RowConstants(float(norms2[p > 0].max(initial=0.0)), d + 2.0, 0.0, exact=False)
+        R2 = float(norms2[p > 0].max(initial=0.0)) or 1.0
+        return RowConstants(R2, _estimated_kappa(rows, p, factors), 0.0, exact=False)
     a = rows.toarray() * factors[:, None]
     values, vectors = np.linalg.eigh(a.T @ (p[:, None] * a))
     live = values > FULL_RANK * values[-1] if d else np.zeros(0, bool)
@@ -108,6 +110,18 @@ def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
     ]
     mu = float(values[0]) if live.all() and d else 0.0
     return RowConstants(largest[0], largest[1], mu, exact=True)
+
+
+def _estimated_kappa(rows: Any, p: Array, factors: Array) -> float:
+    """kappa as if H were diagonal, for rare columns make it far larger than d + 2; never more
+    than 1 / min p, which always holds, for |a_i|^2_{H^-1} <= 1 / p_i."""
+    squares = rows.astype(np.float64).power(2)  # of a_i, without its factor
+    weights = p * factors**2
+    diagonal = squares.T @ weights
+    inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+    norms2 = factors**2 * (squares @ inverse)  # |a|^2_{H^-1}
+    largest = float((inverse * (squares.T @ (weights * norms2))).max())
+    return min(max(rows.shape[1] + 2.0, largest), 1.0 / float(p[p > 0.0].min()))
 
 
 class Rows:
