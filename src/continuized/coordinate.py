@@ -186,7 +186,12 @@ class Coordinates:
         self.name = method.name
         self.p = _probabilities(method.sampling, form.L_i)
         live = form.L_i > 0.0
-        self.S = float(np.max(form.L_i[live] / self.p[live] ** 2, initial=0.0)) or 1.0
+        with np.errstate(divide="ignore", over="ignore"):
+            self.S = float(np.max(form.L_i[live] / self.p[live] ** 2, initial=0.0)) or 1.0
+        if not np.isfinite(self.S):
+            raise ValueError(
+                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
+            )
         self.process = Continuized(self.S, min(form.mu, self.S), method.start)
         self.steps = np.divide(1.0, form.L_i, out=np.zeros(live.size), where=live)
         self.weights = np.divide(1.0, self.p, out=np.zeros(live.size), where=self.p > 0.0)

@@ -11,6 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuized.words import brief
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -55,7 +57,10 @@ class Categorical:
 
 def checked_probabilities(p: ArrayLike) -> Floats:
     """A distribution as float64, or a sentence that says what is wrong."""
-    values = np.array(p, dtype=np.float64)
+    try:
+        values = np.array(p, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}") from error
     if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError("probabilities must be a vector of one or more finite numbers")
     if np.any(values < 0.0):

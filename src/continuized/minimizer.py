@@ -103,7 +103,8 @@ def minimize(
     """
     problem = _as_problem(fun, jac)
     start = checked_start(x0, problem)
-    marked: Any = method if hasattr(method, "prepare") else None
+    is_marked = hasattr(method, "prepare") and not isinstance(method, type)
+    marked: Any = method if is_marked else None
     chosen = None if marked else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):

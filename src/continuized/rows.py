@@ -121,7 +121,7 @@ def _estimated_kappa(rows: Any, p: Array, factors: Array) -> float:
     inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
     norms2 = factors**2 * (squares @ inverse)  # |a|^2_{H^-1}
     largest = float((inverse * (squares.T @ (weights * norms2))).max())
-    return min(max(rows.shape[1] + 2.0, largest), 1.0 / float(p[p > 0.0].min()))
+    return float(min(max(rows.shape[1] + 2.0, largest), 1.0 / p[p > 0.0].min()))
 
 
 class Rows:
