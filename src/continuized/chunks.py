@@ -105,7 +105,7 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
 
     runs, dtype = len(rows.fun), task.x0.dtype
     xs = np.tile(task.x0.ravel(), (runs, 1))
-    zs, g = xs.copy(), np.empty_like(xs[0])
+    zs, g, y = xs.copy(), np.empty_like(xs[0]), np.empty_like(xs[0])
     grad, fun, data = engine.problem
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     streams = [_Streams(task, rows.first + j) for j in range(runs)]
@@ -125,7 +125,7 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
         block = (grad, fun, data, xs, zs, g, coefs, marks)
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-            engine.loop(*block, k, rows.fun)
+            engine.loop(*block, y, k, rows.fun)
         else:
             fixed = (engine.flow, task.method.constants, t0, t, task.times, passed)
             engine.loop(*block, *fixed, rows.fun)

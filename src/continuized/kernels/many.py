@@ -30,21 +30,31 @@ from continuized.methods import FlowRule, jump
 # to compile.
 
 
-def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, k, out):
-    """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
+def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
+    """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i.
+
+    The jump of an event and the mix before the next are one pass over the vectors: y and z are
+    mixed already when a gradient is asked, x is the state of which f is taken.
+    """
+    n = coefficients.shape[1]
     for r in range(xs.shape[0]):
         x, z = xs[r], zs[r]
-        for i in range(coefficients.shape[1]):
-            a, b = coefficients[r, i, 0], coefficients[r, i, 1]
-            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
-            for c in range(x.size):
-                x[c], z[c] = mix(x[c], z[c], a, b)
-            grad(x, g, data)
+        a, b = coefficients[r, 0, 0], coefficients[r, 0, 1]
+        for c in range(x.size):
+            y[c], z[c] = mix(x[c], z[c], a, b)
+        for i in range(n):
+            grad(y, g, data)
             if marks.shape[0] > 0:
                 for c in range(x.size):
                     g[c] += marks[r, i, c]
+            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
+            a = b = 0.0  # after the last event of the block nothing is mixed yet
+            if i + 1 < n:
+                a, b = coefficients[r, i + 1, 0], coefficients[r, i + 1, 1]
             for c in range(x.size):
-                x[c], z[c] = jump(x[c], z[c], g[c], gamma, gamma_prime)
+                x_c, z_c = jump(y[c], z[c], g[c], gamma, gamma_prime)
+                x[c] = x_c
+                y[c], z[c] = mix(x_c, z_c, a, b)
             out[r, k + 1 + i] = fun(x, data)
 
 
@@ -100,7 +110,7 @@ def _shared(dtype: Any) -> tuple[Any, ...]:
 @cache
 def compiled_steps(dtype: Any) -> Any:
     """`take_steps` for iterates of this dtype."""
-    signature = types.void(*_shared(dtype), types.int64, matrix(np.float64))
+    signature = types.void(*_shared(dtype), vector(dtype), types.int64, matrix(np.float64))
     return jit(take_steps, signature, no_cfunc_wrapper=True)
 
 
