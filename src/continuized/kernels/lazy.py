@@ -20,7 +20,6 @@ import math
 
 import numpy as np
 
-from continuized import kernels as _  # noqa: F401  (registers the formulas)
 from continuized.flow import mix
 from continuized.jit import fetch, jit
 from continuized.problems import compiled as __  # noqa: F401  (registers the losses)

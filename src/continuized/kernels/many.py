@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from continuized import kernels as _  # noqa: F401  (registers the formulas)
 from continuized.flow import mix
 from continuized.jit import (
     data_type,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numba import types
 
-from continuized import kernels as _  # noqa: F401  (registers the formulas)
 from continuized.clock import Events
 from continuized.jit import compile_formulas, is_ours, jit, matrix, vector
 from continuized.methods import Method, Rule

@@ -21,10 +21,10 @@ from continuized.theory.checks import (
     check_constants_hold,
     checked_counts,
     checked_sigma2,
-    checked_start,
     checked_times,
     excess,
     squared_distance,
+    start_of,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def log_bound(
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
     sigma2 = checked_sigma2(sigma2)
-    x = checked_start(problem, x0)
+    x = start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory import marked_bounds

@@ -9,23 +9,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.methods import Method
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array, Problem, checked_start
 from continuized.problems.quadratic import Quadratic
 from continuized.words import brief
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 
 
-def checked_start(problem: Problem, x0: ArrayLike) -> Array:
-    """x0 as finite float64 numbers, of the problem's dimension."""
+def start_of(problem: Problem, x0: ArrayLike) -> Array:
+    """x0 as `minimize` would take it, in float64."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a Problem, got {brief(problem)}")
-    x = _array(x0, "x0", "fiu", "an array of real numbers").astype(np.float64)
-    if not np.all(np.isfinite(x)):
-        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
-    if problem.dim is not None and x.size != problem.dim:
-        raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
-    return x
+    return checked_start(x0, problem).astype(np.float64)
 
 
 def minimiser(problem: Problem) -> Array:

@@ -26,7 +26,7 @@ from continuized.coordinate import CoordinateDescent, Form
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.rows import StochasticLeastSquares
-from continuized.theory.checks import checked_start, checked_times, minimiser, minimum
+from continuized.theory.checks import checked_times, minimiser, minimum, start_of
 from continuized.theory.marked_start import row_start
 from continuized.theory.moment_maps import Moments, Rates, apply, flow_matrix, jump_map, rates
 
@@ -91,7 +91,7 @@ def marked_moments(
         raise ValueError(f"the moments of {method.name} are for fixed times: give times, not k=")
     if sigma2 > 0.0:
         raise ValueError(f"{method.name} draws its own gradients: sigma2 must be 0")
-    x = checked_start(p, x0)
+    x = start_of(p, x0)
     t = np.atleast_1d(checked_times(times, "times", ordered=True))
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
         return _on_quadratic(p, method, x, t)

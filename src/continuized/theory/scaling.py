@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from continuized import clock as clocks
 from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
-from continuized.theory.checks import check_positive, checked_start, checked_times
+from continuized.theory.checks import check_positive, checked_times, start_of
 from continuized.words import brief
 
 RTOL, ATOL = 1e-11, 1e-13
@@ -49,7 +49,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     from scipy.integrate import solve_ivp
 
     s = np.atleast_1d(checked_times(times, "times", ordered=True))
-    x = checked_start(p, x0)
+    x = start_of(p, x0)
     mu = float(p.mu or 0.0)
     first = _first_time(p) if mu == 0.0 else 0.0
     early, rest = s[s <= first], s[s > first]

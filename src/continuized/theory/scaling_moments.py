@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from continuized.methods import Continuized
 from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
-from continuized.theory.checks import check_positive, checked_start
+from continuized.theory.checks import check_positive, start_of
 from continuized.theory.moment_maps import Rates, rates
 from continuized.theory.scaling import (
     ScalingDistance,
@@ -39,7 +39,7 @@ def expected_scaling_distance(
     horizon = check_positive(horizon, "horizon")
     L, s = checked_L_values(p, L_values), checked_points(horizon, points)
     limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
-    u0 = checked_start(p, x0).ravel() - p.x_star
+    u0 = start_of(p, x0).ravel() - p.x_star
     distance = np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
         method, times = Continuized(L_i, p.mu or 0.0), s * math.sqrt(L_i)

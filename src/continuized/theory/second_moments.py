@@ -24,8 +24,8 @@ from continuized.problems.quadratic import Quadratic
 from continuized.theory.checks import (
     checked_counts,
     checked_sigma2,
-    checked_start,
     checked_times,
+    start_of,
 )
 from continuized.theory.event_moments import at_events
 from continuized.theory.moment_maps import (
@@ -90,7 +90,7 @@ def moments(
             f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
         )
     variance = checked_sigma2(sigma2) / max(p.dim, 1)
-    u0 = (checked_start(p, x0).ravel() - p.x_star) ** 2
+    u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if times is not None:
         t = np.atleast_1d(checked_times(times, "times", ordered=True))
         return _packed(p, t, None, _at_times(rates(method), p.eigenvalues, u0, t, variance))

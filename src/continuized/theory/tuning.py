@@ -10,9 +10,9 @@ from continuized.problems.base import Problem
 from continuized.theory.checks import (
     check_positive,
     checked_sigma2,
-    checked_start,
     excess,
     squared_distance,
+    start_of,
 )
 
 
@@ -34,7 +34,7 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     if p.L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
     L, mu = float(p.L), float(p.mu or 0.0)
-    x = checked_start(p, x0)
+    x = start_of(p, x0)
     R2 = squared_distance(p, x)
     if sigma2 == 0.0:
         return L
