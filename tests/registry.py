@@ -13,6 +13,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 import continuized as cz
+from continuized import seeds
 
 START = 0.25  # every entry of x0, unless a test says otherwise
 
@@ -134,7 +135,7 @@ def plain_loop(m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None) -
 
 def events_of(m: Any, seed: Any, n: int) -> Any:
     """The events that `minimize` with this seed runs on."""
-    return m.clock(cz.clock.seed_sequence(seed)).stream().draw(n)
+    return m.clock(seeds.seed_sequence(seed)).stream().draw(n)
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized import seeds
 from registry import (
     METHODS,
     PAIRS,
@@ -149,7 +150,7 @@ def test_noise_is_the_clocks_marks(name: str, on: str) -> None:
     m = method(name, p)
     noise = cz.noise.Gaussian(0.01)
     r = run(m, p, noise=noise)
-    rng = cz.clock.generator(cz.clock.seed_sequence(4), cz.clock.MARKS)
+    rng = seeds.generator(seeds.seed_sequence(4), seeds.MARKS)
     marks = 0.1 * rng.standard_normal((STEPS, p.dim))
     states = plain_loop(m, p, x0_of(p), events_of(m, 4, STEPS), marks)
     scale = max(np.max(np.abs(s.z)) for s in states)

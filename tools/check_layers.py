@@ -43,6 +43,7 @@ ROOMS = (
     "noise",
     "parameters",
     "clock",
+    "seeds",
     "marks",
     "problems",
     "statistics",

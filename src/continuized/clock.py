@@ -15,24 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuized.marks import Law
+from continuized.seeds import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.words import brief, is_real
 
 Floats = NDArray[np.float64]
-
-
-class Branch(NamedTuple):
-    """A seed sequence by its parts: making one takes 5 microseconds, and a run needs only the
-    ones at the ends."""
-
-    entropy: Any
-    spawn_key: tuple[int, ...]
-    pool_size: int
-
-
-Root = np.random.SeedSequence | Branch
-Seed = int | Root | np.random.Generator | None
-
-TIMES, MARKS = 0, 1  # the two child streams of a seed: event times do not depend on marks
 
 
 class Event(NamedTuple):
@@ -100,40 +86,6 @@ class Clock(Protocol):
     """What a run needs of a clock."""
 
     def stream(self) -> Stream: ...
-
-
-def seed_sequence(seed: Seed) -> Root:
-    """The root of a run's randomness.  None takes fresh entropy from the system; a
-    Generator gives 128 bits of its own (and so moves on)."""
-    if isinstance(seed, Root):
-        return seed
-    if isinstance(seed, np.random.Generator):
-        return np.random.SeedSequence(seed.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
-    if seed is not None:
-        wrong_type = isinstance(seed, bool) or not isinstance(seed, int | np.integer)
-        if wrong_type or seed < 0:
-            raise (TypeError if wrong_type else ValueError)(
-                "seed must be an integer >= 0, a SeedSequence, a Generator or None, "
-                f"got {brief(seed)}"
-            )
-    return np.random.SeedSequence(None if seed is None else int(seed))
-
-
-def branch(root: Root, *key: int) -> Branch:
-    """`child`, not yet made."""
-    return Branch(root.entropy, (*root.spawn_key, *key), root.pool_size)
-
-
-def child(root: Root, *key: int) -> np.random.SeedSequence:
-    """A named descendant of a seed sequence; unlike spawn, it leaves the parent unchanged."""
-    return np.random.SeedSequence(
-        root.entropy, spawn_key=(*root.spawn_key, *key), pool_size=root.pool_size
-    )
-
-
-def generator(root: Root, *key: int) -> np.random.Generator:
-    """A generator of its own for each key: TIMES or MARKS, after a run's number if many."""
-    return np.random.Generator(np.random.PCG64(child(root, *key)))
 
 
 def _drawn(law: Law | None, root: Root | None) -> Callable[[int], Any] | None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import clock as clocks
+from continuized import seeds
 from continuized.chunks import CHUNK, Rows, Task, outcomes
 from continuized.memory import check_memory
 from continuized.methods import Method
@@ -39,7 +39,7 @@ class Ensemble:
     runs: int
     t: Array | None
     fun: Array | None
-    root: clocks.Root
+    root: seeds.Root
     _moments: Moments | None = None
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class Ensemble:
         """The seed of run i, for `minimize`."""
         if not 0 <= i < self.runs:
             raise ValueError(f"i must be in [0, {self.runs}), got {i}")
-        return clocks.child(self.root, i)
+        return seeds.child(self.root, i)
 
     def mean(self) -> Array:
         """The mean of f over the runs, at each event or time."""
@@ -102,7 +102,7 @@ def ensemble(
     runs: int,
     steps: int | None = None,
     times: ArrayLike | None = None,
-    seed: clocks.Seed = None,
+    seed: seeds.Seed = None,
     noise: Noise | None = None,
     keep: str = "all",
     threads: int | None = None,
@@ -166,7 +166,7 @@ def _checked_task(
             _count(value, name)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
-    root = clocks.seed_sequence(seed)
+    root = seeds.seed_sequence(seed)
     return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
 
 

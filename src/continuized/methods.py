@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized import clock as clocks
+from continuized import seeds
 from continuized.flow import (
     convex_flow,
     exponential_flow,
@@ -152,7 +153,7 @@ class Method:
         """(L, mu, start), as rules take them."""
         return self.L, self.mu, 0.0
 
-    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
         """The clock this method runs on when no other is given."""
         return clocks.Unit()
 
@@ -273,7 +274,7 @@ class Continuized(Method):
             return convex_flow
         return exponential_flow if self.start == math.inf else hyperbolic_flow
 
-    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
         return clocks.Poisson(seed)
 
 
@@ -301,7 +302,7 @@ class CustomContinuized(Method):
         if not (is_real(self.L) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
-    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
         return clocks.Poisson(seed)
 
     def coefficients(

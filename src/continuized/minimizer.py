@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized import clock as clocks
-from continuized import passes
+from continuized import passes, seeds
 from continuized.driver import Callback, Limits, run
 from continuized.methods import (
     METHODS,
@@ -42,7 +42,7 @@ def minimize(
     method: str | Method | Marked = "continuized",
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
-    seed: clocks.Seed = None,
+    seed: seeds.Seed = None,
     tol: float | None = None,
     maxiter: int | None = None,
     callback: Callable[..., Any] | None = None,
@@ -112,7 +112,7 @@ def minimize(
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
-    root = clocks.seed_sequence(seed)
+    root = seeds.seed_sequence(seed)
     called = None if callback is None else _as_callback(callback)
     if chosen is None:
         _check_marked(marked, L, mu, noise, record)
@@ -129,7 +129,7 @@ def minimize(
             (chosen.clock(root) if clock is None else clock).stream(),
             limits,
             noise=noise,
-            rng=None if noise is None else clocks.generator(root, clocks.MARKS),
+            rng=None if noise is None else seeds.generator(root, seeds.MARKS),
             record=record if isinstance(record, str) else bool(record),
             callback=called,
             bar=show,

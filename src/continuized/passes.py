@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from continuized import clock as clocks
+from continuized import seeds
 from continuized.driver import Callback, Limits
 from continuized.kernels.schedule import CARRY, coefficients
 from continuized.marks import Categorical
@@ -50,7 +51,7 @@ class Marked(Protocol):
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
 
 
-def clock_with_marks(clock: Any, law: Categorical, root: clocks.Root) -> clocks.Clock:
+def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of this law unless it has its own."""
     if clock is None:
         return clocks.Poisson(root, marks=law)

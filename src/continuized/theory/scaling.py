@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import clock as clocks
+from continuized import seeds
 from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
 from continuized.theory.checks import check_positive, checked_times, start_of
@@ -78,7 +78,7 @@ def scaling_distance(
     horizon: float,
     L_values: ArrayLike,
     runs: int = 100,
-    seed: clocks.Seed = 0,
+    seed: seeds.Seed = 0,
     points: int = 8,
 ) -> ScalingDistance:
     """How far the process with each L of L_values is from the limiting ODE, and the rate.
@@ -94,11 +94,11 @@ def scaling_distance(
         raise ValueError(f"runs must be an integer >= 2, got {runs!r}")
     s = checked_points(horizon, points)
     limit = scaling_limit(p, x0, s)
-    root = clocks.seed_sequence(seed)
+    root = seeds.seed_sequence(seed)
     distance, error = np.empty(L.size), np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
         squares = np.array(
-            [_squares(p, x0, L_i, s, limit, clocks.child(root, i, j)) for j in range(runs)]
+            [_squares(p, x0, L_i, s, limit, seeds.child(root, i, j)) for j in range(runs)]
         )
         worst = int(squares.mean(axis=0).argmax())
         distance[i] = math.sqrt(squares[:, worst].mean())

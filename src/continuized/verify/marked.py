@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from continuized import clock as clocks
-from continuized import oracle, theory
+from continuized import oracle, seeds, theory
 from continuized.coordinate import CoordinateDescent
 from continuized.flow import mix
 from continuized.kernels.schedule import coefficients
@@ -52,7 +52,7 @@ def wide_least_squares() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(10))
 
 
-def samples(engine: Any, times: list[float], runs: int, seed: clocks.Seed) -> Array:
+def samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
     """x at fixed times in independent runs of an engine, shape (runs, times, dim).
 
     One long Poisson stream is cut into windows: what happens in each is independent.

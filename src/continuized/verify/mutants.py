@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized import seeds
 from continuized.coordinate import CoordinateDescent, Coordinates
 from continuized.methods import Continuized, GradientDescent, Nesterov
 from continuized.noise import Gaussian
@@ -73,16 +74,16 @@ class NaiveWeight(Continuized):
 class UniformGaps(Continuized):
     """Gaps uniform on [0, 2]: of mean 1, but no Poisson clock."""
 
-    def clock(self, seed: clocks.Seed = None) -> clocks.Clock:
+    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
         return _UniformClock(seed)
 
 
 @dataclass(frozen=True)
 class _UniformClock:
-    seed: clocks.Seed
+    seed: seeds.Seed
 
     def stream(self) -> clocks.Stream:
-        rng = clocks.generator(clocks.seed_sequence(self.seed), clocks.TIMES)
+        rng = seeds.generator(seeds.seed_sequence(self.seed), seeds.TIMES)
         return clocks.Stream(lambda n: rng.uniform(0.0, 2.0, n))
 
 
