@@ -21,6 +21,7 @@ from continuized.methods import Continuized
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.problems.losses import LOGISTIC, SQUARED
+from continuized.problems.threads import inner, norm
 from continuized.words import brief
 
 BISECTIONS = 12  # for the scale of a start: it need not be exact
@@ -232,7 +233,7 @@ class Coordinates:
             )
 
     def _now(self, pairs: Array) -> Array:
-        return np.asarray(pairs @ (1.0, self.scalars[0]))
+        return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -254,7 +255,7 @@ class Coordinates:
 
     def measure(self) -> float:
         """What tol is compared with."""
-        return float(np.linalg.norm(self.problem.grad(self.point())))
+        return norm(self.problem.grad(self.point()))
 
 
 class DualCoordinates(Coordinates):
@@ -277,8 +278,8 @@ class DualCoordinates(Coordinates):
             b = np.clip(a, 0.0, 1.0)
             out = np.flatnonzero(a != b)
             w -= p.X[out].T @ (self.form.scale * (a - b))[out]
-            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * (w @ w))
-        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * (w @ w))
+            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
+        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
 
     def measure(self) -> float:
         return self.value() - self.dual_value()

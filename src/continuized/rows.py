@@ -19,6 +19,7 @@ from continuized.marks import Categorical
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
+from continuized.problems.threads import norm
 from continuized.words import brief, is_real
 
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
@@ -168,7 +169,7 @@ class Rows:
 
     def point(self) -> Array:
         """x now."""
-        return np.asarray(self.pairs @ (1.0, self.scalars[0]))
+        return np.asarray(self.pairs[:, 0] + self.scalars[0] * self.pairs[:, 1])
 
     def value(self) -> float:
         """f at the point."""
@@ -176,4 +177,4 @@ class Rows:
 
     def measure(self) -> float:
         """What tol is compared with."""
-        return float(np.linalg.norm(self.problem.grad(self.point())))
+        return norm(self.problem.grad(self.point()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+Four = tuple[float, float, float, float]
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 
 
@@ -18,29 +19,32 @@ def linear_slope(eigenvalue: Any, distance: Any) -> Any:
     return eigenvalue * distance
 
 
+def tail(kind: float, prediction: float, y: float) -> float:
+    """exp(-|y p|), which never overflows: what the logistic loss and its slope share."""
+    return 0.0 if kind == SQUARED else math.exp(-abs(y * prediction))
+
+
 def loss(kind: float, prediction: float, y: float) -> float:
-    """(p - y)^2 / 2, or log(1 + exp(-y p)) written so that exp never overflows."""
+    """(p - y)^2 / 2, or log(1 + exp(-y p))."""
     if kind == SQUARED:
         return 0.5 * (prediction - y) ** 2
-    margin = y * prediction
-    return max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
+    return max(-y * prediction, 0.0) + math.log1p(tail(kind, prediction, y))
 
 
 def loss_slope(kind: float, prediction: float, y: float) -> float:
     """The derivative of the loss in the prediction."""
+    return slope_by_tail(kind, prediction, y, tail(kind, prediction, y))
+
+
+def slope_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
+    """The same, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return prediction - y
-    margin = y * prediction
-    e = math.exp(-abs(margin))  # the very exp of the loss: compiled together, it is taken once
-    return -y * (e if margin > 0.0 else 1.0) / (1.0 + e)
+    return -y * (e if y * prediction > 0.0 else 1.0) / (1.0 + e)
 
 
-def four_losses(
-    kind: float,
-    p: tuple[float, float, float, float],
-    y: tuple[float, float, float, float],
-) -> float:
-    """The sum of four losses, with one logarithm for the four.
+def four_losses(kind: float, p: Four, y: Four, e: Four) -> float:
+    """The sum of four losses, with their tails e and one logarithm for the four.
 
     sum log(1 + e_i) = log(prod (1 + e_i)) = log1p(q); each e_i is at most 1, so q is at most
     15, and all its terms are positive: nothing cancels.
@@ -49,11 +53,13 @@ def four_losses(
         return 0.5 * (
             (p[0] - y[0]) ** 2 + (p[1] - y[1]) ** 2 + (p[2] - y[2]) ** 2 + (p[3] - y[3]) ** 2
         )
-    m0, m1, m2, m3 = y[0] * p[0], y[1] * p[1], y[2] * p[2], y[3] * p[3]
-    q01 = joined(math.exp(-abs(m0)), math.exp(-abs(m1)))
-    q23 = joined(math.exp(-abs(m2)), math.exp(-abs(m3)))
-    linear = max(-m0, 0.0) + max(-m1, 0.0) + max(-m2, 0.0) + max(-m3, 0.0)
-    return linear + math.log1p(joined(q01, q23))
+    linear = (
+        max(-y[0] * p[0], 0.0)
+        + max(-y[1] * p[1], 0.0)
+        + max(-y[2] * p[2], 0.0)
+        + max(-y[3] * p[3], 0.0)
+    )
+    return linear + math.log1p(joined(joined(e[0], e[1]), joined(e[2], e[3])))
 
 
 def joined(a: float, b: float) -> float:
@@ -96,7 +102,9 @@ def conjugate_slope(kind: float, a: float, y: float) -> float:
 FORMULAS = (
     half_square,
     linear_slope,
+    tail,
     loss,
+    slope_by_tail,
     loss_slope,
     joined,
     four_losses,

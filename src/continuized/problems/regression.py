@@ -141,7 +141,7 @@ class _Regression(Problem):
         n, wanted = len(self.y), Wanted(value, gradient)
         total, slopes = one_pass(self.X, self.y, self.loss, w, wanted, self._parts)
         wide = w.astype(np.float64, copy=False)
-        f = total / n + 0.5 * self.l2 * float(wide @ wide)
+        f = total / n + 0.5 * self.l2 * threads.inner(wide, wide)
         g = slopes / n + self.l2 * wide if gradient else slopes
         return f, g.astype(w.dtype, copy=False)
 
