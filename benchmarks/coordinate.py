@@ -32,7 +32,7 @@ from scipy import sparse
 import continuized as cz
 from continuized.kernels.schedule import coefficients
 
-TOLERANCES = 10.0 ** -np.arange(1, 10)
+TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()
 WITHIN = {"ridge": 1e-3, "logistic": 1e-6}
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 
 from continuized.kernels import lazy
 from continuized.kernels.layout import index_arrays, pairs_at
@@ -99,8 +100,8 @@ class Form:
         """A diag(scale) x."""
         if not self.indices.size and self.values.size:
             return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
-        products = self.values * np.repeat(self.scale * x, np.diff(self.indptr).astype(np.intp))
-        return np.bincount(self.indices, products, minlength=self.targets.size)
+        columns = (self.values, self.indices.view(np.int32), self.indptr.astype(np.int64))
+        return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
 
 
 def _primal_form(problem: Problem) -> Form:
@@ -221,7 +222,9 @@ class Coordinates:
         """A block of events."""
         self._value = None
         f = self.form
-        columns = (f.entropy, f.scale, f.indptr, f.indices, f.values, f.targets, (f.kind, f.c))
+        indices = f.indices if f.indices.size else None
+        targets = None if f.kind == SQUARED else f.targets
+        columns = (f.entropy, f.scale, f.indptr, indices, f.values, targets, (f.kind, f.c))
         if self.accelerated:
             lazy.coordinate_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,

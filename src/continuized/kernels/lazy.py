@@ -31,9 +31,10 @@ SMALLEST = 1e-30  # alpha - beta
 ALPHA, BETA = 0, 1  # the entries of `scalars`
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 
-MOST_NEWTON_STEPS = 60  # 3 are usual
-ROOT_OF_ROUNDING = 1e-7
+MOST_NEWTON_STEPS = 60  # 2 or 3 are usual
+ROOT_OF_ROUNDING = 1e-5  # of the third order
 AHEAD = 8  # events
+ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 ENTRIES_A_LINE = 8
 
 
@@ -65,25 +66,34 @@ def entropy_step(x, k, m):
     With theta = logit(v), h(theta) = k + m (v - x) + theta is increasing, convex below 0 and
     concave above.  The sign of h(0) tells the side; the upper one is turned over to the lower
     one.  There Newton comes down to the root from the right, and one step from the left of it
-    leads to the right: it needs no bracket, only not to pass the bound that v > 0 gives.
+    leads to the right: it needs no bracket, only not to pass the bound that v > 0 gives.  Near
+    the root the step is Halley's, which takes the curvature of h into account.
     """
     upper = k + m * (0.5 - x) < 0.0
     if upper:
         x, k = 1.0 - x, -k
     most = min(0.0, m * x - k)
-    theta = most
-    if 0.0 < x < 0.5:
-        theta = min(theta, math.log(x / (1.0 - x)))  # the step is short near the solution
-    v = 0.0
+    v, theta = x, most
+    known = 0.0 < x < 0.5
+    if known:
+        theta = math.log(x / (1.0 - x))  # the step is short near the solution
+        known = theta <= most
+    if not known:
+        theta = most
+        v = math.exp(theta) / (1.0 + math.exp(theta))
     for _step in range(MOST_NEWTON_STEPS):
+        slope_v = v * (1.0 - v)
+        h, slope_h = k + m * (v - x) + theta, 1.0 + m * slope_v
+        bend, square = h * m * slope_v * (0.5 - v), slope_h * slope_h
+        near = abs(bend) < 0.25 * square
+        change = -h * slope_h / (square - bend) if near else -h / slope_h
+        change = min(change, most - theta)
+        theta += change
+        if abs(change) <= ROOT_OF_ROUNDING:  # what is left is its cube
+            v += change * slope_v * (1.0 + change * (0.5 - v))
+            break
         e = math.exp(theta)
         v = e / (1.0 + e)
-        slope_v = v / (1.0 + e)
-        change = min((m * x - k - m * v - theta) / (1.0 + m * slope_v), most - theta)
-        theta += change
-        if abs(change) <= ROOT_OF_ROUNDING:  # what is left is its square
-            v += change * slope_v
-            break
     return 1.0 - v if upper else v
 
 
@@ -93,72 +103,51 @@ def fetch_column(i, indptr, indices, values):
     them."""
     for p in range(indptr[i], indptr[i + 1], ENTRIES_A_LINE):
         fetch(values, p)
-    if indices.size:
+    if indices is not None:
         for p in range(indptr[i], indptr[i + 1], 2 * ENTRIES_A_LINE):
             fetch(indices, p)
 
 
+# Dense columns have no indices (None), and the squared loss no targets: its images are the
+# residuals u - y.  So each case is compiled apart, with nothing of the others in its loops.
+
+
 @jit
 def column_slope(kind, alpha, begin, end, indices, values, targets, images):
-    """sum_r A_ri loss'(u_r, y_r), over a column of A (dense if there are no indices).  For the
-    squared loss the images are the residuals u - y."""
-    slope_s = slope_d = 0.0
-    if kind != SQUARED:
-        for p in range(begin, end):
-            r = np.uint64(indices[p]) if indices.size else p - begin
-            u = images[r, S] + alpha * images[r, D]
-            slope_s += values[p] * loss_slope(kind, u, targets[r])
-    elif indices.size:
-        for p in range(begin, end):
-            slope_s += values[p] * images[indices[p], S]
-            slope_d += values[p] * images[indices[p], D]
-    else:
-        for p in range(begin, end):
-            slope_s += values[p] * images[p - begin, S]
-            slope_d += values[p] * images[p - begin, D]
-    return slope_s + alpha * slope_d
+    """sum_r A_ri loss'(u_r, y_r), over a column of A."""
+    slope = 0.0
+    for p in range(begin, end):
+        r = p - begin if indices is None else np.uintp(indices[p])
+        u = images[r, S] + alpha * images[r, D]
+        slope += values[p] * (u if targets is None else loss_slope(kind, u, targets[r]))
+    return slope
 
 
 @jit
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """The images of the change of a coordinate."""
-    if indices.size:
-        for p in range(begin, end):
-            r, entry = indices[p], values[p]
-            image_s, image_d = images[r, S], images[r, D]
-            images[r, S], images[r, D] = image_s - entry * ds, image_d - entry * dd
-    else:
-        for p in range(begin, end):
-            images[p - begin, S] -= values[p] * ds
-            images[p - begin, D] -= values[p] * dd
+    for p in range(begin, end):
+        r = p - begin if indices is None else np.uintp(indices[p])
+        entry, image_s, image_d = values[p], images[r, S], images[r, D]
+        images[r, S], images[r, D] = image_s - entry * ds, image_d - entry * dd
 
 
 @jit
 def plain_slope(kind, begin, end, indices, values, targets, u):
     """As column_slope, with images that do not mix."""
     slope = 0.0
-    if kind != SQUARED:
-        for p in range(begin, end):
-            r = np.uint64(indices[p]) if indices.size else p - begin
-            slope += values[p] * loss_slope(kind, u[r], targets[r])
-    elif indices.size:
-        for p in range(begin, end):
-            slope += values[p] * u[indices[p]]
-    else:
-        for p in range(begin, end):
-            slope += values[p] * u[p - begin]
+    for p in range(begin, end):
+        r = p - begin if indices is None else np.uintp(indices[p])
+        slope += values[p] * (u[r] if targets is None else loss_slope(kind, u[r], targets[r]))
     return slope
 
 
 @jit
 def plain_subtract(begin, end, indices, values, dx, u):
     """As subtract_column, with images that do not mix."""
-    if indices.size:
-        for p in range(begin, end):
-            u[indices[p]] -= values[p] * dx
-    else:
-        for p in range(begin, end):
-            u[p - begin] -= values[p] * dx
+    for p in range(begin, end):
+        r = p - begin if indices is None else np.uintp(indices[p])
+        u[r] -= values[p] * dx
 
 
 @jit
@@ -184,8 +173,8 @@ def coordinate_events(
         if e + AHEAD < marks.size:
             fetch(pairs, 2 * marks[e + AHEAD])
             fetch_column(marks[e + AHEAD], indptr, indices, values)
-        i = marks[e]
-        begin, end = indptr[i], indptr[i + 1]
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         a, b, gamma_prime = coefficients[e, 0], coefficients[e, 1], coefficients[e, 3]
         alpha, beta = advance_flow(alpha, beta, a, b, pairs, images)
         per_gap = 1.0 / (alpha - beta)
@@ -216,8 +205,8 @@ def plain_coordinate_events(
         if e + AHEAD < marks.size:
             fetch(x, marks[e + AHEAD])
             fetch_column(marks[e + AHEAD], indptr, indices, values)
-        i = marks[e]
-        begin, end = indptr[i], indptr[i + 1]
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         g = c * scale[i] * plain_slope(kind, begin, end, indices, values, targets, u)
         if entropy > 0.0:
             dx = x[i] - entropy_step(x[i], g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
@@ -236,12 +225,12 @@ def row_events(
     alpha, beta = scalars[ALPHA], scalars[BETA]
     none = pairs[:0]
     for e in range(marks.size):
-        i = marks[e]
-        begin, end = indptr[i], indptr[i + 1]
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if accelerated:
             a, b = coefficients[e, 0], coefficients[e, 1]
             alpha, beta = advance_flow(alpha, beta, a, b, pairs, none)
-        residual = column_slope(SQUARED, alpha, begin, end, indices, values, rhs, pairs) - rhs[i]
+        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
         residual *= factors[i] * factors[i]
         dd = (step - coefficients[e, 3]) * residual / (alpha - beta) if accelerated else 0.0
         ds = step * residual - alpha * dd

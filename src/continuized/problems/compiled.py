@@ -30,7 +30,7 @@ from continuized.problems.losses import (
 )
 
 CSR_BLOCK = 4096  # rows whose predictions are kept at once
-FETCHED = 32  # entries of a dense row that are asked for ahead
+FETCHED = 16  # entries of a dense row that are asked for ahead
 
 compile_formulas(*FORMULAS)
 
@@ -59,41 +59,55 @@ def _dot(v, w):
 compile_formulas(_dot)
 
 
+def four_rows(kind, p, y, i, want_value):
+    """The sum of four losses (0 if it is not wanted), and their slopes."""
+    y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
+    e0, e1 = tail(kind, p[0], y0), tail(kind, p[1], y1)
+    e2, e3 = tail(kind, p[2], y2), tail(kind, p[3], y3)
+    total = four_losses(kind, p, (y0, y1, y2, y3), (e0, e1, e2, e3)) if want_value else 0.0
+    c0, c1 = slope_by_tail(kind, p[0], y0, e0), slope_by_tail(kind, p[1], y1, e1)
+    c2, c3 = slope_by_tail(kind, p[2], y2, e2), slope_by_tail(kind, p[3], y3, e3)
+    return total, c0, c1, c2, c3
+
+
+compile_formulas(four_rows)
+
+
 def dense_rows(X, y, kind, w, out, first, last, want_value, want_slope):
     """Rows first, ..., last - 1: adds sum_i slope_i x_i to out, returns the sum of the losses.
 
-    One pass: each row is used twice while it is in cache.  Four rows at a time, so that w
-    and out are read and written once for four rows of X.  The second use leaves the memory
-    idle, so the beginnings of the next four rows are asked for before it (7 % quicker).
+    One pass: each row is used twice while it is in cache.  Eight rows at a time, so that w
+    and out are read and written once for eight rows of X.  The second use leaves the memory
+    idle, so the beginnings of the next eight rows are asked for before it.
     """
     total = 0.0
     i = first
-    while i + 4 <= last:
+    while i + 8 <= last:
         row0, row1, row2, row3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-        p0 = p1 = p2 = p3 = 0.0
+        row4, row5, row6, row7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
+        p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = 0.0
         for j in range(w.size):
             p0 += row0[j] * w[j]
             p1 += row1[j] * w[j]
             p2 += row2[j] * w[j]
             p3 += row3[j] * w[j]
-        y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
-        e0, e1, e2, e3 = (
-            tail(kind, p0, y0),
-            tail(kind, p1, y1),
-            tail(kind, p2, y2),
-            tail(kind, p3, y3),
-        )
-        if want_value:
-            total += four_losses(kind, (p0, p1, p2, p3), (y0, y1, y2, y3), (e0, e1, e2, e3))
+            p4 += row4[j] * w[j]
+            p5 += row5[j] * w[j]
+            p6 += row6[j] * w[j]
+            p7 += row7[j] * w[j]
+        low, c0, c1, c2, c3 = four_rows(kind, (p0, p1, p2, p3), y, i, want_value)
+        high, c4, c5, c6, c7 = four_rows(kind, (p4, p5, p6, p7), y, i + 4, want_value)
+        total += low + high
         if want_slope:
-            c0, c1 = slope_by_tail(kind, p0, y0, e0), slope_by_tail(kind, p1, y1, e1)
-            c2, c3 = slope_by_tail(kind, p2, y2, e2), slope_by_tail(kind, p3, y3, e3)
             for j in range(0, min(FETCHED, w.size), 8):  # a line of the cache is 8 floats
-                for row in range(i + 4, i + 8):
+                for row in range(i + 8, i + 16):
                     fetch(X, row * w.size + j)  # past the end of X it does nothing
             for j in range(w.size):
-                out[j] += c0 * row0[j] + c1 * row1[j] + c2 * row2[j] + c3 * row3[j]
-        i += 4
+                out[j] += (
+                    (c0 * row0[j] + c1 * row1[j] + c2 * row2[j] + c3 * row3[j])
+                    + (c4 * row4[j] + c5 * row5[j] + c6 * row6[j] + c7 * row7[j])
+                )  # fmt: skip
+        i += 8
     while i < last:
         row0 = X[i]
         p0 = _dot(row0, w)
