@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from continuized import clock, marks, noise, parameters, problems, theory
+    from continuized import clock, marks, metric, noise, parameters, problems, prox, theory
     from continuized.coordinate import CoordinateDescent, DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
@@ -39,7 +39,7 @@ _HOME = {
     "ensemble": "ensembles",
     "minimize": "minimizer",
 }
-_ROOMS = ("clock", "marks", "noise", "parameters", "problems", "theory")
+_ROOMS = ("clock", "marks", "metric", "noise", "parameters", "problems", "prox", "theory")
 
 __all__ = [
     "ConstantsWarning",
@@ -58,10 +58,12 @@ __all__ = [
     "clock",
     "ensemble",
     "marks",
+    "metric",
     "minimize",
     "noise",
     "parameters",
     "problems",
+    "prox",
     "theory",
 ]
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized import adaptive, passes, seeds
 from continuized import clock as clocks
-from continuized import passes, seeds
+from continuized.choice import adaptive_setting, chosen_for, is_adaptive
 from continuized.driver import Callback, Limits, run
 from continuized.methods import (
     METHODS,
@@ -40,6 +41,8 @@ def minimize(
     L: float | None = None,
     mu: float | None = None,
     method: str | Method | Marked = "continuized",
+    metric: Any = None,
+    prox: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
     seed: seeds.Seed = None,
@@ -61,15 +64,26 @@ def minimize(
         The gradient, or True when fun returns (value, gradient), as in SciPy.
     L, mu : float
         Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
-    method : "continuized", "nesterov", "gradient-descent", or a method object
+        Where L is not known, "continuized" finds it on the way, and restarts in place of mu;
+        what it found is in `r.constants`.
+    method : "auto", "continuized", "nesterov", "gradient-descent", or a method object
         Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
-        find their own constants, and say them in `r.constants`.
+        find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
+        sparsity and conditioning, and says why in `r.message`.
+    metric : None, "auto", "gram", "nystrom", "diag", an array, or an object
+        Take the whole process in the norm of a positive definite P: for a regression, made
+        from its curvature (the Hessian, a sample of its rows, a sketch of low rank, its
+        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g and
+        norm2(v) = v^T P v.  L and mu, if given, are those in that norm.
+    prox : None, such as `cz.prox.L1(0.1)`, or a function prox(v, step)
+        Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
     seed : int, SeedSequence or Generator
         Of the event times and of the noise.  The same seed gives the same run, bit by bit.
     tol : float
-        Stop when the gradient norm (DualCoordinate: the duality gap) is at most tol.
+        Stop when the gradient norm is at most tol; DualCoordinate, and a regression with l2 > 0
+        and a metric: the duality gap, a bound on f - f*; with prox, the gradient mapping.
         Without tol and maxiter, 1e-6; with maxiter alone, all maxiter steps are taken.
     maxiter : int
         The largest number of events (gradient steps); 100,000 by default, and for a marked
@@ -103,9 +117,13 @@ def minimize(
     """
     problem = _as_problem(fun, jac)
     start = checked_start(x0, problem)
+    why = ""
+    if isinstance(method, str) and method == "auto":
+        method, metric, why = chosen_for(problem, metric, prox, L)
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     marked: Any = method if is_marked else None
-    chosen = None if marked else _as_method(method, problem, L, mu)
+    adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
+    chosen = None if marked or adaptive_run else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
@@ -114,15 +132,21 @@ def minimize(
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     root = seeds.seed_sequence(seed)
     called = None if callback is None else _as_callback(callback)
+    if adaptive_run:
+        setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root)
+        stream = (clocks.Poisson(root) if clock is None else clock).stream()
+        with bar("continuized", limits.maxiter, progress) as show:
+            return _with_reason(adaptive.run(problem, start, stream, setting, called, show), why)
     if chosen is None:
         _check_marked(marked, L, mu, noise, record)
         engine = marked.prepare(problem, start)
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
         stream = passes.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            return passes.run(engine, start, stream, limits, bool(record), called, show)
+            r = passes.run(engine, start, stream, limits, bool(record), called, show)
+        return _with_reason(r, why)
     with bar(chosen.name, limits.maxiter, progress) as show:
-        return run(
+        r = run(
             chosen,
             problem,
             start,
@@ -134,6 +158,13 @@ def minimize(
             callback=called,
             bar=show,
         )
+    return _with_reason(r, why)
+
+
+def _with_reason(r: Result, why: str) -> Result:
+    if why:
+        r.message = f"{r.message} {why}"
+    return r
 
 
 def _as_problem(fun: Any, jac: Any) -> Problem:

@@ -85,6 +85,15 @@ def _pair(answer: Any) -> tuple[Any, Any]:
     return answer[0], answer[1]
 
 
+def _one_number(value: Any) -> float:
+    if isinstance(value, np.ndarray) and value.size == 1:  # as SciPy allows
+        value = value.item()
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"fun must return one real number, got {brief(value)}") from error
+
+
 class Problem:
     """A smooth convex function of the user's own.
 
@@ -138,14 +147,7 @@ class Problem:
     def fun(self, x: Array) -> float:
         """f(x)."""
         value = self._fun(x)
-        if self._both:
-            value = _pair(value)[0]
-        if isinstance(value, np.ndarray) and value.size == 1:  # as SciPy allows
-            value = value.item()
-        try:
-            return float(value)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"fun must return one real number, got {brief(value)}") from error
+        return _one_number(_pair(value)[0] if self._both else value)
 
     def grad(self, x: Array) -> Array:
         """The gradient of f at x."""
@@ -154,6 +156,13 @@ class Problem:
             self._grad(x.ravel(), out.ravel())  # type: ignore[misc]
             return out
         return _pair(self._fun(x))[1] if self._both else self._grad(x)  # type: ignore
+
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f(x) and its gradient; one call where fun returns both."""
+        if not self._both:
+            return self.fun(x.copy()), self.grad(x.copy())
+        value, gradient = _pair(self._fun(x.copy()))
+        return _one_number(value), gradient
 
     def values(self, points: Array) -> Array:
         """f at each of points[0], points[1], ..."""

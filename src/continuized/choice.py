@@ -1,0 +1,73 @@
+"""Which loop, which method and which metric: what `minimize` decides, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from continuized import seeds
+from continuized.adaptive import Setting
+from continuized.coordinate import DualCoordinate
+from continuized.curvature import MOST_GRAM, entries, source
+from continuized.driver import Limits
+from continuized.methods import Continuized
+from continuized.metric import Identity, given_metric
+from continuized.problems import LeastSquares, LogisticRegression, Problem
+from continuized.prox import checked_prox
+
+SPARSE = 0.1  # of the entries of X, at most: then a pass by coordinates costs little
+OWN = 'It is the process with the constants of the problem (method="continuized").'
+FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
+
+
+def chosen_for(problem: Problem, metric: Any, prox: Any, L: Any) -> tuple[Any, Any, str]:
+    """(method, metric, the reason in a sentence) for method="auto"."""
+    if metric is not None or prox is not None or L is not None:
+        return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
+    if not isinstance(problem, LeastSquares | LogisticRegression):
+        return "continuized", None, OWN if problem.L is not None else FOUND
+    n, d = problem.X.shape
+    filled = entries(problem.X) / max(n * d, 1)
+    plain = not (getattr(problem, "intercept", False) or _weighted(problem))
+    if d <= MOST_GRAM:
+        few = f"the Hessian of {d} variables is cheap to factorise"
+        return "continuized", "gram", f'Full gradients in its metric (metric="gram"): {few}.'
+    if problem.l2 > 0.0 and plain and (filled <= SPARSE or n < d):
+        reason = f"{filled:.2g} of X is not zero" if filled <= SPARSE else f"{n} rows, {d} columns"
+        return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
+    many = f"{d} variables are too many to factorise the Hessian"
+    return "continuized", "nystrom", f'A metric of low rank (metric="nystrom"): {many}.'
+
+
+def _weighted(problem: Any) -> bool:
+    return getattr(problem, "weights", None) is not None
+
+
+def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
+    """Whether the loop for unknown constants, metrics and proximal steps is the one."""
+    special = metric is not None or prox is not None
+    named = isinstance(method, str) and method == "continuized"
+    if special and not (named and noise is None):
+        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+    # A regression computes its L when asked: do not ask where it is not needed.
+    return special or (named and noise is None and L is None and problem.L is None)
+
+
+def adaptive_setting(
+    problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, limits: Limits, record: Any,
+    root: seeds.Root,
+) -> Setting:  # fmt: skip
+    """The setting of such a run, checked."""
+    if record == "path":
+        raise ValueError('a path needs constants that do not change; give L=, or record="True"')
+    step = checked_prox(prox)
+    named = isinstance(metric, str)
+    if metric is not None and step is not None:
+        raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")
+    made = source(metric, problem, root) if named else None
+    if mu is not None and L is None:
+        raise ValueError("mu without L: give both, or neither (restarts stand in for mu)")
+    method = None if L is None else Continuized(L, 0.0 if mu is None else mu)
+    if method is not None and made is not None:
+        raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
+    own = Identity() if metric is None or named else given_metric(metric)
+    return Setting(limits, own, made, step, method, bool(record))

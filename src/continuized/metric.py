@@ -1,0 +1,132 @@
+"""Metrics: the process in the norm |v|_P^2 = v^T P v of a positive definite P.
+
+Every gradient in a jump is replaced by P^-1 g, and L and mu are those of f in that norm; the
+flow is unchanged, and all theorems hold.  A metric close to the Hessian makes L/mu small.
+
+A metric is an object with `solve(g)`, which gives P^-1 g, and `norm2(v)`, v^T P v.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from continuized.problems.base import Array, numbers
+from continuized.problems.threads import inner
+from continuized.words import brief
+
+
+class Metric(Protocol):
+    """What a run needs of a metric."""
+
+    def solve(self, g: Array) -> Array: ...
+    def norm2(self, v: Array) -> float: ...
+
+
+class Identity:
+    """The Euclidean norm."""
+
+    name = "none"
+
+    def solve(self, g: Array) -> Array:
+        return g
+
+    def norm2(self, v: Array) -> float:
+        return inner(v.ravel(), v.ravel())
+
+
+class Diagonal:
+    """P = diag(entries), all > 0; for a matrix of variables, of its rows."""
+
+    name = "diag"
+
+    def __init__(self, entries: Array) -> None:
+        self._entries = entries
+        if not (np.all(np.isfinite(entries)) and np.all(entries > 0.0)):
+            raise ValueError("the entries of a diagonal metric must be finite and > 0")
+
+    def _shaped(self, v: Array) -> Array:
+        return self._entries.reshape(-1, *[1] * (v.ndim - 1))
+
+    def solve(self, g: Array) -> Array:
+        return np.asarray(g / self._shaped(g))
+
+    def norm2(self, v: Array) -> float:
+        return inner((self._shaped(v) * v).ravel(), v.ravel())
+
+
+class Dense:
+    """A symmetric positive definite matrix P; for a matrix of variables, P for each column.
+
+    P is inverted once, so that a step costs one product.  What errors the inverse has, the
+    metric has: it stays symmetric, which is all that the theorems ask for.
+    """
+
+    name = "dense"
+
+    def __init__(self, P: Array) -> None:
+        from scipy import linalg
+
+        if P.ndim != 2 or P.shape[0] != P.shape[1]:
+            raise ValueError(f"a metric must be a square matrix, got shape {P.shape}")
+        if not np.all(np.isfinite(P)):
+            raise ValueError("a metric must have finite entries")
+        if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
+            raise ValueError("a metric must be symmetric")
+        self._P = P
+        try:
+            factor = linalg.cho_factor(P, lower=True)
+        except linalg.LinAlgError:
+            raise ValueError("a metric must be positive definite; add to its diagonal") from None
+        inverse = linalg.cho_solve(factor, np.eye(len(P)))
+        self._inverse = np.ascontiguousarray(0.5 * (inverse + inverse.T))
+
+    def solve(self, g: Array) -> Array:
+        return self._product(self._inverse, g)
+
+    def norm2(self, v: Array) -> float:
+        return inner(self._product(self._P, v).ravel(), v.ravel())
+
+    @staticmethod
+    def _product(matrix: Array, v: Array) -> Array:
+        from continuized.kernels.gram import symmetric_product
+
+        columns = np.ascontiguousarray(v.reshape(len(matrix), -1), dtype=np.float64)
+        out = np.empty_like(columns)
+        symmetric_product(matrix, columns, out)
+        return out.reshape(v.shape)
+
+
+class LowRank:
+    """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity."""
+
+    name = "nystrom"
+
+    def __init__(self, U: Array, values: Array, rest: float) -> None:
+        self._U, self._rest = U, rest
+        self._ratios = np.maximum(values / rest - 1.0, 0.0)
+
+    def solve(self, g: Array) -> Array:
+        parts = np.einsum("ij,i...->j...", self._U, g)
+        shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
+        return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
+
+    def norm2(self, v: Array) -> float:
+        parts = np.einsum("ij,i...->j...", self._U, v)
+        ratios = self._ratios.reshape(-1, *[1] * (v.ndim - 1))
+        squares = inner(v.ravel(), v.ravel()) + inner((ratios * parts).ravel(), parts.ravel())
+        return self._rest * squares
+
+
+def given_metric(metric: Any) -> Metric:
+    """The user's own: a vector (a diagonal), a matrix, or an object with solve and norm2."""
+    if hasattr(metric, "solve") and hasattr(metric, "norm2"):
+        return metric  # type: ignore[no-any-return]
+    if not isinstance(metric, np.ndarray | list | tuple):
+        raise TypeError(
+            'metric must be None, "diag", "gram", "nystrom", "auto", an array, or an object with '
+            f"solve(g) and norm2(v), got {brief(metric)}"
+        )
+    values = numbers(metric, "metric")
+    return Diagonal(values) if values.ndim == 1 else Dense(values)
