@@ -98,7 +98,7 @@ def test_an_unwritable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Path, "touch", refuse)
     result = run("reproduce", "--out", tmp_path)
-    assert_one_sentence(result, f"cannot write {tmp_path}: Permission denied")
+    assert_one_sentence(result, f"{tmp_path}: Permission denied")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -24,6 +24,7 @@ ROOMS = (
     "plot",
     "report",
     "reproduce",
+    "model",
     FACE,
     "theory",
     "ensembles",

@@ -19,6 +19,8 @@ from continuized import __version__
 COMMANDS = {
     "reproduce": "Remake figures 1 and 2 of the paper: pictures, data and a report.",
     "verify": "Check every claim of the paper against this implementation.",
+    "solve": "Fit logistic or ridge regression to a data file.",
+    "predict": "Apply a fitted model to a data file.",
 }
 
 
@@ -54,8 +56,8 @@ class Commands(click.Group):
         except OSError as error:
             if error.errno == errno.EPIPE:  # the reader of our output has gone
                 raise
-            where = f" {error.filename}" if error.filename else ""
-            _end(f"cannot write{where}: {error.strerror or error}", 2)
+            where = f"{error.filename}: " if error.filename else ""
+            _end(f"{where}{error.strerror or error}", 2)
         except ImportError as error:
             if error.name != "matplotlib":
                 raise
@@ -72,7 +74,7 @@ def _end(sentence: str, code: int) -> None:
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="continuized")
 def main() -> None:
-    """Continuized Nesterov acceleration: the paper's figures and claims, on your machine."""
+    """Continuized Nesterov acceleration: the paper's figures and claims, and a solver."""
 
 
 if __name__ == "__main__":

@@ -101,6 +101,22 @@ def to_bytes(drawing: Any, format: str) -> bytes:
     return buffer.getvalue()
 
 
+def render_objective(trace: Any, title: str) -> bytes:
+    """PNG: the objective of a run above its lowest value, against passes over the data."""
+    from matplotlib.figure import Figure as Drawing
+
+    with settings():
+        drawing = Drawing(figsize=(4.2, 2.9), layout="constrained")
+        axes = drawing.add_subplot()
+        above = trace.fun - trace.fun.min()
+        style = STYLES["continuized"]
+        axes.plot(trace.passes, np.where(above > 0.0, above, np.nan), color=style.color,
+                  linewidth=style.width)  # fmt: skip
+        axes.set(yscale="log", title=title, xlabel="passes over the data",
+                 ylabel="objective above the lowest seen")  # fmt: skip
+        return to_bytes(drawing, "png")
+
+
 def _draw(figure: Figure) -> Any:
     from matplotlib.figure import Figure as Drawing
 

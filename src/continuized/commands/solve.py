@@ -1,0 +1,166 @@
+"""`continuized solve`: fit a regression to a data file."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from continuized.commands import BadInput
+
+if TYPE_CHECKING:
+    from continuized.problems import Problem
+    from continuized.problems.base import Array
+    from continuized.result import Result
+
+METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
+
+
+@click.command("solve")
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--loss", type=click.Choice(["logistic", "ridge"]), default="logistic",
+              show_default=True)  # fmt: skip
+@click.option("--l2", type=float, help="Of l2/2 |w|^2 beside the mean loss.  [default: 1/n]")
+@click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
+@click.option("--tol", type=float, default=1e-6, show_default=True,
+              help="Of the duality gap; with l2 = 0, of the gradient norm.")  # fmt: skip
+@click.option("--maxiter", type=click.IntRange(min=0), help="The most events.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--checkpoint", type=click.Path(path_type=Path, dir_okay=False),
+              help="Keep the state of the run here, and go on from it if it is there.")  # fmt: skip
+@click.option("--every", type=click.FloatRange(min=0.0), default=30.0, show_default=True,
+              help="Seconds between two checkpoints.")  # fmt: skip
+@click.option(
+    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the model (npz)."
+)
+@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), is_flag=False,
+              flag_value=Path("solve.png"), help="Draw the objective (PNG).")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    data: Path, loss: str, l2: float | None, method: str, tol: float, maxiter: int | None,
+    seed: int, checkpoint: Path | None, every: float, out: Path | None, plot: Path | None,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Fit l2-regularised logistic or ridge regression to the rows of DATA.
+
+    DATA is a LIBSVM/SVMlight, CSV (with a header), npy or npz file; .gz is read too.  Any two
+    labels will do for logistic regression.  The exit code is 0 if tol was reached, 1 if not.
+    """
+    from continuized import files, model
+    from continuized import plot as pictures
+
+    if plot is not None:
+        pictures.require()
+    problem, labels = _problem(data, loss, l2)
+    started = time.perf_counter()
+    r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
+    seconds = time.perf_counter() - started
+    if out is not None:
+        model.save(out, model.Model(r.x, loss, problem.l2, labels))  # type: ignore[attr-defined]
+    if plot is not None:
+        files.write(plot, pictures.render_objective(r.trace, f"{loss} regression, {data.name}"))
+    report = _report(problem, method, r, seconds)
+    click.echo(json.dumps(report) if as_json else _sentences(report, r, out, plot))
+    return 0 if r.success else 1
+
+
+def _problem(data: Path, loss: str, l2: float | None) -> tuple[Problem, Any]:
+    import numpy as np
+
+    from continuized import problems
+
+    try:
+        X, y = problems.read(data)
+    except (problems.DataError, IsADirectoryError) as error:
+        raise BadInput(str(error)) from error
+    n = len(y)
+    penalty = 1.0 / n if l2 is None else l2
+    try:
+        if loss == "ridge":
+            return problems.LeastSquares(X, y, l2=penalty), None
+        labels = _two_labels(y, data)
+        signs = np.where(y == labels[1], 1.0, -1.0)
+        return problems.LogisticRegression(X, signs, l2=penalty), labels
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def _two_labels(y: Array, data: Path) -> tuple[float, float]:
+    import numpy as np
+
+    labels = np.unique(y)
+    if len(labels) != 2:
+        few = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+        raise BadInput(
+            f"{data}: logistic regression needs two labels, got {len(labels)} ({few}); "
+            "use --loss ridge for numbers"
+        )
+    return float(labels[0]), float(labels[1])
+
+
+def _minimize(
+    problem: Any, method: str, tol: float, maxiter: int | None, seed: int,
+    checkpoint: Path | None, every: float,
+) -> Result:  # fmt: skip
+    import numpy as np
+
+    import continuized as cz
+
+    objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
+    options: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
+    if checkpoint is not None:
+        options.update(checkpoint=checkpoint, every=every, resume=True)
+    try:
+        return cz.minimize(
+            problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
+            maxiter=maxiter, seed=seed, progress=True, **options,
+        )  # fmt: skip
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+
+
+def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
+    n, d = problem.X.shape
+    gap = float((r.jac**2).sum()) / (2.0 * problem.l2) if problem.l2 > 0.0 else None
+    return {
+        "method": _name(method, r),
+        "n": int(n),
+        "d": int(d),
+        "l2": problem.l2,
+        "objective": float(r.fun),
+        "gap": gap,
+        "steps": int(r.nit),
+        "seconds": round(seconds, 4),
+        "status": r.status.name.lower(),
+        "constants": {k: _plain(v) for k, v in (r.get("constants") or {}).items()},
+    }
+
+
+def _name(method: str, r: Result) -> str:
+    if method != "auto":
+        return method
+    return "dual" if "Dual coordinates" in r.message else "continuized"
+
+
+def _plain(value: Any) -> Any:
+    import numpy as np
+
+    if isinstance(value, np.ndarray):
+        return value.tolist() if value.size <= 16 else f"{value.size} numbers"
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _sentences(report: dict[str, Any], r: Result, out: Path | None, plot: Path | None) -> str:
+    gap = "" if report["gap"] is None else f", duality gap {report['gap']:.3g}"
+    lines = [
+        f"{report['n']:,} rows, {report['d']:,} columns, l2 = {report['l2']:.6g}",
+        f"objective {report['objective']:.10g}{gap}",
+        f"{report['steps']:,} steps in {report['seconds']:.2f} s; {r.message}",
+    ]
+    written = [str(path) for path in (out, plot) if path is not None]
+    if written:
+        lines.append("Written: " + ", ".join(written))
+    return "\n".join(lines)
