@@ -7,7 +7,7 @@ answer; else (for about 2 numbers in 1000 with 17 digits, or 20 digits and more)
 left to Python's float().  All of it is arithmetic of integers, but for an exact product with a
 power of two: no option of the compiler can change a bit of the result.
 
-The text is an array of bytes that holds a newline behind every token, so that each scan stops.
+The text is an address in memory (`jit.byte_at`); a newline behind every token stops each scan.
 
 Without type hints, for Numba infers the types.
 """
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from continuized.jit import byte_at as at
 from continuized.jit import compile_formulas
 
 # What `number` says of a token.
@@ -71,17 +72,12 @@ def rounded(w, q):
     return certain, np.float64(m) * TWOS[exponent + dropped + TWO_MAX]
 
 
-def at(text, i):
-    """text[i]; unsigned, an index is not tested for counting from the end."""
-    return text[np.uintp(i)]
-
-
 def is_digit(c):
     """Whether a byte is one of 0, ..., 9."""
     return 48 <= c <= 57
 
 
-compile_formulas(high_word, rounded, at, is_digit)
+compile_formulas(high_word, rounded, is_digit)
 
 
 def exponent_at(text, i):

@@ -1,6 +1,6 @@
 """Compiled parsers of lines of numbers.  Imports Numba: load it only where it is used.
 
-A parser gets a block of whole lines as bytes, the last of them a newline: each scan stops at a
+A parser gets the address of a block of whole lines, its last byte a newline: each scan stops at a
 newline at the latest, so none tests where the block ends.  It writes what it reads behind what
 the blocks before left in the arrays, and returns 0 or what is wrong; `state` says where.  The
 places of numbers that are left to Python (`decimals.number`) are written down in `hard`.
@@ -13,8 +13,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from continuized.jit import byte_at as at
 from continuized.jit import compile_formulas, jit
-from continuized.problems.decimals import LEFT_TO_PYTHON, NO_NUMBER, ZERO, at, is_digit, number
+from continuized.problems.decimals import LEFT_TO_PYTHON, NO_NUMBER, ZERO, is_digit, number
 
 # What a parser returns.
 FINE, LABEL, INDEX, NUMBER_0, LARGE, ORDER, VALUE, QID, LONG, FEWER, MORE = range(11)
@@ -61,25 +62,14 @@ def after_token(text, i):
     return c == SPACE or c == TAB or c == HASH or line_end(text, i)[0]
 
 
-def keep(hard, state, start, stop, place):
-    """Write down a token for Python: place >= 0 is an entry's, ~row a label's."""
-    k = state[HARD]
-    hard[k, 0], hard[k, 1], hard[k, 2] = start, stop, place
-    state[HARD] = k + 1
-
-
 compile_formulas(after_blanks, line_end)
-compile_formulas(rest_of_line, after_token, keep)
+compile_formulas(rest_of_line, after_token)
 
 
-def label_at(text, i, y, row, hard, state):
-    """(FINE or what is wrong, where it ends) of a line's label."""
-    kind, y[row], end = number(text, i)
-    if kind == NO_NUMBER or not after_token(text, end):
-        return LABEL, i
-    if kind == LEFT_TO_PYTHON:
-        keep(hard, state, i, end, ~row)
-    return FINE, end
+def number_token(text, i):
+    """`number`, but NO_NUMBER if something else follows it in its token."""
+    kind, value, end = number(text, i)
+    return kind if after_token(text, end) else NO_NUMBER, value, end
 
 
 def after_qid(text, i):
@@ -92,32 +82,26 @@ def after_qid(text, i):
     return (FINE, end) if end > i + 4 and after_token(text, end) else (QID, i)
 
 
-def entry_at(text, i, previous, limit, p, indices, values, hard, state):
-    """(FINE or what is wrong, where it ends, the index) of one `index:value`."""
+def index_at(text, i, previous, limit):
+    """(FINE or what is wrong, the index, where its value begins) of an `index:value`."""
     index, end = 0, i
     while is_digit(at(text, end)):
         if index <= limit:  # more digits could not make it smaller, but overflow
             index = 10 * index + (at(text, end) - ZERO)
         end += 1
+    wrong = FINE
     if end == i or at(text, end) != COLON:
-        return INDEX, i, index
-    if index == 0:
-        return NUMBER_0, i, index
-    if index > limit:
-        return LARGE, i, index
-    if index <= previous:
-        return ORDER, i, index
-    start = end + 1
-    kind, values[p], end = number(text, start)
-    if kind == NO_NUMBER or not after_token(text, end):
-        return VALUE, start, index
-    if kind == LEFT_TO_PYTHON:
-        keep(hard, state, start, end, p)
-    indices[p] = index - 1
-    return FINE, end, index
+        wrong = INDEX
+    elif index == 0:
+        wrong = NUMBER_0
+    elif index > limit:
+        wrong = LARGE
+    elif index <= previous:
+        wrong = ORDER
+    return wrong, index, end + 1 if wrong == FINE else i
 
 
-compile_formulas(label_at, after_qid, entry_at)
+compile_formulas(number_token, after_qid, index_at)
 
 
 def svmlight_lines(text, stop, limit, max_line, y, ends, indices, values, hard, state):
@@ -126,32 +110,68 @@ def svmlight_lines(text, stop, limit, max_line, y, ends, indices, values, hard, 
     ends[i] is the number of entries up to the end of row i.
     """
     row, p, i, wrong = state[ROWS], state[ENTRIES], 0, FINE
-    state[HARD] = 0
+    largest, left = state[LARGEST], 0
     while i < stop and wrong == FINE:
         begin, previous = i, 0
         ended, i = rest_of_line(text, i)
         if not ended:
-            wrong, i = label_at(text, i, y, row, hard, state)
-            if wrong == FINE:
-                ended, i = rest_of_line(text, i)
-            if wrong == FINE and not ended and at(text, i) == Q:
+            start = i
+            kind, y[row], i = number_token(text, start)
+            if kind == NO_NUMBER:
+                wrong, i = LABEL, start
+                break
+            if kind == LEFT_TO_PYTHON:
+                hard[left, 0], hard[left, 1], hard[left, 2] = start, i, ~row
+                left += 1
+            ended, i = rest_of_line(text, i)
+            if not ended and at(text, i) == Q:
                 wrong, i = after_qid(text, i)
-                if wrong == FINE:
-                    ended, i = rest_of_line(text, i)
-            while wrong == FINE and not ended:
-                wrong, i, previous = entry_at(
-                    text, i, previous, limit, p, indices, values, hard, state
-                )
-                if wrong == FINE:
-                    p += 1
-                    ended, i = rest_of_line(text, i)
+                if wrong != FINE:
+                    break
+                ended, i = rest_of_line(text, i)
+            while not ended:
+                wrong, previous, start = index_at(text, i, previous, limit)
+                if wrong != FINE:
+                    break
+                kind, values[p], i = number_token(text, start)
+                if kind == NO_NUMBER:
+                    wrong, i = VALUE, start
+                    break
+                if kind == LEFT_TO_PYTHON:
+                    hard[left, 0], hard[left, 1], hard[left, 2] = start, i, p
+                    left += 1
+                indices[p] = previous - 1
+                p += 1
+                ended, i = rest_of_line(text, i)
             ends[row] = p
             row += 1
-            state[LARGEST] = max(state[LARGEST], previous)
+            largest = max(largest, previous)
         if wrong == FINE and i - begin - 1 > max_line:
             wrong, i = LONG, begin
-    state[ROWS], state[ENTRIES], state[PLACE] = row, p, i
+    state[ROWS], state[ENTRIES], state[LARGEST], state[HARD] = row, p, largest, left
+    state[PLACE] = i
     return wrong
+
+
+def field_at(text, i, column, columns):
+    """(FINE or what is wrong, what `number` says, where it begins and ends, where to read on)."""
+    start = after_blanks(text, i)
+    kind, value, end = number(text, start)
+    i = after_blanks(text, end)
+    ended, after = line_end(text, i)
+    wrong = FINE
+    if kind == NO_NUMBER or not (ended or at(text, i) == COMMA):
+        wrong, i = VALUE, start
+    elif ended and column < columns - 1:
+        wrong = FEWER
+    elif not ended and column == columns - 1:
+        wrong = MORE
+    else:
+        i = after if ended else i + 1
+    return wrong, kind, value, start, end, i
+
+
+compile_formulas(field_at)
 
 
 def csv_lines(text, stop, columns, target, max_line, y, X, hard, state):
@@ -160,40 +180,31 @@ def csv_lines(text, stop, columns, target, max_line, y, X, hard, state):
     Column `target` goes to y, the others to X, row after row.
     """
     row, p, i, wrong = state[ROWS], state[ENTRIES], 0, FINE
-    state[HARD] = 0
+    left, column = 0, 0
     while i < stop and wrong == FINE:
         begin = i
         ended, i = line_end(text, after_blanks(text, i))
-        column = 0
-        while not ended:
-            start = after_blanks(text, i)
-            kind, value, end = number(text, start)
-            i = after_blanks(text, end)
-            ended, after = line_end(text, i)
-            state[COLUMN] = column
-            if kind == NO_NUMBER or not (ended or at(text, i) == COMMA):
-                wrong, i = VALUE, start
+        if not ended:
+            for column in range(columns):
+                wrong, kind, value, start, end, i = field_at(text, i, column, columns)
+                if wrong != FINE:
+                    break
+                if kind == LEFT_TO_PYTHON:
+                    hard[left, 0], hard[left, 1] = start, end
+                    hard[left, 2] = ~row if column == target else p
+                    left += 1
+                if column == target:
+                    y[row] = value
+                else:
+                    X[p] = value
+                    p += 1
+            if wrong != FINE:
+                state[COLUMN] = column
                 break
-            if column == columns - 1 and not ended:
-                wrong = MORE
-                break
-            if column < columns - 1 and ended:
-                wrong = FEWER
-                break
-            i = after if ended else i + 1
-            place = ~row if column == target else p
-            if kind == LEFT_TO_PYTHON:
-                keep(hard, state, start, end, place)
-            if place < 0:
-                y[row] = value
-            else:
-                X[p] = value
-                p += 1
-            column += 1
-        row += column > 0 and wrong == FINE
-        if wrong == FINE and i - begin - 1 > max_line:
+            row += 1
+        if i - begin - 1 > max_line:
             wrong, i = LONG, begin
-    state[ROWS], state[ENTRIES], state[PLACE] = row, p, i
+    state[ROWS], state[ENTRIES], state[HARD], state[PLACE] = row, p, left, i
     return wrong
 
 

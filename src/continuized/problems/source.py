@@ -78,6 +78,11 @@ class Block(NamedTuple):
     stop: int
     line: int
 
+    @property
+    def address(self) -> int:
+        """Where the text stands in memory, as long as the block is kept."""
+        return int(np.frombuffer(self.text, np.uint8).ctypes.data)
+
     def line_of(self, place: int) -> int:
         """The number of the line in which text[place] stands."""
         return self.line + self.text.count(b"\n", 0, place) + 1

@@ -36,7 +36,7 @@ def svmlight(
         rows, entries = state[parse.ROWS] + block.stop // 2, state[parse.ENTRIES] + block.stop // 4
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
-            np.frombuffer(block.text, np.uint8), block.stop, limit, max_line, y.room(rows + 1),
+            block.address, block.stop, limit, max_line, y.room(rows + 1),
             ends.room(rows + 1), indices.room(entries + 1), values.room(entries + 1), hard, state,
         )  # fmt: skip
         _settle(source, block, hard[: state[parse.HARD]], y.array, values.array)
@@ -79,7 +79,7 @@ def comma_separated(
         rows, entries = state[parse.ROWS] + block.stop // 4, state[parse.ENTRIES] + block.stop // 2
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
-            np.frombuffer(block.text, np.uint8), block.stop, len(names), target, max_line,
+            block.address, block.stop, len(names), target, max_line,
             y.room(rows + 1), X.room(entries + 1), hard, state,
         )  # fmt: skip
         _settle(source, block, hard[: state[parse.HARD]], y.array, X.array)
