@@ -5,6 +5,7 @@ Memory is only taken once the header's claim has been held against the bytes tha
 
 from __future__ import annotations
 
+import errno
 import math
 import re
 import struct
@@ -16,6 +17,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.problems.source import BLOCK, DataError, Source
+from continuized.words import brief
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 4096  # of a plain array it has about 118 bytes
@@ -24,7 +26,7 @@ SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
 INT32_MAX = int(np.iinfo(np.int32).max)
 _FIELD = re.compile(
     r"\s*['\"](descr|fortran_order|shape)['\"]\s*:"
-    r"\s*(True|False|\([\d,\s]*\)|['\"][<>=|]?[A-Za-z]\d*['\"])\s*(?:,|(?=\}))"
+    r"\s*(True|False|\([\d,\s]*\)|['\"][<>=|]?[biufcmMOSUV]\d{0,6}['\"])\s*(?:,|(?=\}))"
 )
 
 
@@ -64,12 +66,17 @@ def npz(
             return _members(source, archive, n_features, max_index)
     except DataError:
         raise
-    # All that zipfile raises on a damaged archive; OSError stays what it is.
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a directory that points before the file's beginning
+            raise
+        raise source.error("damaged: its directory points outside of it") from error
+    # All else that zipfile raises on a damaged archive.
     except (
         zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError,
         OverflowError, KeyError, IndexError, NotImplementedError,
     ) as error:  # fmt: skip
-        raise source.error(f"damaged, or no .npz file: {error or type(error).__name__}") from error
+        reason = brief(str(error) or type(error).__name__)
+        raise source.error(f"damaged, or no .npz file: {reason}") from error
 
 
 def _members(
@@ -79,11 +86,9 @@ def _members(
     if len(set(names)) < len(names):
         raise source.error("two arrays have the same name")
     if "y" not in names or ("X" in names) == all(part in names for part in SPARSE_PARTS):
-        shown = ", ".join(sorted(names)[:8]) or "nothing"
         raise source.error(
-            "either X and y, or y and the parts of a CSR array ("
-            + ", ".join(SPARSE_PARTS)
-            + f") are expected, but it holds {shown if shown.isprintable() else repr(shown)}"
+            f"either X and y, or y and the parts of a CSR array ({', '.join(SPARSE_PARTS)}) are "
+            f"expected, but it holds {brief(sorted(names))}"
         )
 
     def get(name: str, kinds: str = "fiu") -> Array:
@@ -98,7 +103,7 @@ def _members(
         kind = get("format", "SU")
         if kind.shape != () or kind.astype(str)[()] != "csr":
             raise source.error("format must be 'csr'; convert X with X.tocsr() and save it again")
-        X = _csr(source, *(get(name) for name in SPARSE_PARTS[:-1]), max_index)
+        X = _csr(source, get("data"), get("indices"), get("indptr"), get("shape"), max_index)
     _same_columns(source, X.shape[1], n_features)
     y = get("y")
     if y.shape != (X.shape[0],):
@@ -135,13 +140,14 @@ def _array(source: Source, file: BinaryIO, length: int, name: str, kinds: str = 
         raise source.error(f"{name} holds Python objects, which are not read: they could run code")
     if header.dtype.kind not in kinds:
         raise source.error(f"{name} must hold real numbers, its dtype is {header.dtype}")
+    if 0 in header.shape and len(header.shape) > 1:
+        raise source.error(f"{name} is empty: its shape is {header.shape}")
     if header.size != length - start:
         raise source.error(
             f"{name} should take {header.size} bytes by its header, but {length - start} are there"
         )
     entries = np.empty(math.prod(header.shape), header.dtype)
-    room = memoryview(entries.view(np.uint8)) if entries.size else memoryview(b"")
-    _fill(source, file, room, name)
+    _fill(source, file, entries.view(np.uint8).data, name)
     if file.read(1):  # in an archive, this also compares the checksum
         raise source.error(f"{name} has more bytes than it claims")
     return entries.reshape(header.shape, order="F" if header.fortran else "C")
@@ -192,6 +198,8 @@ def _parsed(text: str) -> Header | None:
     try:
         dtype = np.dtype(fields["descr"].strip("'\""))
     except TypeError:
+        return None
+    if dtype.itemsize == 0:
         return None
     return Header(dtype, fields["fortran_order"] == "True", tuple(map(int, shape)))
 

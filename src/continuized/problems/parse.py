@@ -59,7 +59,7 @@ def rest_of_line(text, i):
 def after_token(text, i):
     """Whether a token of SVMlight may end at i."""
     c = at(text, i)
-    return c == SPACE or c == TAB or c == HASH or line_end(text, i)[0]
+    return c in (SPACE, TAB, HASH) or line_end(text, i)[0]
 
 
 compile_formulas(after_blanks, line_end)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from continuized.problems import arrayfiles, textfiles
 from continuized.problems.base import Array
 from continuized.problems.source import Source
 from continuized.words import brief
@@ -86,6 +85,8 @@ def read(
         format = source.suffix[1:] if source.suffix[1:] in FORMATS else "svmlight"
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
+    from continuized.problems import arrayfiles, textfiles  # with zipfile and csv, 20 ms
+
     with source.opened() as file:
         if format == "npy":
             return Data(*arrayfiles.npy(source, file, n_features))
