@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
+
+from continuized.problems import DataError, read
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
@@ -78,6 +81,18 @@ def put(folder: Path, name: str, content: bytes) -> Path:
     path = folder / name
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     return path
+
+
+def refused(path: Path, *words: str, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        read(path, **options)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "\n" not in message
+    assert len(message) < len(str(path)) + 250
+    for word in words:
+        assert word in message
+    return message
 
 
 def npy(array: Any, **options: Any) -> bytes:

@@ -1,9 +1,14 @@
-"""Files of data damaged at random: refused, or read as a plain reader reads them."""
+"""Files of data damaged at random, or on purpose: refused, or read as a plain reader does."""
 
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +16,7 @@ import numpy as np
 import pytest
 
 from continuized.problems import DataError, read
-from datafiles import PARTS, npy, npz, plain_csv, plain_svmlight, put, same_bits
+from datafiles import PARTS, claim, npy, npz, plain_csv, plain_svmlight, put, refused, same_bits
 
 FILES = 1000  # of every format
 
@@ -105,3 +110,62 @@ def test_damaged_binary_files(tmp_path: Path, name: str) -> None:
             assert np.isfinite(found.X.sum() + found.y.sum())
             assert found.X.shape[0] == found.y.size > 0
     assert kept < FILES
+
+
+# Claims and bombs: refused before memory is taken.
+
+
+def peak(work: Callable[[], object]) -> int:
+    tracemalloc.start()
+    work()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return most
+
+
+def test_a_line_that_unpacks_to_much_is_not_unpacked(tmp_path: Path) -> None:
+    bomb = put(tmp_path, "a.gz", b"1 " + b" " * 60_000_000)
+    read(put(tmp_path, "b.gz", b"1 1:1\n"))  # compile
+    used = peak(lambda: refused(bomb, "line 1: more than max_line = 1000000 characters",
+                                max_line=1_000_000))  # fmt: skip
+    assert used < 12_000_000
+
+
+def lying(size: int) -> bytes:
+    """An archive whose directory and whose header claim so many bytes for X."""
+    content = claim(shape=f"({size // 16}, 2)")
+    archive = bytearray(npz(X=content, y=np.ones(2)))
+    directory = archive.index(b"PK\1\2")
+    claimed = size + len(content) - 32
+    archive[directory + 24 : directory + 28] = struct.pack("<I", claimed)
+    return bytes(archive)
+
+
+def test_an_archive_that_claims_more_than_it_can_hold(tmp_path: Path) -> None:
+    path = put(tmp_path, "a.npz", lying(4_000_000_000))
+    assert peak(lambda: refused(path, "X claims 40000000", "packed bytes can hold")) < 10_000_000
+    path = put(tmp_path, "a.npy", claim(shape="(625000000, 2)"))
+    assert peak(lambda: refused(path, "should take 10000000000 bytes")) < 10_000_000
+
+
+def test_other_ways_of_packing_and_two_arrays_of_one_name(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("X.npy", npy(np.ones((2, 2))))
+        archive.writestr("y.npy", npy(np.ones(2)))
+    refused(path, "X is compressed in a way that np.savez_compressed does not use")
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("X", "X.npy", "y.npy"):
+            archive.writestr(name, npy(np.ones((2, 2))))
+    refused(path, "two arrays have the same name")
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "sprung"),)
+
+    trap = npy(np.array([[Trap(), 1]], dtype=object), allow_pickle=True)
+    refused(put(tmp_path, "a.npy", trap), "Python objects")
+    refused(put(tmp_path, "a.npz", npz(X=trap, y=trap)), "Python objects")
+    assert not (tmp_path / "sprung").exists()

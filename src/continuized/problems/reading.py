@@ -67,11 +67,11 @@ def read(
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "two_rows.svm"
-    ...     _ = file.write_text("+1 1:0.5 3:2 # a comment\\n-1 2:1e-3\\n")
+    ...     _ = file.write_text("+1 1:0.5 3:2 # a comment\\n-1 2:0.25\\n")
     ...     X, y = read(file)
     >>> X.toarray(), y
-    (array([[0.5  , 0.   , 2.   ],
-           [0.   , 0.001, 0.   ]]), array([ 1., -1.]))
+    (array([[0.5 , 0.  , 2.  ],
+           [0.  , 0.25, 0.  ]]), array([ 1., -1.]))
     """
     if format is not None and format not in FORMATS:
         raise ValueError(f"format must be None or one of {FORMATS}, got {brief(format)}")
