@@ -2,13 +2,18 @@
 
 from continuized.problems.base import Problem
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
+from continuized.problems.reading import Data, read
 from continuized.problems.regression import LeastSquares, LogisticRegression
+from continuized.problems.source import DataError
 
 __all__ = [
+    "Data",
+    "DataError",
     "LeastSquares",
     "LogisticRegression",
     "Problem",
     "Quadratic",
     "paper_convex",
     "paper_strongly_convex",
+    "read",
 ]
