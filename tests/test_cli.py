@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import continuized
-from continuized.cli import main
+from continuized.cli import COMMANDS, main
 
 FILES = {f"figure{n}.{kind}" for n in (1, 2) for kind in ("png", "svg", "csv")} | {"index.html"}
 
@@ -40,7 +40,7 @@ def test_help_names_the_commands_and_version_the_version() -> None:
     assert run("--version").stdout == f"continuized, version {continuized.__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"], ["verify", "--help"]])
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help_imports_nothing_slow(arguments: list[str]) -> None:
     code = (
         "import atexit, sys; from continuized.cli import main\n"

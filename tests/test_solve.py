@@ -1,0 +1,186 @@
+"""`solve` and `predict`: from a data file to a model file to predictions."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from scipy.optimize import minimize as scipy_minimize
+
+from continuized import model
+from continuized.cli import main
+
+KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def rows(seed: int = 0, n: int = 200, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.arange(1, d + 1.0)
+    return X, X @ rng.standard_normal(d) + rng.standard_normal(n)
+
+
+def write_svmlight(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    lines = [
+        " ".join([repr(float(b))] + [f"{j + 1}:{float(v)!r}" for j, v in enumerate(a)])
+        for a, b in zip(X, y, strict=True)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def logistic_objective(w: np.ndarray, X: np.ndarray, signs: np.ndarray, l2: float) -> float:
+    return float(np.logaddexp(0.0, -signs * (X @ w)).mean() + 0.5 * l2 * w @ w)
+
+
+@pytest.mark.parametrize("method", ["auto", "continuized", "dual", "coordinate"])
+@pytest.mark.parametrize("labels", [(0.0, 1.0), (-1.0, 1.0), (3.0, 7.5)])
+def test_logistic_from_file_to_predictions(
+    tmp_path: Path, method: str, labels: tuple[float, float]
+) -> None:
+    X, scores = rows()
+    y = np.where(scores > 0.0, labels[1], labels[0])
+    data = write_svmlight(tmp_path / "data", X, y)
+    out = tmp_path / "model.npz"
+    result = run("solve", data, "--l2", 0.01, "--method", method, "--tol", 1e-9, "--out", out,
+                 "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert set(report) == KEYS
+    assert (report["n"], report["d"], report["l2"], report["status"]) == (200, 5, 0.01, "converged")
+    signs = np.where(scores > 0.0, 1.0, -1.0)
+    theirs = scipy_minimize(
+        logistic_objective, np.zeros(5), args=(X, signs, 0.01), method="BFGS", tol=1e-9
+    ).fun
+    assert report["objective"] == pytest.approx(theirs, abs=1e-8)
+    assert 0.0 <= report["gap"] <= 1e-8
+    predicted = run("predict", out, data)
+    assert predicted.exit_code == 0
+    given = np.array([float(line) for line in predicted.stdout.split()])
+    w = model.load(out).w
+    assert np.array_equal(given, np.where(X @ w > 0.0, labels[1], labels[0]))
+    quality = json.loads(run("predict", out, data, "--json").stdout)
+    assert quality["accuracy"] == np.mean(given == y)
+    chances = np.array([float(v) for v in run("predict", out, data, "--proba").stdout.split()])
+    assert np.allclose(chances, 1.0 / (1.0 + np.exp(-(X @ w))))
+
+
+def test_ridge(tmp_path: Path) -> None:
+    X, y = rows(1)
+    data = write_svmlight(tmp_path / "data", X, y)
+    out = tmp_path / "model.npz"
+    result = run("solve", data, "--loss", "ridge", "--l2", 0.1, "--tol", 1e-12, "--out", out)
+    assert result.exit_code == 0, result.output
+    w = np.linalg.solve(X.T @ X / 200 + 0.1 * np.eye(5), X.T @ y / 200)
+    assert np.allclose(model.load(out).w, w, atol=1e-6)
+    error = json.loads(run("predict", out, data, "--json").stdout)["mean_squared_error"]
+    assert error == pytest.approx(float(np.mean((X @ w - y) ** 2)), rel=1e-6)
+
+
+def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    picture, predictions = tmp_path / "p.png", tmp_path / "predictions"
+    result = run("solve", data, "--plot", picture, "--out", tmp_path / "m.npz")
+    assert result.exit_code == 0
+    assert "l2 = 0.005" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == ""
+    assert len(predictions.read_text().split()) == 200
+
+
+def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    result = run("solve", data, "--maxiter", 1, "--tol", 0.0, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["status"] == "maxiter"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "empty"),
+        ("1 1:2\n1 1:3\n", "two labels, got 1 (1)"),
+        ("1 1:2\n2 1:3\n3 1:1\n", "two labels, got 3 (1, 2, 3)"),
+        ("1 0:2\n2 1:3\n", "line 1"),
+        ("1 1:nan\n2 1:3\n", "line 1"),
+    ],
+)
+def test_bad_data_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "data").write_text(text)
+    result = run("solve", tmp_path / "data")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(y))
+    for arguments, sentence in (
+        ((tmp_path / "absent",), "No such file"),
+        ((tmp_path,), "a folder, not a file"),
+        ((data, "--l2", -1), "l2 must be"),
+        ((data, "--tol", "-1"), "tol must be"),
+        ((data, "--method", "simplex"), "simplex"),
+    ):
+        result = run("solve", *arguments)
+        assert result.exit_code == 2, arguments
+        assert sentence in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_bad_models(tmp_path: Path) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(y))
+    (tmp_path / "junk").write_bytes(b"junk")
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object), header=np.zeros(1, np.uint8))
+    for name in ("junk", "other.npz", "objects.npz"):
+        result = run("predict", tmp_path / name, data)
+        assert result.exit_code == 2
+        assert "is not a model" in result.stderr
+    model.save(tmp_path / "small.npz", model.Model(np.zeros(3), "ridge", 0.1))
+    assert "5 columns, but the model has 3" in run("predict", tmp_path / "small.npz", data).stderr
+    assert "--proba" in run("predict", tmp_path / "small.npz", data, "--proba").stderr
+    model.save(tmp_path / "wide.npz", model.Model(np.ones(7), "ridge", 0.1))
+    assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
+
+
+def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
+    X, scores = rows(2, n=3000, d=40)
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    kept, whole, out = tmp_path / "run.ckpt", tmp_path / "whole.npz", tmp_path / "model.npz"
+    base = ["solve", data, "--method", "coordinate", "--l2", "1e-9", "--tol", "0"]
+    first = run(*base, "--maxiter", 2_000_000, "--out", whole)
+    assert first.exit_code == 1
+    arguments = [*base, "--maxiter", 2_000_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    child = subprocess.Popen(
+        [sys.executable, "-m", "continuized.cli", *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60.0
+    while not kept.exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130, errors
+    assert errors.decode().strip().splitlines()[-1] == "continuized: interrupted"
+    assert kept.exists()
+    assert not out.exists()
+    assert run(*arguments).exit_code == 1
+    assert np.array_equal(model.load(out).w, model.load(whole).w)
