@@ -7,14 +7,13 @@ from typing import Any
 from continuized import seeds
 from continuized.adaptive import Setting
 from continuized.coordinate import DualCoordinate
-from continuized.curvature import MOST_GRAM, entries, source
+from continuized.curvature import best_kind, filled, source
 from continuized.driver import Limits
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.prox import checked_prox
 
-SPARSE = 0.1  # of the entries of X, at most: then a pass by coordinates costs little
 OWN = 'It is the process with the constants of the problem (method="continuized").'
 FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
@@ -26,20 +25,20 @@ def chosen_for(problem: Problem, metric: Any, prox: Any, L: Any) -> tuple[Any, A
     if not isinstance(problem, LeastSquares | LogisticRegression):
         return "continuized", None, OWN if problem.L is not None else FOUND
     n, d = problem.X.shape
-    filled = entries(problem.X) / max(n * d, 1)
-    plain = not (getattr(problem, "intercept", False) or _weighted(problem))
-    if d <= MOST_GRAM:
-        few = f"the Hessian of {d} variables is cheap to factorise"
-        return "continuized", "gram", f'Full gradients in its metric (metric="gram"): {few}.'
-    if problem.l2 > 0.0 and plain and (filled <= SPARSE or n < d):
-        reason = f"{filled:.2g} of X is not zero" if filled <= SPARSE else f"{n} rows, {d} columns"
-        return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
-    many = f"{d} variables are too many to factorise the Hessian"
-    return "continuized", "nystrom", f'A metric of low rank (metric="nystrom"): {many}.'
+    kind = best_kind(problem)
+    if kind == "nystrom" and n < d and _has_a_dual(problem):
+        return DualCoordinate(), None, f"Dual coordinates: {n} rows are fewer than {d} columns."
+    reason = {
+        "gram": f"the Hessian of {d} variables is cheap to factorise",
+        "diag": f"only {filled(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
+        "nystrom": f"{d} variables are too many to factorise the Hessian",
+    }[kind]
+    return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
 
 
-def _weighted(problem: Any) -> bool:
-    return getattr(problem, "weights", None) is not None
+def _has_a_dual(problem: Any) -> bool:
+    plain = not getattr(problem, "intercept", False) and getattr(problem, "weights", None) is None
+    return bool(problem.l2 > 0.0 and plain)
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:

@@ -21,6 +21,7 @@ from continuized.words import brief
 
 NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
+SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
 RANK = 200
 BLAS_QUICKER = 5.0  # a flop of a matrix product, than one of a pass over the data
@@ -72,9 +73,22 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
             f'metric="{kind}" is made from the data of a regression, got {brief(problem)}; '
             "give an array or an object with solve(g) and norm2(v)"
         )
-    if kind == "auto":
-        kind = "gram" if problem.dim is not None and problem.dim <= MOST_GRAM else "nystrom"
-    return Source(problem, kind, root)
+    return Source(problem, best_kind(problem) if kind == "auto" else kind, root)
+
+
+def best_kind(problem: Any) -> str:
+    """The metric for a regression.
+
+    Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
+    """
+    if problem.dim <= MOST_GRAM:
+        return "gram"
+    return "diag" if filled(problem.X) <= SPARSE else "nystrom"
+
+
+def filled(X: Any) -> float:
+    """The share of the entries of X that are held."""
+    return entries(X) / max(X.shape[0] * X.shape[1], 1)
 
 
 def entries(X: Any) -> float:
@@ -118,16 +132,17 @@ def _sparse_gram(p: Any, w: Array, rows: Array) -> Array:
 
     X = p.X if p.X.has_sorted_indices else p.X.sorted_indices()
     q = _curvatures(p, (X @ w)[rows], rows) / len(rows)
-    parts = threads.count() if X.nnz > 10 * X.shape[1] ** 2 else 1
+    work = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
+    parts = threads.count() if work > 10.0 * X.shape[1] ** 2 else 1
     cuts = [len(rows) * part // parts for part in range(parts + 1)]
     sums = np.zeros((parts, X.shape[1], X.shape[1]))
 
-    def work(i: int) -> None:
+    def add(i: int) -> None:
         part = slice(cuts[i], cuts[i + 1])
         data = X.data.astype(np.float64, copy=False)
         add_sparse_gram(data, X.indptr, X.indices, q[part], rows[part], sums[i])
 
-    threads.in_parts(work, parts)
+    threads.in_parts(add, parts)
     upper = sums.sum(axis=0)
     return np.asarray(upper + np.triu(upper, 1).T)
 
