@@ -88,7 +88,7 @@ def best_kind(problem: Any) -> str:
 
 def filled(X: Any) -> float:
     """The share of the entries of X that are held."""
-    return entries(X) / max(X.shape[0] * X.shape[1], 1)
+    return float(entries(X) / max(X.shape[0] * X.shape[1], 1))
 
 
 def entries(X: Any) -> float:
