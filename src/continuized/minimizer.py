@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized import checkpoints, identity, passes, seeds
 from continuized import clock as clocks
-from continuized import passes, seeds
 from continuized.driver import Callback, Limits, run
 from continuized.methods import (
     METHODS,
@@ -48,6 +49,9 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     record: bool | str = True,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
 ) -> Result:
     """Minimise a smooth convex function.
 
@@ -82,6 +86,16 @@ def minimize(
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
         Show a progress bar on standard error.
+    checkpoint : path
+        A file to keep the state in, trace included, at the start, every so many seconds, at the
+        end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
+        one problem from another, f and its gradient are asked for once more, at x0.
+    every : float
+        Seconds between checkpoints; 0: after every block of events (of 0.1 s or so).
+    resume : bool
+        Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
+        never interrupted.  All but tol, maxiter and callback must be as they were; with a larger
+        maxiter or a smaller tol, a run that had ended goes on.
 
     Returns
     -------
@@ -92,6 +106,10 @@ def minimize(
     ------
     TypeError, ValueError
         For arguments that make no sense, before the first step.
+    CheckpointError
+        A ValueError: for a checkpoint that is damaged, or is of another run.
+    OSError
+        If the first checkpoint cannot be written; later, there is a CheckpointWarning instead.
 
     Examples
     --------
@@ -112,15 +130,26 @@ def minimize(
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
+    path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
     called = None if callback is None else _as_callback(callback)
+
+    def keeper(constants: Any = None) -> checkpoints.AnyKeeper:
+        if path is None:
+            return checkpoints.nowhere
+        its_seed = None if seed is None else root
+        rest = (noise, clock, its_seed, record, limits.tol)
+        parts = identity.of_run(problem, start, chosen or marked, constants, *rest)
+        return checkpoints.Keeper(path, float(every), bool(resume), parts)
+
     if chosen is None:
         _check_marked(marked, L, mu, noise, record)
         engine = marked.prepare(problem, start)
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
         stream = passes.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            return passes.run(engine, start, stream, limits, bool(record), called, show)
+            kept = keeper(engine.constants)
+            return passes.run(engine, start, stream, limits, bool(record), called, show, kept)
     with bar(chosen.name, limits.maxiter, progress) as show:
         return run(
             chosen,
@@ -133,6 +162,7 @@ def minimize(
             record=record if isinstance(record, str) else bool(record),
             callback=called,
             bar=show,
+            keeper=keeper(),
         )
 
 
