@@ -174,7 +174,6 @@ class _Run:
             "calls": self.oracle.calls,
             "compiled_calls": self.compiled_calls,
             "nfev": self.recorder.nfev,
-            "eps": self.oracle.eps,
             "stream": self.stream.state(),
             "noise": None if self.rng is None else self.rng.bit_generator.state,
         }
@@ -186,13 +185,14 @@ class _Run:
         plain, arrays = state
         check_events(plain["k"], self.limits.maxiter)
         self.k, self.t, self.carry = plain["k"], plain["t"], plain["carry"]
-        self.oracle.calls, self.oracle.eps = plain["calls"], plain["eps"]
-        self.compiled_calls, self.recorder.nfev = plain["compiled_calls"], plain["nfev"]
+        self.oracle.calls, self.compiled_calls = plain["calls"], plain["compiled_calls"]
+        self.recorder.nfev = plain["nfev"]
         self.stream.restore(plain["stream"])
         if self.rng is not None:
             self.rng.bit_generator.state = plain["noise"]
         arrays["watch"][kernel.TOL2] = self.watch[kernel.TOL2]
         self.work[...], self.watch[...] = arrays["work"], arrays["watch"]
+        self.oracle.eps = float(self.watch[kernel.EPS])
         self.recorder.restore(arrays)
 
     def _next_block(self, seconds: float) -> int:
