@@ -64,6 +64,15 @@ def test_a_checkpoint_is_read_as_it_was_written(path: Path) -> None:
         assert json.loads(plain["header"].tobytes())["format"] == checkpoints.FORMAT
 
 
+def test_the_old_one_is_kept(path: Path) -> None:
+    for number in (1, 2, 3):
+        checkpoints.save(path, {"number": number}, {})
+        assert checkpoints.load(path)[0] == {"number": number}
+        if number > 1:
+            assert checkpoints.load(checkpoints.previous(path))[0] == {"number": number - 1}
+    assert sorted(os.listdir(path.parent)) == ["run.npz", "run.npz.previous"]
+
+
 def test_objects_are_never_written(path: Path) -> None:
     with pytest.raises(TypeError, match="holds numbers"):
         checkpoints.save(path, {}, {"a": np.array([{}])})
@@ -183,6 +192,15 @@ def test_a_later_format_is_refused(pair: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(checkpoints, "FORMAT", 2)
     with pytest.raises(cz.CheckpointError, match="of format 1, but this version reads format 2"):
         checkpoints.load(pair)
+
+
+def test_a_link_is_kept(path: Path) -> None:
+    (path.parent / "elsewhere").mkdir()
+    path.symlink_to(path.parent / "elsewhere" / "run.npz")
+    for maxiter in (10, 20):
+        minimize(path, maxiter)
+        assert path.is_symlink()
+        assert events(path) == maxiter
 
 
 def test_a_relative_path_stays_where_it_was(

@@ -14,6 +14,7 @@ import pytest
 
 import continuized as cz
 from continuized import checkpoints, driver, files, passes
+from continuized.kernels import loop as kernel
 from registry import METHODS, PAIRS, data, method, problem, same_bits, user_fun, user_grad, x0_of
 
 NOISE = cz.noise.Gaussian(1e-3)
@@ -164,7 +165,9 @@ def test_a_longer_run_is_that_run(case: str, path: Path) -> None:
     most = 50_000 if marked else 5_000
     whole = cz.minimize(p, x0, **how, maxiter=most)
     assert whole.success
-    first = max(1, whole.nit // 3)
+    # A pass is 6 or 30 events: that of the first run is cut short by maxiter.
+    first = whole.nit // 90 * 30 + 7 if marked else max(1, whole.nit // 3)
+    assert first < whole.nit
     cz.minimize(p, x0, **how, maxiter=first, checkpoint=path)
     for _ in range(2):
         r = cz.minimize(p, x0, **how, maxiter=most, checkpoint=path, resume=True)
@@ -173,7 +176,26 @@ def test_a_longer_run_is_that_run(case: str, path: Path) -> None:
     r = cz.minimize(p, x0, **finer, maxiter=2 * most, checkpoint=path, resume=True)
     whole = cz.minimize(p, x0, **finer, maxiter=2 * most)
     assert r.success
-    assert same(whole, r) or (marked and r.nit != whole.nit)  # tol decides when it is tested
+    if marked:  # tol decides when it is tested, and so where it stops, but not the iterates
+        n = min(len(r.trace), len(whole.trace))
+        assert r.trace.k[n - 1] > first
+        assert same_bits(r.trace.fun[:n], whole.trace.fun[:n])
+    else:
+        assert same(whole, r)
+
+
+@pytest.mark.parametrize("case", [*MARKED, *METHODS])
+@pytest.mark.parametrize("record", [True, False])
+def test_a_run_that_has_ended_is_given_again(case: str, record: bool, path: Path) -> None:
+    """After a last block that was whole, no event is left to do."""
+    marked = case in MARKED
+    p, m = MARKED[case] if marked else (problem("quadratic"), method(case, problem("quadratic")))
+    events = 2 * passes.SMALLEST_BLOCK if marked and not record else 120
+    how = {"method": m, "seed": 3, "record": record, "maxiter": events}
+    whole = cz.minimize(p, np.ones(p.dim), **how)
+    for resume in (False, True, True):
+        again = cz.minimize(p, np.ones(p.dim), **how, checkpoint=path, resume=resume)
+        assert same(whole, again)
 
 
 def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
@@ -195,8 +217,10 @@ def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
         with pytest.raises(KeyboardInterrupt):
             cz.minimize(p, np.zeros(3), **how, checkpoint=path, every=1e9)
         # One gradient was asked for the identity and one failed; blocks are of 1, 2, ... events.
-        reached = checkpoints.load(path)[0]["state"]["k"]
+        header, arrays = checkpoints.load(path)
+        reached = header["state"]["k"]
         assert (fatal > 2) <= reached <= fatal - 2
+        assert header["state"]["calls"] == arrays["watch"][kernel.STEPS] == reached
         last = -1
         assert same(whole, cz.minimize(p, np.zeros(3), **how, checkpoint=path, resume=True))
         path.unlink()
@@ -280,6 +304,9 @@ def test_a_forgotten_part_changes_the_result(
     if part == "watch":  # it knows how large gradients were, and so what is divergence
         how |= {"method": cz.Continuized(0.5), "maxiter": 3000}
     whole = cz.minimize(p, np.ones(3), **how)
+    assert same(whole, resumed_until_done(interrupt, path, 5, p, np.ones(3), **how))
+    path.unlink()
+    checkpoints.previous(path).unlink()
     forget(monkeypatch, driver._Run, part)
     assert not same(whole, resumed_until_done(interrupt, path, 5, p, np.ones(3), **how))
 

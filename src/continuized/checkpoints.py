@@ -285,7 +285,8 @@ def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
         return None
     if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
         raise TypeError(f"checkpoint must be the path of a file, got {brief(checkpoint)}")
-    return Path(os.path.abspath(checkpoint))  # the user's function may change the folder
+    # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
+    return Path(os.path.realpath(checkpoint))
 
 
 def check_events(k: int, maxiter: int) -> None:

@@ -55,12 +55,12 @@ def words(value: Any) -> str:
     if isinstance(value, np.ndarray):
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         return f"{value.dtype} {value.shape} {digest[:16]}"
+    if hasattr(value, "entropy"):  # a seed sequence
+        return words([value.entropy, value.spawn_key])
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(words, value))}]"
     if isinstance(value, dict):
         return ", ".join(f"{name} = {words(its)}" for name, its in value.items())
-    if hasattr(value, "entropy"):  # a seed sequence
-        return words([value.entropy, value.spawn_key])
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = [f.name for f in dataclasses.fields(value) if f.init]
         return f"{type(value).__qualname__}({words({n: getattr(value, n) for n in fields})})"
