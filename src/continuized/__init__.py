@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from continuized import clock, marks, metric, noise, parameters, problems, prox, theory
+    from continuized.checkpoints import CheckpointError, CheckpointWarning
     from continuized.coordinate import CoordinateDescent, DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from continuized.rows import Kaczmarz, StochasticLeastSquares
 
 _HOME = {
+    "CheckpointError": "checkpoints",
+    "CheckpointWarning": "checkpoints",
     "ConstantsWarning": "result",
     "CoordinateDescent": "coordinate",
     "DualCoordinate": "coordinate",
@@ -42,6 +45,8 @@ _HOME = {
 _ROOMS = ("clock", "marks", "metric", "noise", "parameters", "problems", "prox", "theory")
 
 __all__ = [
+    "CheckpointError",
+    "CheckpointWarning",
     "ConstantsWarning",
     "Continuized",
     "CoordinateDescent",

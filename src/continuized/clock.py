@@ -14,11 +14,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from continuized.checkpoints import CheckpointError
 from continuized.marks import Law
 from continuized.seeds import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.words import brief, is_real
 
 Floats = NDArray[np.float64]
+
+SKIP = 2**16  # events drawn at once, where they are only counted
 
 
 class Event(NamedTuple):
@@ -58,10 +61,12 @@ class Stream:
         gaps: Callable[[int], Floats],
         times: Floats | None = None,
         marks: Callable[[int], NDArray[Any]] | None = None,
+        generators: Sequence[np.random.Generator] = (),
     ) -> None:
         self.gaps = gaps  # draws the next n gaps without counting them
         self._marks = marks  # draws the next n marks
         self._times = times  # exact, where they were recorded: a sum of gaps would round
+        self._generators = generators  # all that gaps and marks draw from, or none of it
         self.k = 0
         self.t = 0.0
 
@@ -81,6 +86,30 @@ class Stream:
             self.k, self.t = self.k + int(t.size), float(t[-1])
         return events
 
+    def state(self) -> dict[str, Any]:
+        """How far the stream is, as plain data; see `restore`."""
+        states = [rng.bit_generator.state for rng in self._generators]
+        return {"k": self.k, "t": self.t, "generators": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where `state` was taken; this stream must not have been drawn from.
+
+        Without generators the events up to there are drawn again, and must end at the same time.
+        """
+        saved = state["generators"]
+        if saved and len(saved) == len(self._generators):
+            for rng, its in zip(self._generators, saved, strict=True):
+                rng.bit_generator.state = its
+            self.k, self.t = state["k"], state["t"]
+            return
+        while self.k < state["k"] and self.draw(min(SKIP, state["k"] - self.k)).size:
+            pass
+        if (self.k, self.t) != (state["k"], state["t"]):
+            raise CheckpointError(
+                f"the clock is not that of the checkpoint: event {self.k} is at {self.t!r}, but "
+                f"event {state['k']} was at {state['t']!r}; give the same clock, with its seed"
+            )
+
 
 class Clock(Protocol):
     """What a run needs of a clock."""
@@ -88,11 +117,14 @@ class Clock(Protocol):
     def stream(self) -> Stream: ...
 
 
-def _drawn(law: Law | None, root: Root | None) -> Callable[[int], Any] | None:
+def _drawn(
+    law: Law | None, root: Root | None
+) -> tuple[Callable[[int], Any] | None, list[np.random.Generator]]:
+    """What draws the marks, and the generator it draws from."""
     if law is None or root is None:
-        return None
+        return None, []
     rng = generator(root, MARKS)
-    return lambda n: law.draw(rng, n)
+    return lambda n: law.draw(rng, n), [rng]
 
 
 @dataclass(frozen=True)
@@ -119,9 +151,11 @@ class Poisson:
     def stream(self) -> Stream:
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        draw, rate = generator(self.root, TIMES).standard_exponential, float(self.rate)
+        times, rate = generator(self.root, TIMES), float(self.rate)
+        draw = times.standard_exponential
         gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
-        return Stream(gaps, marks=_drawn(self.marks, self.root))
+        marks, others = _drawn(self.marks, self.root)
+        return Stream(gaps, marks=marks, generators=[times, *others])
 
 
 @dataclass(frozen=True)
@@ -140,7 +174,8 @@ class Unit:
         object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
-        return Stream(np.ones, marks=_drawn(self.marks, self.root))
+        marks, generators = _drawn(self.marks, self.root)
+        return Stream(np.ones, marks=marks, generators=generators)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 
+from continuized.checkpoints import copies, put_back
 from continuized.kernels import lazy
 from continuized.kernels.layout import index_arrays, pairs_at
 from continuized.marks import Categorical, checked_probabilities
@@ -234,6 +235,19 @@ class Coordinates:
             lazy.plain_coordinate_events(
                 marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
             )
+
+    @property
+    def _changing(self) -> tuple[str, ...]:
+        return ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+
+    def state(self) -> dict[str, Array]:
+        """What events change."""
+        return copies(self, self._changing)
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on from there."""
+        put_back(self, self._changing, arrays)
+        self._value = None
 
     def _now(self, pairs: Array) -> Array:
         return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.checkpoints import AnyKeeper, State, check_events, nowhere
 from continuized.kernels import loop as kernel
 from continuized.kernels.schedule import CARRY, coefficients
 from continuized.methods import Method
@@ -23,7 +24,7 @@ from continuized.result import ConstantsWarning, Result, Status, intermediate_re
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
-BLOCK_SECONDS = 0.1  # where progress is shown: about as often as this
+BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
@@ -51,9 +52,10 @@ def run(
     record: bool | str = True,
     callback: Callback | None = None,
     bar: Bar = silent,
+    keeper: AnyKeeper = nowhere,
 ) -> Result:
     """Run a method on a problem from x0.  `rng` draws the marks, where there is noise."""
-    run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar)
+    run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar, keeper)
     return run_.go()
 
 
@@ -70,14 +72,16 @@ class _Run:
         record: bool | str,
         callback: Callback | None,
         bar: Bar,
+        keeper: AnyKeeper = nowhere,
     ) -> None:
         self.method, self.problem, self.stream, self.limits = method, problem, stream, limits
         self.noise, self.rng, self.callback, self.bar = noise, rng, callback, bar
+        self.keeper, self.in_one_go = keeper, bar is silent and not keeper.on
         self.shape, self.dtype, self.dim = x0.shape, x0.dtype, x0.size
         self.oracle = (Exact if noise is None else Noisy)(problem, x0)
         self.recorder = Recorder(problem, x0.shape, record is True, record == "path")
         most = 1 if callback else self._at_most(BLOCK)
-        self.block = most if bar is silent else 1
+        self.block = most if self.in_one_go else 1
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = self.start = x0.ravel()
         rows = most if self.recorder.on else 0
@@ -143,27 +147,60 @@ class _Run:
     def go(self) -> Result:
         status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
         self._scale_of_gradients(float(self.recorder.fun[0][0]))
-        while status is None and self.k < self.limits.maxiter:
-            events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
-            if events.size == 0:
-                break
-            started = time.perf_counter()
-            status = self._block(events)
-            seconds = time.perf_counter() - started
-            self._warn_of_witnesses()
-            if status is None and self.callback:
-                status = self._call_back()
-            self.block = self._next_block(seconds)
-            if self.bar is not silent:
-                self.bar(self.k, f"f = {self._value():.6g}")
+        with self.keeper.over(self):
+            while status is None and self.k < self.limits.maxiter:
+                events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
+                if events.size == 0:
+                    break
+                started = time.perf_counter()
+                status = self._block(events)
+                seconds = time.perf_counter() - started
+                self._warn_of_witnesses()
+                if status is None and self.callback:
+                    status = self._call_back()
+                self.block = self._next_block(seconds)
+                if self.bar is not silent:
+                    self.bar(self.k, f"f = {self._value():.6g}")
+                if status in (None, Status.CALLBACK):  # else the block may have ended early
+                    self.keeper.between(self)
         return self._finish(status)
+
+    def state(self) -> State:
+        """Between two blocks."""
+        plain = {
+            "k": self.k,
+            "t": self.t,
+            "carry": self.carry,
+            "calls": self.oracle.calls,
+            "compiled_calls": self.compiled_calls,
+            "nfev": self.recorder.nfev,
+            "stream": self.stream.state(),
+            "noise": None if self.rng is None else self.rng.bit_generator.state,
+        }
+        arrays = {"work": self.work.copy(), "watch": self.watch.copy()}
+        return State(plain, arrays | self.recorder.state())
+
+    def restore(self, state: State) -> None:
+        """Go on from there, with the tol of now.  A warning given before is given again."""
+        plain, arrays = state
+        check_events(plain["k"], self.limits.maxiter)
+        self.k, self.t, self.carry = plain["k"], plain["t"], plain["carry"]
+        self.oracle.calls, self.compiled_calls = plain["calls"], plain["compiled_calls"]
+        self.recorder.nfev = plain["nfev"]
+        self.stream.restore(plain["stream"])
+        if self.rng is not None:
+            self.rng.bit_generator.state = plain["noise"]
+        arrays["watch"][kernel.TOL2] = self.watch[kernel.TOL2]
+        self.work[...], self.watch[...] = arrays["work"], arrays["watch"]
+        self.oracle.eps = float(self.watch[kernel.EPS])
+        self.recorder.restore(arrays)
 
     def _next_block(self, seconds: float) -> int:
         """How many events to draw next, when the block before took this long."""
         if self.callback:
             return 1
         most = self._at_most(BLOCK if self.recorder.on else LARGE_BLOCK)
-        if self.bar is silent:
+        if self.in_one_go:
             return most
         return min(most, 2 * self.block) if seconds < BLOCK_SECONDS else max(1, self.block // 2)
 

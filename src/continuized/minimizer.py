@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import adaptive, passes, seeds
+from continuized import adaptive, checkpoints, identity, passes, seeds
 from continuized import clock as clocks
 from continuized.choice import adaptive_setting, chosen_for, is_adaptive
 from continuized.driver import Callback, Limits, run
@@ -51,6 +52,9 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     record: bool | str = True,
     progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
 ) -> Result:
     """Minimise a smooth convex function.
 
@@ -96,6 +100,16 @@ def minimize(
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
         Show a progress bar on standard error.
+    checkpoint : path
+        A file to keep the state in, trace included, at the start, every so many seconds, at the
+        end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
+        one problem from another, f and its gradient are asked for once more, at x0.
+    every : float
+        Seconds between checkpoints; 0: after every block of events (of 0.1 s or so).
+    resume : bool
+        Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
+        never interrupted.  All but tol, maxiter and callback must be as they were; with a larger
+        maxiter or a smaller tol, a run that had ended goes on.
 
     Returns
     -------
@@ -106,6 +120,10 @@ def minimize(
     ------
     TypeError, ValueError
         For arguments that make no sense, before the first step.
+    CheckpointError
+        A ValueError: for a checkpoint that is damaged, or is of another run.
+    OSError
+        If the first checkpoint cannot be written; later, there is a CheckpointWarning instead.
 
     Examples
     --------
@@ -130,8 +148,18 @@ def minimize(
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
+    path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
     called = None if callback is None else _as_callback(callback)
+
+    def keeper(constants: Any = None) -> checkpoints.AnyKeeper:
+        if path is None:
+            return checkpoints.nowhere
+        its_seed = None if seed is None else root
+        rest = (noise, clock, its_seed, record, limits.tol)
+        parts = identity.of_run(problem, start, chosen or marked, constants, *rest)
+        return checkpoints.Keeper(path, float(every), bool(resume), parts)
+
     if adaptive_run:
         setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root)
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
@@ -143,7 +171,8 @@ def minimize(
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
         stream = passes.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            r = passes.run(engine, start, stream, limits, bool(record), called, show)
+            kept = keeper(engine.constants)
+            r = passes.run(engine, start, stream, limits, bool(record), called, show, kept)
         return _with_reason(r, why)
     with bar(chosen.name, limits.maxiter, progress) as show:
         r = run(
@@ -157,6 +186,7 @@ def minimize(
             record=record if isinstance(record, str) else bool(record),
             callback=called,
             bar=show,
+            keeper=keeper(),
         )
     return _with_reason(r, why)
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from continuized import clock as clocks
 from continuized import seeds
+from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.driver import Callback, Limits
 from continuized.kernels.schedule import CARRY, coefficients
 from continuized.marks import Categorical
@@ -38,6 +39,8 @@ class Engine(Protocol):
     constants: dict[str, Any]
 
     def advance(self, marks: Array, coefficients: Array) -> None: ...
+    def state(self) -> dict[str, Array]: ...  # copies of the arrays that events change
+    def restore(self, arrays: dict[str, Array]) -> None: ...
     def point(self) -> Array: ...
     def value(self) -> float: ...
     def measure(self) -> float: ...
@@ -73,47 +76,116 @@ def run(
     record: bool,
     callback: Callback | None,
     bar: Bar,
+    keeper: AnyKeeper = nowhere,
 ) -> Result:
     """Events until the measure is at most tol, or maxiter of them are done."""
-    rows = _Rows(engine)
-    rows.add(0, 0.0, 0.0)
-    block = engine.law.threshold.size if record else max(engine.law.threshold.size, SMALLEST_BLOCK)
-    k, t, carry, cost, next_test, status = 0, 0.0, 0.0, 0.0, 0.0, None
-    good, tested = engine.point(), (0.0, math.nan)
-    while status is None and k < limits.maxiter:
-        events = stream.draw(min(block, limits.maxiter - k))
-        if events.size == 0:
-            status = Status.CLOCK_ENDED
-            break
+    return _Run(engine, x0, stream, limits, record, callback, bar).go(keeper)
+
+
+class _Run:
+    def __init__(
+        self,
+        engine: Engine,
+        x0: Array,
+        stream: clocks.Stream,
+        limits: Limits,
+        record: bool,
+        callback: Callback | None,
+        bar: Bar,
+    ) -> None:
+        self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
+        self.record, self.callback, self.bar = record, callback, bar
+        self.rows = _Rows(engine)
+        events = engine.law.threshold.size
+        self.block = events if record else max(events, SMALLEST_BLOCK)
+        self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
+        self.tested, self.next_test = (0.0, math.nan), 0.0
+        self.good = engine.point()
+
+    @property
+    def passes(self) -> float:
+        return self.cost / self.engine.size
+
+    def go(self, keeper: AnyKeeper) -> Result:
+        self.rows.add(0, 0.0, 0.0)
+        status = None
+        with keeper.over(self):
+            while status is None and self.k < self.limits.maxiter:
+                events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
+                if events.size == 0:
+                    status = Status.CLOCK_ENDED
+                    break
+                status = self._block(events)
+                self.bar(self.k, f"f = {self.rows.fun[-1]:.6g}" if self.record else "")
+                # A block cut short by maxiter would be a whole one in a longer run, with its row
+                # of the trace and its stopping test elsewhere: that run goes on from before it.
+                if status in (None, Status.CALLBACK) and events.size == self.block:
+                    keeper.between(self)
+        return self._finish(status)
+
+    def _block(self, events: clocks.Events) -> Status | None:
+        """The events, and why they end the run, if they do."""
+        engine = self.engine
         marks = _checked_marks(events.marks, engine)
-        coefs = coefficients(engine.process, events, carry)
-        carry = float(coefs[-1, CARRY])
+        coefs = coefficients(engine.process, events, self.carry)
+        self.carry = float(coefs[-1, CARRY])
         engine.advance(marks, coefs)
-        k, t = k + events.size, float(events.t[-1])
-        cost += float(engine.costs[marks].sum())
-        passes = cost / engine.size
+        self.k, self.t = self.k + events.size, float(events.t[-1])
+        self.cost += float(engine.costs[marks].sum())
         with np.errstate(over="ignore", invalid="ignore"):  # it is tested next
             x = engine.point()
         if not np.all(np.isfinite(x)):
-            status = Status.NOT_FINITE
-            break
-        good = x
-        if record:
-            rows.add(k, t, passes)
-            status = rows.trouble()
-        if callback is not None and status is None:
-            status = _called_back(callback, engine, _like(x0, x), k, t)
-        if limits.tol is not None and status is None and passes >= next_test:
-            measured = engine.measure()
-            status = Status.CONVERGED if measured <= limits.tol else None
-            next_test = _next_test(tested, (passes, measured), limits.tol)
-            tested = (passes, measured)
-        bar(k, f"f = {rows.fun[-1]:.6g}" if record else "")
-    result = _result(
-        engine, good.reshape(x0.shape), status, limits, rows, (k, t, cost / engine.size)
-    )
-    result.x, result.jac = _like(x0, result.x), _like(x0, result.jac)
-    return result
+            return Status.NOT_FINITE
+        self.good = x
+        status = None
+        if self.record:
+            self.rows.add(self.k, self.t, self.passes)
+            status = self.rows.trouble()
+        if self.callback is not None and status is None:
+            status = _called_back(self.callback, engine, _like(self.x0, x), self.k, self.t)
+        return self._test() if status is None else status
+
+    def _test(self) -> Status | None:
+        """Whether the measure is at most tol, where it is time to ask."""
+        tol = self.limits.tol
+        if tol is None or self.passes < self.next_test:
+            return None
+        now = (self.passes, self.engine.measure())
+        self.next_test = _next_test(self.tested, now, tol)
+        self.tested = now
+        return Status.CONVERGED if now[1] <= tol else None
+
+    def _finish(self, status: Status | None) -> Result:
+        end = (self.k, self.t, self.passes)
+        x = self.good.reshape(self.x0.shape)
+        result = _result(self.engine, x, status, self.limits, self.rows, end)
+        result.x, result.jac = _like(self.x0, result.x), _like(self.x0, result.jac)
+        return result
+
+    def state(self) -> State:
+        """Between two blocks."""
+        plain = {
+            "k": self.k,
+            "t": self.t,
+            "carry": self.carry,
+            "cost": self.cost,
+            "tested": self.tested,
+            "next_test": self.next_test,
+            "stream": self.stream.state(),
+        }
+        return State(plain, self.engine.state() | self.rows.state())
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        plain, arrays = state
+        check_events(plain["k"], self.limits.maxiter)
+        self.k, self.t, self.carry = plain["k"], plain["t"], plain["carry"]
+        self.cost, self.next_test = plain["cost"], plain["next_test"]
+        self.tested = tuple(plain["tested"])
+        self.stream.restore(plain["stream"])
+        self.engine.restore(arrays)
+        self.rows.restore(arrays)
+        self.good = self.engine.point()
 
 
 def _like(x0: Array, x: Array) -> Array:
@@ -189,9 +261,18 @@ class _Rows:
             return Status.NOT_FINITE
         return None
 
+    def _columns(self) -> dict[str, list[Any]]:
+        return {"k": self.k, "t": self.t, "fun": self.fun, "passes": self.passes}
+
+    def state(self) -> dict[str, Rows]:
+        return {f"row_{name}": Rows(rows, len(rows)) for name, rows in self._columns().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        for name, rows in self._columns().items():
+            rows[:] = arrays[f"row_{name}"].tolist()
+
     def trace(self) -> Trace:
-        columns = (np.array(c) for c in (self.k, self.t, self.fun, self.passes))
-        return Trace(*columns)
+        return Trace(*(np.array(rows) for rows in self._columns().values()))
 
 
 def _checked_marks(marks: Any, engine: Engine) -> Array:

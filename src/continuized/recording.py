@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from continuized.checkpoints import Rows
 from continuized.problems.base import Array, Problem
 from continuized.result import Path, Trace
 
@@ -65,6 +66,19 @@ class Recorder:
         if self.path:
             self.x.append(x.copy())
             self.z.append(z.reshape(x.shape).copy())
+
+    def _columns(self) -> dict[str, list[Array]]:
+        columns = {"k": self.k, "t": self.t, "dt": self.dt, "fun": self.fun}
+        return columns | ({"x": self.x, "z": self.z} if self.path else {})
+
+    def state(self) -> dict[str, Rows]:
+        """The rows so far."""
+        return {f"row_{name}": Rows(rows, len(rows)) for name, rows in self._columns().items()}
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Put the rows back."""
+        for name, rows in self._columns().items():
+            rows[:] = [arrays[f"row_{name}"]]
 
     def trace(self) -> Trace:
         return Trace(np.concatenate(self.k), np.concatenate(self.t), np.concatenate(self.fun))

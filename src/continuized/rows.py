@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from continuized.checkpoints import copies, put_back
 from continuized.kernels import lazy
 from continuized.kernels.layout import index_arrays, pairs_at
 from continuized.marks import Categorical
@@ -166,6 +167,14 @@ class Rows:
             marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
             self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
         )  # fmt: skip
+
+    def state(self) -> dict[str, Array]:
+        """What events change."""
+        return copies(self, ("scalars", "pairs"))
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on from there."""
+        put_back(self, ("scalars", "pairs"), arrays)
 
     def point(self) -> Array:
         """x now."""
