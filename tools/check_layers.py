@@ -25,6 +25,7 @@ ROOMS = (
     "report",
     "reproduce",
     FACE,
+    "adapters",
     "theory",
     "ensembles",
     "chunks",

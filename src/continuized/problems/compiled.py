@@ -72,17 +72,17 @@ def dense_grad(w, out, data):
 
 
 def csr_fun(w, data):
-    X = _csr_parts(data, 2, 1)
+    values, indptr, indices = _csr_parts(data, 2, 1)
     kind, l2, y = data[1][0], data[1][1], data[1][2:]
-    total = csr_rows(*X, y, None, kind, w, None, w, 0, y.size, True, False)
+    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
     return total / y.size + 0.5 * l2 * dot(w, w)
 
 
 def csr_grad(w, out, data):
-    X = _csr_parts(data, 2, 1)
+    values, indptr, indices = _csr_parts(data, 2, 1)
     kind, l2, y = data[1][0], data[1][1], data[1][2:]
     out[:] = 0.0
-    csr_rows(*X, y, None, kind, w, None, out, 0, y.size, False, True)
+    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
     _ridge(w, out, y.size, l2)
 
 
@@ -119,27 +119,33 @@ def general_dense_grad(w, out, data):
 
 
 def general_csr_fun(w, data):
-    X = _csr_parts(data, 3, 2)
+    values, indptr, indices = _csr_parts(data, 3, 2)
     kind, l2, intercept, y, weights = _general(data[1])
     if intercept:
         v = w[:-1]
-        total = csr_rows(*X, y, weights, kind, v, w[-1], w, 0, y.size, True, False)
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
+        )
     else:
         v = w
-        total = csr_rows(*X, y, weights, kind, v, None, w, 0, y.size, True, False)
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
+        )
     return total / y.size + 0.5 * l2 * dot(v, v)
 
 
 def general_csr_grad(w, out, data):
-    X = _csr_parts(data, 3, 2)
+    values, indptr, indices = _csr_parts(data, 3, 2)
     kind, l2, intercept, y, weights = _general(data[1])
     out[:] = 0.0
     if intercept:
-        csr_rows(*X, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
+        csr_rows(
+            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
+        )
         out[-1] /= y.size
         _ridge(w[:-1], out, y.size, l2)
     else:
-        csr_rows(*X, y, weights, kind, w, None, out, 0, y.size, False, True)
+        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
         _ridge(w, out, y.size, l2)
 
 

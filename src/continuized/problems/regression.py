@@ -180,7 +180,7 @@ class LeastSquares(_Regression):
 
     @property
     def _mu_by_l2(self) -> float:
-        """A lower bound l2 / (1 + l2 + m^2) where there is an intercept, m the norm of the mean row.
+        """A lower bound with an intercept, l2 / (1 + l2 + m^2), m the norm of the mean row.
 
         With u that row, the curvature along (v, b) is at least l2 |v|^2 + (<u, v> + b)^2, for the
         variance of <x_i, v> is not negative.  The worst v is along u: what is left is the matrix
@@ -192,9 +192,10 @@ class LeastSquares(_Regression):
         # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.
         ones, start, wanted = np.full(n, -1.0), np.zeros(d), Wanted(False, True)
         total = one_pass(self.X, ones, SQUARED, start, wanted, self._parts, self.shares)[1]
-        size = np.average(self.row_norms2, weights=self.shares)
+        size = float(np.average(self.row_norms2, weights=self.shares))
         rounding = n * math.ulp(1.0) * math.sqrt(size)
-        return self.l2 / (1.0 + self.l2 + (threads.norm(total) / n + rounding) ** 2)
+        m = threads.norm(total) / n + rounding
+        return float(self.l2 / (1.0 + self.l2 + m * m))
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
