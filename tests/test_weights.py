@@ -151,6 +151,24 @@ def test_constants(
             np.testing.assert_allclose(p.row_norms2, np.sum(A**2, axis=1), rtol=1e-13)
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_curvatures_give_the_hessian(kind: str, form: str) -> None:
+    p = make(kind, form, True, True)
+    w = np.random.default_rng(8).standard_normal(p.dim)
+    rows = np.arange(len(p.y))
+    S, q = p.sample_rows(rows), p.curvatures(w, rows)
+    S = S.toarray() if p.is_sparse else S
+    assert np.all((q >= 0.0) & (q <= p.curvature))
+    M = S.T @ (q[:, None] * S) / len(rows) + p.l2 * np.diag([1.0] * (S.shape[1] - 1) + [0.0])
+    steps = 1e-5 * np.eye(p.dim)
+    hessian = np.array([(p.grad(w + s) - p.grad(w - s)) / 2e-5 for s in steps])
+    if kind == "softmax":  # only a bound, the same for every class
+        assert np.linalg.eigvalsh(np.kron(M, np.eye(CLASSES)) - hessian)[0] > -1e-8
+    else:
+        np.testing.assert_allclose(hessian, M, rtol=1e-7, atol=1e-9)
+
+
 def test_mu_with_an_intercept_where_rows_are_few() -> None:
     # More variables than rows: only l2 and the intercept's own curvature make f strongly convex.
     rng = np.random.default_rng(0)

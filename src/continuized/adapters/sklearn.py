@@ -39,7 +39,8 @@ class ContinuizedRidge(LinearRegressor):
     warm_start : bool
         Whether to start from the coefficients of the last fit.
 
-    Attributes: coef_, intercept_, n_iter_ (for each target), n_features_in_, feature_names_in_.
+    Attributes: coef_, intercept_, n_iter_ (for each target), n_features_in_, feature_names_in_;
+    their shapes are those of `Ridge`.
 
     >>> X, y = [[0.0], [1.0], [2.0]], [1.0, 3.0, 5.0]
     >>> model = ContinuizedRidge(alpha=0.0, random_state=0).fit(X, y)
@@ -77,12 +78,11 @@ class ContinuizedRidge(LinearRegressor):
             )
             for k, target in enumerate(targets.T)
         ]
-        single = np.ndim(y) == 1
         coef, intercept = np.stack([w for w, _, _ in fits]), np.array([b for _, b, _ in fits])
-        self.coef_ = coef[0] if single else coef
+        self.coef_ = coef[0] if count == 1 else coef
         self.intercept_ = 0.0
         if self.fit_intercept:
-            self.intercept_ = float(intercept[0]) if single else intercept
+            self.intercept_ = float(intercept[0]) if np.ndim(y) == 1 else intercept
         self._count([n_iter for _, _, n_iter in fits])
         return self
 

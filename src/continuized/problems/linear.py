@@ -27,6 +27,7 @@ LARGE = 2**19  # entries of X from which all threads are quicker than one
 class Linear(Problem):
     """A weighted mean of losses of linear predictions, and l2/2 |w|^2."""
 
+    loss: ClassVar[float]
     curvature: ClassVar[float]  # the largest second derivative of the loss
 
     def __init__(
@@ -85,6 +86,19 @@ class Linear(Problem):
 
         scaled = sparse.diags_array(roots, shape=(n, n)) @ rows
         return sparse.hstack([scaled, *map(sparse.csr_array, constant)], format="csr")
+
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        """The second derivatives of the losses of these rows at w, at most `curvature` each.
+
+        With q_i these, the Hessian at w is the mean of q_i s_i s_i^T (`sample_rows`), and l2 for
+        each penalised variable.
+        """
+        raise NotImplementedError
+
+    def predictions(self, w: Array, index: Any) -> Array:
+        """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
+        d = self.X.shape[1]
+        return np.asarray(self.X[index] @ w[:d] + w[d:].sum(axis=0))
 
     # Constants, computed when first asked for
 

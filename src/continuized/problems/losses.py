@@ -7,6 +7,7 @@ from typing import Any
 
 Four = tuple[float, float, float, float]
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
+SOFTMAX = 2.0  # of several predictions: never compiled
 
 
 def half_square(eigenvalue: Any, distance: Any) -> Any:

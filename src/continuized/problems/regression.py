@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,8 +20,6 @@ DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 
 
 class _Regression(Linear):
-    loss: ClassVar[float]
-
     def __init__(
         self,
         X: Any,
@@ -106,6 +104,13 @@ class _Regression(Linear):
         """f(x) and its gradient, in one pass over the data."""
         value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
         return value, gradient.reshape(np.shape(x))
+
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        p = self.predictions(flat(w, self.dim), index)
+        if self.loss == SQUARED:
+            return np.ones(p.shape)
+        e = np.exp(-np.abs(p))
+        return np.asarray(e / (1.0 + e) ** 2)
 
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
         from continuized.problems.passes import Wanted, one_pass

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, flat
 from continuized.problems.data import checked_classes
 from continuized.problems.linear import Linear
+from continuized.problems.losses import SOFTMAX
 
 ROWS = 8192  # at once: their predictions stay in cache, and float32 rows are widened
 
@@ -30,6 +31,7 @@ class SoftmaxRegression(Linear):
     (3, 0.5, 1.0, 1.098612289)
     """
 
+    loss = SOFTMAX
     curvature = 0.5
 
     def __init__(
@@ -63,13 +65,21 @@ class SoftmaxRegression(Linear):
         gradient, total = np.zeros_like(W), 0.0
         for first in range(0, n, ROWS):
             rows = slice(first, min(first + ROWS, n))
-            value, slopes = self._losses(self.X[rows] @ W[:d] + W[d:].sum(axis=0), rows)
+            value, slopes = self._losses(self.predictions(W, rows), rows)
             total += value
             gradient[:d] += self.X[rows].T @ slopes
             gradient[d:] += slopes.sum(axis=0)
         gradient[:d] += self.l2 * W[:d]
         f = total + 0.5 * self.l2 * float(np.vdot(W[:d], W[:d]))
         return f, gradient.astype(point.dtype, copy=False).reshape(np.shape(x))
+
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        """Of each row a bound on diag(p) - p p^T, the largest 2 p_k (1 - p_k) (Gershgorin)."""
+        W = flat(w, self.dim).astype(np.float64).reshape(-1, self.classes)
+        scores = self.predictions(W, index)
+        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return np.asarray((2.0 * p * (1.0 - p)).max(axis=1))
 
     def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:
         """The part of these rows in the mean loss, and its slopes in their scores."""
