@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ROOT / "src" / "continuized"
-SLOW = {"matplotlib", "numba", "numpy", "rich", "scipy"}
+SLOW = {"matplotlib", "numba", "numpy", "rich", "scipy", "sklearn"}
 
 
 def check(folder: Path) -> subprocess.CompletedProcess[str]:
@@ -33,6 +33,7 @@ def test_every_import_goes_down() -> None:
         ("kernels/loop.py", "from continuized import minimize", "kernels imports __init__"),
         ("kernels/loop.py", "from ..driver import run", "kernels imports driver"),
         ("jit.py", "from . import clock", "jit imports clock"),
+        ("minimizer.py", "import continuized.adapters.sklearn", "minimizer imports adapters"),
         ("attic.py", "", "'attic' has no place"),
         ("plot.py", "from continuized.nowhere import x", "no room"),
     ],
@@ -54,6 +55,7 @@ def test_a_planted_upward_import_is_found(
     [
         ("import continuized", set()),
         ("import continuized.cli", set()),
+        ("import continuized.adapters", set()),
         ("import continuized.commands.reproduce", set()),
         ("import continuized as cz; cz.clock.Poisson(0)", {"numpy"}),
         ("import continuized as cz; cz.minimize", {"numpy", "scipy", "numba"}),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized.problems import losses, regression, spectrum, threads
+from continuized.problems import linear, losses, spectrum, threads
 from registry import same_bits
 
 KINDS = (cz.problems.LeastSquares, cz.problems.LogisticRegression)
@@ -31,7 +31,7 @@ def data(n: int, d: int, seed: int = 0, density: float = 0.5) -> tuple[np.ndarra
 @pytest.fixture(params=[1, 2, 3, 7])
 def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """A pass cut into so many parts, however small the data."""
-    monkeypatch.setattr(regression, "LARGE", 0)
+    monkeypatch.setattr(linear, "LARGE", 0)
     monkeypatch.setattr(threads, "count", lambda: request.param)
     return int(request.param)
 

@@ -26,6 +26,7 @@ ROOMS = (
     "reproduce",
     "model",
     FACE,
+    "adapters",
     "theory",
     "ensembles",
     "chunks",

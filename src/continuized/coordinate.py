@@ -71,6 +71,7 @@ class DualCoordinate:
                 f"DualCoordinate is for LeastSquares and LogisticRegression, got "
                 f"{type(problem).__name__}"
             )
+        problem.refuse_extras("DualCoordinate")
         if problem.l2 <= 0.0:
             raise ValueError(
                 "DualCoordinate needs l2 > 0: without it there is no dual of this form"
@@ -117,6 +118,7 @@ def _primal_form(problem: Problem) -> Form:
             "CoordinateDescent is for Quadratic, LeastSquares and LogisticRegression, got "
             f"{type(problem).__name__}"
         )
+    problem.refuse_extras("CoordinateDescent")
     n, d = problem.X.shape
     indptr, indices, values = _columns(problem)
     return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,

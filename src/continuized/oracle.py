@@ -89,6 +89,7 @@ class Rows:
     def __init__(self, problem: Any, R2: float, factors: Array | None = None) -> None:
         from scipy import sparse
 
+        problem.refuse_extras("a row at a time")
         rows = sparse.csr_array(problem.X)
         self._rows, self._y, self._R2 = rows, problem.y, R2
         self._factors = np.ones(rows.shape[0]) if factors is None else factors

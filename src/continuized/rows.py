@@ -87,6 +87,7 @@ def _rows_of(problem: Problem, who: str) -> Any:
 
     if not isinstance(problem, LeastSquares):
         raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
+    problem.refuse_extras(who)
     if problem.l2 != 0.0:
         raise ValueError(
             f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "

@@ -4,6 +4,7 @@ from continuized.problems.base import Problem
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
 from continuized.problems.reading import Data, read
 from continuized.problems.regression import LeastSquares, LogisticRegression
+from continuized.problems.softmax import SoftmaxRegression
 from continuized.problems.source import DataError
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "LogisticRegression",
     "Problem",
     "Quadratic",
+    "SoftmaxRegression",
     "paper_convex",
     "paper_strongly_convex",
     "read",

@@ -6,6 +6,11 @@ Every function here takes the packed `data` of `problems.base.pack`, (matrix, ve
     dense       matrix: X             vector: the loss, l2, and y
     csr         matrix: X's entries   vector: the same         ints: X's indptr and indices
 
+and, where the rows have weights or there is an intercept,
+
+    general_dense, general_csr         vector: the loss, l2, whether there is an intercept,
+                                       y, and weights of mean 1
+
 Without type hints, for Numba infers the types.
 """
 
@@ -16,23 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from continuized.jit import compile_formulas, fetch, gradient_type, jit, value_type
+from continuized.jit import compile_formulas, gradient_type, jit, value_type
 from continuized.problems.base import Array, Compiled
-from continuized.problems.losses import (
-    FORMULAS,
-    four_losses,
-    half_square,
-    linear_slope,
-    loss,
-    loss_slope,
-    slope_by_tail,
-    tail,
-)
-
-CSR_BLOCK = 4096  # rows whose predictions are kept at once
-FETCHED = 16  # entries of a dense row that are asked for ahead
-
-compile_formulas(*FORMULAS)
+from continuized.problems.losses import half_square, linear_slope
+from continuized.problems.row_sums import csr_rows, dense_rows, dot
 
 
 def quadratic_fun(x, data):
@@ -49,119 +41,16 @@ def quadratic_grad(x, out, data):
         out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
 
 
-def _dot(v, w):
-    total = 0.0
-    for j in range(w.size):
-        total += v[j] * w[j]
-    return total
-
-
-compile_formulas(_dot)
-
-
-def four_rows(kind, p, y, i, want_value):
-    """The sum of four losses (0 if it is not wanted), and their slopes."""
-    y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
-    e0, e1 = tail(kind, p[0], y0), tail(kind, p[1], y1)
-    e2, e3 = tail(kind, p[2], y2), tail(kind, p[3], y3)
-    total = four_losses(kind, p, (y0, y1, y2, y3), (e0, e1, e2, e3)) if want_value else 0.0
-    c0, c1 = slope_by_tail(kind, p[0], y0, e0), slope_by_tail(kind, p[1], y1, e1)
-    c2, c3 = slope_by_tail(kind, p[2], y2, e2), slope_by_tail(kind, p[3], y3, e3)
-    return total, c0, c1, c2, c3
-
-
-compile_formulas(four_rows)
-
-
-def dense_rows(X, y, kind, w, out, first, last, want_value, want_slope):
-    """Rows first, ..., last - 1: adds sum_i slope_i x_i to out, returns the sum of the losses.
-
-    One pass: each row is used twice while it is in cache.  Eight rows at a time, so that w
-    and out are read and written once for eight rows of X.  The second use leaves the memory
-    idle, so the beginnings of the next eight rows are asked for before it.
-    """
-    total = 0.0
-    i = first
-    while i + 8 <= last:
-        row0, row1, row2, row3 = X[i], X[i + 1], X[i + 2], X[i + 3]
-        row4, row5, row6, row7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
-        p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = 0.0
-        for j in range(w.size):
-            p0 += row0[j] * w[j]
-            p1 += row1[j] * w[j]
-            p2 += row2[j] * w[j]
-            p3 += row3[j] * w[j]
-            p4 += row4[j] * w[j]
-            p5 += row5[j] * w[j]
-            p6 += row6[j] * w[j]
-            p7 += row7[j] * w[j]
-        low, c0, c1, c2, c3 = four_rows(kind, (p0, p1, p2, p3), y, i, want_value)
-        high, c4, c5, c6, c7 = four_rows(kind, (p4, p5, p6, p7), y, i + 4, want_value)
-        total += low + high
-        if want_slope:
-            for j in range(0, min(FETCHED, w.size), 8):  # a line of the cache is 8 floats
-                for row in range(i + 8, i + 16):
-                    fetch(X, row * w.size + j)  # past the end of X it does nothing
-            for j in range(w.size):
-                out[j] += (
-                    (c0 * row0[j] + c1 * row1[j] + c2 * row2[j] + c3 * row3[j])
-                    + (c4 * row4[j] + c5 * row5[j] + c6 * row6[j] + c7 * row7[j])
-                )  # fmt: skip
-        i += 8
-    while i < last:
-        row0 = X[i]
-        p0 = _dot(row0, w)
-        if want_value:
-            total += loss(kind, p0, y[i])
-        if want_slope:
-            c0 = loss_slope(kind, p0, y[i])
-            for j in range(w.size):
-                out[j] += c0 * row0[j]
-        i += 1
-    return total
-
-
-def csr_rows(values, indptr, indices, y, kind, w, out, first, last, want_value, want_slope):
-    """The same for sparse rows, in blocks: dots, then losses, then the scatter.
-
-    Apart, the dots of many rows overlap their cache misses; joined row by row, each row
-    would wait for its exp.  Unsigned, an index is not tested for counting from the end:
-    1.6 times quicker for the dots, twice for the scatter.
-    """
-    total = 0.0
-    c = np.empty(min(CSR_BLOCK, max(last - first, 0)))
-    for start in range(first, last, CSR_BLOCK):
-        stop = min(start + CSR_BLOCK, last)
-        for i in range(start, stop):
-            prediction = 0.0
-            for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-                prediction += values[p] * w[np.uintp(indices[p])]
-            c[i - start] = prediction
-        if want_value:
-            for i in range(start, stop):
-                total += loss(kind, c[i - start], y[i])
-        if want_slope:
-            for i in range(start, stop):
-                c[i - start] = loss_slope(kind, c[i - start], y[i])
-            for i in range(start, stop):
-                slope = c[i - start]
-                for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
-                    out[np.uintp(indices[p])] += slope * values[p]
-    return total
-
-
-compile_formulas(dense_rows, csr_rows)
-
-
 def _ridge(w, out, n, l2):
     for j in range(w.size):
         out[j] = out[j] / n + l2 * w[j]
 
 
-def _csr_parts(data):
+def _csr_parts(data, header, copies):
+    """X's arrays: the vector has `header` numbers before y, and y and the weights after them."""
     values, vector, ints = data
-    n = vector.size - 2
-    return values[0], ints[: n + 1], ints[n + 1 :], vector[2:]
+    n = (vector.size - header) // copies
+    return values[0], ints[: n + 1], ints[n + 1 :]
 
 
 compile_formulas(_ridge, _csr_parts)
@@ -170,31 +59,94 @@ compile_formulas(_ridge, _csr_parts)
 def dense_fun(w, data):
     X, vector, _ = data
     kind, l2, y = vector[0], vector[1], vector[2:]
-    total = dense_rows(X, y, kind, w, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * _dot(w, w)
+    total = dense_rows(X, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
 
 
 def dense_grad(w, out, data):
     X, vector, _ = data
     kind, l2, y = vector[0], vector[1], vector[2:]
     out[:] = 0.0
-    dense_rows(X, y, kind, w, out, 0, y.size, False, True)
+    dense_rows(X, y, None, kind, w, None, out, 0, y.size, False, True)
     _ridge(w, out, y.size, l2)
 
 
 def csr_fun(w, data):
-    values, indptr, indices, y = _csr_parts(data)
-    kind, l2 = data[1][0], data[1][1]
-    total = csr_rows(values, indptr, indices, y, kind, w, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * _dot(w, w)
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
+    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
 
 
 def csr_grad(w, out, data):
-    values, indptr, indices, y = _csr_parts(data)
-    kind, l2 = data[1][0], data[1][1]
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
     out[:] = 0.0
-    csr_rows(values, indptr, indices, y, kind, w, out, 0, y.size, False, True)
+    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
     _ridge(w, out, y.size, l2)
+
+
+def _general(vector):
+    """The loss, l2, whether there is an intercept, y and the weights."""
+    n = (vector.size - 3) // 2
+    return vector[0], vector[1], vector[2] != 0.0, vector[3 : n + 3], vector[n + 3 :]
+
+
+compile_formulas(_general)
+
+
+def general_dense_fun(w, data):
+    kind, l2, intercept, y, weights = _general(data[1])
+    if intercept:
+        v = w[:-1]
+        total = dense_rows(data[0], y, weights, kind, v, w[-1], w, 0, y.size, True, False)
+    else:
+        v = w
+        total = dense_rows(data[0], y, weights, kind, v, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_dense_grad(w, out, data):
+    kind, l2, intercept, y, weights = _general(data[1])
+    out[:] = 0.0
+    if intercept:
+        dense_rows(data[0], y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
+        out[-1] /= y.size
+        _ridge(w[:-1], out, y.size, l2)
+    else:
+        dense_rows(data[0], y, weights, kind, w, None, out, 0, y.size, False, True)
+        _ridge(w, out, y.size, l2)
+
+
+def general_csr_fun(w, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general(data[1])
+    if intercept:
+        v = w[:-1]
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
+        )
+    else:
+        v = w
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
+        )
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_csr_grad(w, out, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general(data[1])
+    out[:] = 0.0
+    if intercept:
+        csr_rows(
+            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
+        )
+        out[-1] /= y.size
+        _ridge(w[:-1], out, y.size, l2)
+    else:
+        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
+        _ridge(w, out, y.size, l2)
 
 
 @cache
@@ -205,7 +157,7 @@ def _pair(name: str, dtype: Any) -> tuple[Any, Any]:
 
 
 def compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
-    """One of the problems above ("quadratic", "dense", "csr") with its data."""
+    """One of the problems above ("quadratic", "dense", ...) with its data."""
     grad, fun = _pair(name, np.dtype(dtype))
     return Compiled(grad, fun, data)
 

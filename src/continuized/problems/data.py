@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, numbers
+from continuized.words import brief
 
 INT32_MAX = np.iinfo(np.int32).max
 
@@ -49,6 +50,40 @@ def check_labels(y: Array) -> None:
             f"differ: {shown}{', ...' if others.size > 5 else ''}"
             + ("; give 2 * y - 1 instead" if set(np.unique(y)) <= {0.0, 1.0} else "")
         )
+
+
+def checked_weights(weights: Any, n: int) -> Array:
+    """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
+    _refuse_masked(weights, "weights")
+    values = numbers(weights, "weights")
+    if values.shape != (n,):
+        raise ValueError(f"weights must be a vector of {n}, one a row, got shape {values.shape}")
+    wrong = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
+    if wrong.size:
+        i = int(wrong[0])
+        raise ValueError(f"weights must be finite and >= 0, but weights[{i}] is {values[i]}")
+    with np.errstate(over="ignore"):
+        total = float(values.sum())
+    if total == 0.0:
+        raise ValueError("every weight is 0: a mean over no rows is not defined")
+    if total == np.inf:
+        raise ValueError("the sum of the weights overflows: divide them by a common factor")
+    return values
+
+
+def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
+    """Labels 0, ..., classes - 1 as integers and how many classes there are."""
+    if classes is None:
+        classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
+    if isinstance(classes, bool) or not isinstance(classes, int | np.integer):
+        raise TypeError(f"classes must be an integer or None, got {brief(classes)}")
+    wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
+    if wrong.size:
+        raise ValueError(
+            f"y must hold labels 0, 1, ..., classes - 1 (classes = {classes}), but {wrong.size} of "
+            f"its {y.size} entries differ, the first is {wrong[0]}"
+        )
+    return y.astype(np.intp), int(classes)
 
 
 def _refuse_masked(values: Any, name: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 Four = tuple[float, float, float, float]
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
+SOFTMAX = 2.0  # of several predictions: never compiled
 
 
 def half_square(eigenvalue: Any, distance: Any) -> Any:
@@ -26,9 +27,14 @@ def tail(kind: float, prediction: float, y: float) -> float:
 
 def loss(kind: float, prediction: float, y: float) -> float:
     """(p - y)^2 / 2, or log(1 + exp(-y p))."""
+    return loss_by_tail(kind, prediction, y, tail(kind, prediction, y))
+
+
+def loss_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
+    """The same, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return 0.5 * (prediction - y) ** 2
-    return max(-y * prediction, 0.0) + math.log1p(tail(kind, prediction, y))
+    return max(-y * prediction, 0.0) + math.log1p(e)
 
 
 def loss_slope(kind: float, prediction: float, y: float) -> float:
@@ -103,6 +109,7 @@ FORMULAS = (
     half_square,
     linear_slope,
     tail,
+    loss_by_tail,
     loss,
     slope_by_tail,
     loss_slope,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.jit import jit
-from continuized.problems import compiled, threads
+from continuized.problems import row_sums, threads
 from continuized.problems.base import Array
 
 
@@ -24,16 +24,24 @@ class Wanted(NamedTuple):
 
 @cache
 def _kernel(name: str) -> Any:
-    return jit(getattr(compiled, name))
+    return jit(getattr(row_sums, name))
 
 
 def one_pass(
-    X: Any, y: Array, kind: float, w: Array, wanted: Wanted, parts: int
+    X: Any,
+    y: Array,
+    kind: float,
+    w: Array,
+    wanted: Wanted,
+    parts: int,
+    weights: Array | None = None,
+    intercept: bool = False,
 ) -> tuple[float, Array]:
-    """sum_i loss(<x_i, w>, y_i) and its gradient in w, or zeros for what is not wanted.
+    """sum_i weights_i loss(<x_i, w>, y_i) and its gradient in w, or zeros for what is not wanted.
 
-    The rows are cut into as many parts as there are threads, each with a gradient of its
-    own; these are added in order, so that the answer does not depend on who ran first.
+    With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
+    are threads, each with a gradient of its own; these are added in order, so that the answer
+    does not depend on who ran first.
     """
     arrays: tuple[Array, ...]
     if isinstance(X, np.ndarray):
@@ -46,10 +54,11 @@ def one_pass(
         inner = np.searchsorted(X.indptr, shares).tolist()
         cuts = [0, *inner, len(y)]
     gradients = np.zeros((parts, w.size if wanted.gradient else 0))
+    point = (w[:-1], float(w[-1])) if intercept else (w, None)
 
     def work(part: int) -> float:
         bounds = (cuts[part], cuts[part + 1])
-        return float(kernel(*arrays, y, kind, w, gradients[part], *bounds, *wanted))
+        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
 
     values = threads.in_parts(work, parts)
     return sum(values), gradients.sum(axis=0)

@@ -2,112 +2,82 @@
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems import threads
-from continuized.problems.base import Array, Compiled, Problem, flat, number, pack
-from continuized.problems.data import INT32_MAX, check_labels, checked_data
+from continuized.problems.base import Array, Compiled, flat, pack
+from continuized.problems.data import INT32_MAX, check_labels
+from continuized.problems.linear import Linear
 from continuized.problems.losses import LOGISTIC, SQUARED
-from continuized.problems.spectrum import Spectrum, entries_of, spectrum
 
-LARGE = 2**19  # entries of X from which all threads are quicker than one
 DIRECT_UP_TO = 2000  # the number of variables for which least squares is solved directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 
 
-class _Regression(Problem):
-    loss: ClassVar[float]
-    curvature: ClassVar[float]  # the largest second derivative of the loss
-
-    def __init__(self, X: Any, y: ArrayLike, l2: float = 0.0) -> None:
-        self.X, self.y = checked_data(X, y)
-        self.l2 = number(l2, "l2")
-        if not 0.0 <= self.l2 < np.inf:
-            raise ValueError(f"l2 must be a finite number >= 0, got {l2!r}")
+class _Regression(Linear):
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 0.0,
+        *,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
+    ) -> None:
+        super().__init__(X, y, l2, weights, intercept)
 
     @property
     def dim(self) -> int:
-        return int(self.X.shape[1])
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether X is a CSR array."""
-        return not isinstance(self.X, np.ndarray)
+        return int(self.X.shape[1] + self.intercept)
 
     # Constants, computed when first asked for
 
     @cached_property
-    def spectrum(self) -> Spectrum:
-        """Bounds on the eigenvalues of X^T X / n, and how they were found."""
-        zeros = np.zeros(len(self.y))
-        parts = self._parts
-
-        def multiply(v: Array) -> Array:
-            from continuized.problems.passes import Wanted, one_pass
-
-            # The gradient of |Xv|^2 / 2 is X^T X v: one pass over X, with all threads.
-            return one_pass(self.X, zeros, SQUARED, v, Wanted(False, True), parts)[1] / zeros.size
-
-        return spectrum(self.X, multiply)
-
-    @cached_property
-    def L(self) -> float:  # type: ignore[override]
-        """An upper bound of the smoothness constant: the largest curvature is at most this.
-
-        Exact up to rounding where X has a small side; otherwise at most 1.053 times too large
-        and, with probability 1 - 1e-10 over a random direction, not too small (`p.spectrum`).
-        """
-        return float(self.curvature * self.spectrum.largest + self.l2)
-
-    @cached_property
-    def mu(self) -> float:  # type: ignore[override]
-        """A lower bound of the strong convexity: l2, for the loss itself may be flat."""
-        return self.l2
-
-    @cached_property
     def coordinate_L(self) -> Array:
-        """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it."""
+        """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
+
+        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
+        """
+        n, d = self.X.shape
         if self.is_sparse:
-            squares = np.bincount(self.X.indices, _squares(self.X.data), minlength=self.dim)
+            squares = _squares(self.X.data)
+            if self.shares is not None:
+                squares *= np.repeat(self.shares, np.diff(self.X.indptr))
+            sums = np.bincount(self.X.indices, squares, minlength=d)
+        elif self.shares is None:
+            sums = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
         else:
-            squares = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-        constants: Array = self.curvature * squares / len(self.y) + self.l2
-        return constants
+            sums = np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64)
+        constants: Array = self.curvature * sums / n + self.l2
+        return np.append(constants, self.curvature) if self.intercept else constants
 
     @cached_property
     def row_norms2(self) -> Array:
-        """|x_i|^2 for each row."""
+        """|x_i|^2 for each row, without its weight; with an intercept, |x_i|^2 + 1."""
         if not self.is_sparse:
-            return np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
-        n = len(self.y)
-        rows = np.repeat(np.arange(n), np.diff(self.X.indptr))
-        return np.bincount(rows, _squares(self.X.data), minlength=n)
+            norms2 = np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
+        else:
+            n = len(self.y)
+            rows = np.repeat(np.arange(n), np.diff(self.X.indptr))
+            norms2 = np.bincount(rows, _squares(self.X.data), minlength=n)
+        return norms2 + self.intercept
 
     @cached_property
     def columns(self) -> Any:
-        """X by columns, for coordinate methods: a CSC copy, or one in Fortran order."""
+        """X by columns, for coordinate methods: a CSC copy, or one in Fortran order.
+
+        As X itself without weights, and without the constant column of an intercept.
+        """
         if not self.is_sparse:
             return np.asfortranarray(self.X)
         return self.X.tocsc()
 
-    @cached_property
-    def x_star(self) -> Array | None:  # type: ignore[override]
-        return None
-
-    @cached_property
-    def f_star(self) -> float | None:  # type: ignore[override]
-        return None if self.x_star is None else self.fun(self.x_star)
-
     # The function and its gradient
-
-    @property
-    def _parts(self) -> int:
-        """Into how many parts a pass is cut: one for each thread, or one where X is small."""
-        return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
 
     @property
     def threaded(self) -> bool:  # type: ignore[override]
@@ -135,15 +105,25 @@ class _Regression(Problem):
         value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
         return value, gradient.reshape(np.shape(x))
 
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        p = self.predictions(flat(w, self.dim), index)
+        if self.loss == SQUARED:
+            return np.ones(p.shape)
+        e = np.exp(-np.abs(p))
+        return np.asarray(e / (1.0 + e) ** 2)
+
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
         from continuized.problems.passes import Wanted, one_pass
 
         n, wanted = len(self.y), Wanted(value, gradient)
-        total, slopes = one_pass(self.X, self.y, self.loss, w, wanted, self._parts)
-        wide = w.astype(np.float64, copy=False)
-        f = total / n + 0.5 * self.l2 * threads.inner(wide, wide)
-        g = slopes / n + self.l2 * wide if gradient else slopes
-        return f, g.astype(w.dtype, copy=False)
+        extras = (self.shares, self.intercept)
+        total, slopes = one_pass(self.X, self.y, self.loss, w, wanted, self._parts, *extras)
+        penalised = w[: self.X.shape[1]].astype(np.float64, copy=False)
+        f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
+        if gradient:
+            slopes /= n
+            slopes[: penalised.size] += self.l2 * penalised
+        return f, slopes.astype(w.dtype, copy=False)
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem on one thread, for compiled loops: several may run at once."""
@@ -156,13 +136,18 @@ class _Regression(Problem):
     def _compile(self, dtype: Any) -> Compiled:
         from continuized.problems.compiled import compiled
 
-        vector = np.concatenate([[self.loss, self.l2], self.y])
+        if self.is_plain:
+            prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
+        else:
+            shares = np.ones(len(self.y)) if self.shares is None else self.shares
+            header = [self.loss, self.l2, float(self.intercept)]
+            prefix, vector = "general_", np.concatenate([header, self.y, shares])
         if not self.is_sparse:
-            return compiled("dense", pack(self.X, vector, dtype=dtype), dtype)
+            return compiled(prefix + "dense", pack(self.X, vector, dtype=dtype), dtype)
         if self.X.nnz > INT32_MAX:
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
         ints = np.concatenate([self.X.indptr, self.X.indices])
-        return compiled("csr", pack(self.X.data[np.newaxis], vector, ints, dtype), dtype)
+        return compiled(prefix + "csr", pack(self.X.data[np.newaxis], vector, ints, dtype), dtype)
 
 
 def _squares(entries: Array) -> Array:
@@ -175,6 +160,9 @@ class LeastSquares(_Regression):
     X: an array, or a SciPy sparse matrix, which is kept as CSR (duplicate entries are added
     up, indices sorted).  float32 stays float32, integers become float64.  An array that is
     C-contiguous, or a canonical CSR matrix, is not copied: do not change it afterwards.
+    weights: a number >= 0 for each row; the mean over the rows becomes the weighted mean.
+    intercept: if True, w has one entry more, the last, which is added to every prediction and
+    is not penalised.
 
     >>> p = LeastSquares([[2.0, 0.0], [0.0, 1.0]], [2.0, 3.0])
     >>> round(p.L, 9), round(p.mu, 9), p.x_star.round(9).tolist()
@@ -186,11 +174,33 @@ class LeastSquares(_Regression):
 
     @cached_property
     def mu(self) -> float:  # type: ignore[override]
-        """A lower bound of the strong convexity, l2 + the smallest eigenvalue of X^T X / n.
+        """A lower bound of the strong convexity: the smallest eigenvalue of the Hessian.
 
-        That eigenvalue counts only where it is computed: where X has a small side.
+        That of the mean of a_i a_i^T, plus l2, where it is computed: where X has a small side.
+        With an intercept it is the larger of that eigenvalue alone and of what l2 gives.
         """
-        return self.spectrum.smallest + self.l2
+        if not self.intercept:
+            return self.spectrum.smallest + self.l2
+        return max(self.spectrum.smallest, self._mu_by_l2)
+
+    @property
+    def _mu_by_l2(self) -> float:
+        """A lower bound with an intercept, l2 / (1 + l2 + m^2), m the norm of the mean row.
+
+        With u that row, the curvature along (v, b) is at least l2 |v|^2 + (<u, v> + b)^2, for the
+        variance of <x_i, v> is not negative.  The worst v is along u: what is left is the matrix
+        [[l2 + m^2, m], [m, 1]], whose smallest eigenvalue is at least determinant / trace.
+        """
+        from continuized.problems.passes import Wanted, one_pass
+
+        n, d = self.X.shape
+        # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.
+        ones, start, wanted = np.full(n, -1.0), np.zeros(d), Wanted(False, True)
+        total = one_pass(self.X, ones, SQUARED, start, wanted, self._parts, self.shares)[1]
+        size = float(np.average(self.row_norms2, weights=self.shares))
+        rounding = n * math.ulp(1.0) * math.sqrt(size)
+        m = threads.norm(total) / n + rounding
+        return float(self.l2 / (1.0 + self.l2 + m * m))
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
@@ -198,16 +208,20 @@ class LeastSquares(_Regression):
         n, d = self.X.shape
         if d > DIRECT_UP_TO or (n + d) * d > DIRECT_ENTRIES:
             return None
-        X = self.X.toarray() if self.is_sparse else self.X
-        rows = np.vstack([X / np.sqrt(n, dtype=np.float64), np.sqrt(self.l2) * np.eye(d)])
-        right = np.concatenate([self.y / np.sqrt(n), np.zeros(d)])
+        A, y = self.sample_rows(slice(None)), self.y
+        A = A.toarray() if self.is_sparse else A
+        if self.shares is not None:
+            y = y * np.sqrt(self.shares)
+        ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
+        rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
+        right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
         return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
 
 
 class LogisticRegression(_Regression):
     """f(w) = mean_i log(1 + exp(-y_i <x_i, w>)) + l2/2 |w|^2, y in {-1, +1}.
 
-    X as for `LeastSquares`.
+    X, weights and intercept as for `LeastSquares`.
 
     >>> p = LogisticRegression([[1.0], [1.0]], [1, -1], l2=0.5)
     >>> round(p.L, 9), p.mu
@@ -217,6 +231,14 @@ class LogisticRegression(_Regression):
     loss = LOGISTIC
     curvature = 0.25
 
-    def __init__(self, X: Any, y: ArrayLike, l2: float = 1e-4) -> None:
-        super().__init__(X, y, l2)
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 1e-4,
+        *,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
+    ) -> None:
+        super().__init__(X, y, l2, weights=weights, intercept=intercept)
         check_labels(self.y)

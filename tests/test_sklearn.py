@@ -1,0 +1,354 @@
+"""The estimators for scikit-learn: its own checks, and agreement with its own solvers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.utils import validation
+from sklearn.utils.estimator_checks import check_estimator
+
+from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from registry import same_bits
+
+ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)
+CLOSE = {"rtol": 1e-6, "atol": 1e-6}
+# What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.
+NOT_HERE = ("pandas is not installed", "SCIPY_ARRAY_API is not set")
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_the_checks_of_scikit_learn(kind: Any) -> None:
+    with warnings.catch_warnings():
+        # One check has weights of 1000 and 1e-4 for two classes, and 1000 iterations.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        results = check_estimator(kind(), on_skip=None, on_fail="raise")
+    assert len(results) > 50
+    for result in results:
+        skipped = result["status"] == "skipped"
+        assert skipped or result["status"] == "passed", result
+        assert not skipped or str(result["exception"]).startswith(NOT_HERE), result
+    assert sum(result["status"] == "skipped" for result in results) <= 3
+
+
+# Agreement with scikit-learn's own solvers
+
+
+def regression(n: int = 80, d: int = 6, targets: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7) + 0.5
+    shape = (n, targets) if targets else n
+    return X, 30.0 + 10.0 * rng.standard_normal(shape) + (X[:, :1] if targets else X[:, 0])
+
+
+def classification(classes: int, n: int = 150, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    X, y = make_classification(
+        n, d, n_informative=d - 1, n_redundant=0, n_classes=classes, flip_y=0.1, random_state=1
+    )
+    return X + 0.5, y
+
+
+def weights_of(n: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    return np.where(rng.random(n) < 0.2, 0.0, rng.exponential(2.0, n))
+
+
+def given(X: np.ndarray, form: str) -> Any:
+    if form == "dense":
+        return X
+    csr = sparse.csr_array(X)
+    index = np.int64 if form == "int64" else np.int32
+    return sparse.csr_array((csr.data, csr.indices.astype(index), csr.indptr.astype(index)))
+
+
+def agree(ours: Any, theirs: Any, **tolerance: float) -> None:
+    assert np.shape(ours.coef_) == np.shape(theirs.coef_)
+    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, **(tolerance or CLOSE))
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, **(tolerance or CLOSE))
+
+
+def logistic(ours: Any) -> Any:
+    """Scikit-learn's own with the same parameters, solved to the last digits."""
+    own = {"C": ours.C, "fit_intercept": ours.fit_intercept, "class_weight": ours.class_weight}
+    return LogisticRegression(**own, solver="newton-cholesky", tol=1e-13, max_iter=1000)
+
+
+@pytest.mark.parametrize("form", ["dense", "int32", "int64"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("alpha", [1e-3, 1.0, 300.0])
+def test_ridge_agrees(alpha: float, intercept: bool, weighted: bool, form: str) -> None:
+    X, y = regression()
+    weights = weights_of(len(y)) if weighted else None
+    theirs = Ridge(alpha, fit_intercept=intercept, solver="cholesky").fit(X, y, weights)
+    ours = ContinuizedRidge(alpha, fit_intercept=intercept, random_state=0)
+    agree(ours.fit(given(X, form), y, weights), theirs)
+    np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["dense", "int32", "int64"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_logistic_regression_agrees(
+    classes: int, C: float, intercept: bool, weighted: bool, form: str
+) -> None:
+    X, y = classification(classes)
+    weights = weights_of(len(y)) if weighted else None
+    ours = ContinuizedLogisticRegression(C, fit_intercept=intercept, random_state=0)
+    theirs = logistic(ours).fit(X, y, weights)
+    agree(ours.fit(given(X, form), y, weights), theirs)
+    for name in ("decision_function", "predict_proba", "predict_log_proba", "predict"):
+        mine, own = getattr(ours, name)(given(X, form)), getattr(theirs, name)(X)
+        np.testing.assert_allclose(mine, own, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+def test_logistic_regression_agrees_with_lbfgs(classes: int) -> None:
+    X, y = classification(classes)
+    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y)
+    agree(ContinuizedLogisticRegression(random_state=0).fit(X, y), theirs)
+
+
+SCALES = 10.0 ** np.array([-3, 3, 0, -1, 2, 4])
+
+
+def test_columns_of_very_different_scale() -> None:
+    # Compared by what they add to a prediction: a column of size 1e4 has a coefficient of 1e-4.
+    X, y = regression()
+    ours = ContinuizedRidge(1e-2, random_state=0).fit(X * SCALES, y)
+    theirs = Ridge(1e-2, solver="cholesky").fit(X * SCALES, y)
+    np.testing.assert_allclose(ours.coef_ * SCALES, theirs.coef_ * SCALES, **CLOSE)
+    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, **CLOSE)
+    for classes in (2, 5):
+        X, y = classification(classes)
+        model = ContinuizedLogisticRegression(random_state=0, tol=1e-9).fit(X * SCALES, y)
+        own = logistic(model).fit(X * SCALES, y)
+        np.testing.assert_allclose(model.coef_ * SCALES, own.coef_ * SCALES, **CLOSE)
+        np.testing.assert_allclose(model.intercept_, own.intercept_, **CLOSE)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0}, {0: 0.5, 1: 2.0}])
+def test_class_weights(class_weight: Any, classes: int, weighted: bool) -> None:
+    X, y = classification(classes)
+    if class_weight == {0: 3.0}:
+        class_weight = {k: 3.0 if k == 0 else 1.0 for k in range(classes)}
+    elif isinstance(class_weight, dict):
+        class_weight = {k: class_weight.get(k, 1.0) for k in range(classes)}
+    keep = (y != 0) | (np.arange(len(y)) % 3 == 0)
+    X, y = X[keep], y[keep]
+    weights = weights_of(len(y)) if weighted else None
+    ours = ContinuizedLogisticRegression(class_weight=class_weight, random_state=0)
+    agree(ours.fit(X, y, weights), logistic(ours).fit(X, y, weights))
+
+
+@pytest.mark.parametrize("targets", [1, 3])
+@pytest.mark.parametrize("intercept", [False, True])
+def test_many_targets(targets: int, intercept: bool) -> None:
+    X, y = regression(targets=targets)
+    alphas = np.array([0.1, 10.0, 0.0])[:targets]
+    for alpha in (2.0, alphas):
+        ours = ContinuizedRidge(alpha, fit_intercept=intercept, random_state=0).fit(X, y)
+        theirs = Ridge(alpha, fit_intercept=intercept, solver="cholesky").fit(X, y)
+        agree(ours, theirs)
+        assert ours.predict(X).shape == theirs.predict(X).shape
+        assert ours.n_iter_.shape == (targets,)
+    with pytest.raises(ValueError, match="alpha must be one number, or one for each of"):
+        ContinuizedRidge([1.0] * 4).fit(X, y)
+
+
+# Parameters and data
+
+
+@pytest.mark.parametrize("form", ["dense", "int32"])
+def test_weights_are_repeated_rows(form: str) -> None:
+    counts = np.random.default_rng(2).integers(0, 4, 80)
+    X, y = regression()
+    one = ContinuizedRidge(random_state=0).fit(given(X, form), y, counts)
+    two = ContinuizedRidge(random_state=0).fit(given(X.repeat(counts, 0), form), y.repeat(counts))
+    agree(one, two)
+    for classes in (2, 5):
+        X, y = (part[:80] for part in classification(classes))
+        model = ContinuizedLogisticRegression(random_state=0)
+        one = clone(model).fit(given(X, form), y, counts)
+        two = clone(model).fit(given(X.repeat(counts, 0), form), y.repeat(counts))
+        agree(one, two)
+
+
+def cases() -> list[Any]:
+    return [
+        (ContinuizedRidge(), *regression()),
+        (ContinuizedRidge(), *regression(targets=2)),
+        (ContinuizedLogisticRegression(), *classification(2)),
+        (ContinuizedLogisticRegression(fit_intercept=False), *classification(5)),
+        (ContinuizedLogisticRegression(), *classification(5)),
+    ]
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_random_state_gives_the_same_bits(case: int) -> None:
+    model, X, y = cases()[case]
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    fits = [clone(model).set_params(random_state=7).fit(X, y) for _ in range(2)]
+    assert same_bits(fits[0].coef_, fits[1].coef_)
+    assert same_bits(fits[0].intercept_, fits[1].intercept_)
+    clone(model).fit(X, y)  # with random_state=None too, NumPy's own is left alone
+    assert np.array_equal(before, np.random.get_state()[1])  # noqa: NPY002
+    generator = np.random.RandomState(3)
+    agree(clone(model).set_params(random_state=generator).fit(X, y), fits[0])
+
+
+@pytest.mark.parametrize("case", range(5))
+def test_warm_start(case: int) -> None:
+    model, X, y = cases()[case]
+    model.set_params(warm_start=True, random_state=0).fit(X, y)
+    cold, coef, intercept = model.n_iter_, model.coef_, model.intercept_
+    model.fit(X, y)
+    assert np.all(model.n_iter_ <= 2)
+    assert np.all(model.n_iter_ <= cold)
+    np.testing.assert_allclose(model.coef_, coef, **CLOSE)
+    np.testing.assert_allclose(model.intercept_, intercept, **CLOSE)
+    scaled = clone(model).set_params(warm_start=False).fit(2.0 * X, y)
+    agree(model.fit(2.0 * X, y), scaled)  # from a start elsewhere, to the same end
+    with pytest.raises(ValueError, match="warm_start: the last fit left coefficients of shape"):
+        model.fit(X[:, :3], y)
+
+
+def test_labels_of_any_kind() -> None:
+    X, y = classification(2)
+    names = np.array(["no", "yes"])[y]
+    model = ContinuizedLogisticRegression(class_weight={"no": 2.0, "yes": 1.0}).fit(X, names)
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert set(model.predict(X)) == {"no", "yes"}
+
+
+def test_constant_targets() -> None:
+    X, _ = regression()
+    model = ContinuizedRidge().fit(X, np.full(len(X), 7.5))
+    assert model.coef_.tolist() == [0.0] * X.shape[1]
+    assert model.intercept_ == 7.5
+    assert ContinuizedRidge().fit(X, np.zeros(len(X))).intercept_ == 0.0
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-9, 1e9, 1e200])
+def test_tol_is_relative_to_the_targets(scale: float) -> None:
+    X, y = regression()
+    one, other = ContinuizedRidge().fit(X, y), ContinuizedRidge().fit(X, scale * y)
+    np.testing.assert_allclose(other.coef_ / scale, one.coef_, **CLOSE)
+    np.testing.assert_allclose(other.intercept_ / scale, one.intercept_, **CLOSE)
+
+
+def test_rows_of_weight_zero_do_not_count() -> None:
+    X, y = classification(2)
+    weights = np.ones(len(y))
+    weights[:30] = 0.0
+    wild = X.copy()
+    wild[:30] *= 1e6
+    model = ContinuizedLogisticRegression(random_state=0)
+    agree(clone(model).fit(wild, y, weights), clone(model).fit(X[30:], y[30:]))
+
+
+def test_separable_data() -> None:
+    X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
+    ours = ContinuizedLogisticRegression(C=1e4, random_state=0).fit(X, y)
+    agree(ours, logistic(ours).fit(X, y), rtol=1e-4, atol=1e-4)
+    with pytest.warns(ConvergenceWarning, match="took max_iter = 50 iterations"):
+        model = ContinuizedLogisticRegression(C=np.inf, tol=0.0, max_iter=50).fit(X, y)
+    assert np.all(np.isfinite(model.coef_))
+    assert model.score(X, y) == 1.0
+    assert model.n_iter_.tolist() == [50]
+    log = model.predict_log_proba([[1e6], [-1e6]])
+    assert np.all(np.isfinite(log))
+    assert log.min() < -1e5
+    assert model.predict_proba([[1e6]]).tolist() == [[0.0, 1.0]]
+
+
+def test_single_precision_is_not_widened() -> None:
+    X, y = classification(2)
+    wide = ContinuizedLogisticRegression(random_state=0).fit(X.astype(np.float32).astype(float), y)
+    for form in ("dense", "int32"):
+        single = given(X.astype(np.float32), form)
+        agree(ContinuizedLogisticRegression(random_state=0).fit(single, y), wide)
+
+
+def test_names_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Named(np.ndarray):
+        names: Any = None
+
+    def named(values: np.ndarray, names: list[str]) -> Any:
+        array = values.view(Named)
+        array.names = np.array(names, dtype=object)
+        return array
+
+    # As of a data frame, of which there is none without pandas or the like.
+    monkeypatch.setattr(validation, "_get_feature_names", lambda X: getattr(X, "names", None))
+    X, y = regression(d=2)
+    model = ContinuizedRidge().fit(named(X, ["a", "b"]), y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    assert model.n_features_in_ == 2
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(named(X, ["b", "a"]))
+
+
+BAD = [
+    (ContinuizedRidge(alpha=-1.0), {}, "alpha must be finite and >= 0, got -1.0"),
+    (ContinuizedRidge(alpha="a"), {}, "alpha must be finite and >= 0, got 'a'"),
+    (ContinuizedRidge(tol=-1.0), {}, "tol must be a number >= 0.0, got -1.0"),
+    (ContinuizedRidge(tol=np.nan), {}, "tol must be a number >= 0.0, got nan"),
+    (ContinuizedRidge(max_iter=0), {}, "max_iter must be a number >= 1, got 0"),
+    (ContinuizedRidge(max_iter=1.5), {}, "max_iter must be an integer, got 1.5"),
+    (ContinuizedRidge(), {"sample_weight": [1.0]}, "sample_weight must have shape"),
+    (ContinuizedRidge(), {"sample_weight": -np.ones(4)}, "sample_weight must be >= 0, but its"),
+    (ContinuizedRidge(), {"sample_weight": 0.0}, "every sample_weight is zero"),
+    (ContinuizedLogisticRegression(C=0.0), {}, "C must be a number > 0 or infinity, got 0.0"),
+    (ContinuizedLogisticRegression(C="1"), {}, "C must be a number > 0 or infinity, got '1'"),
+    (ContinuizedLogisticRegression(class_weight="even"), {}, 'class_weight must be None, "bal'),
+    (
+        ContinuizedLogisticRegression(class_weight={0: 0.0, 1: 1.0}),
+        {},
+        "class .*no row of positive",
+    ),
+    (
+        ContinuizedLogisticRegression(),
+        {"y": [3, 3, 3, 3]},
+        "y holds only one class, .*3.*: at least",
+    ),
+    (
+        ContinuizedLogisticRegression(),
+        {"sample_weight": [0, 0, 1, 1]},
+        "class .*no row of positive",
+    ),
+]
+
+
+@pytest.mark.parametrize(("model", "options", "message"), BAD)
+def test_bad_arguments(model: Any, options: dict[str, Any], message: str) -> None:
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
+    with pytest.raises(ValueError, match=message) as caught:
+        model.fit(**{"X": X, "y": y, **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_without_scikit_learn_the_error_says_what_to_install() -> None:
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "try:\n    import continuized.adapters.sklearn\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert 'pip install "continuized[sklearn]"' in result.stdout
