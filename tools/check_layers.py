@@ -32,6 +32,8 @@ ROOMS = (
     "choice",
     "passes",
     "adaptive",
+    "measure",
+    "points",
     "pace",
     "driver",
     "coordinate",
