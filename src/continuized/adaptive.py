@@ -33,7 +33,7 @@ from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
 from continuized.problems.threads import inner, norm
 from continuized.progress import Bar, silent
-from continuized.prox import Prox, bound_after_step, proximal_step
+from continuized.prox import Prox, value_after_step, proximal_step
 from continuized.result import Result, Status, Trace, intermediate_result
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -106,7 +106,7 @@ class _Run:
         self.best = self.last = self.points.at(start)
         value = self.last.f + (0.0 if self.prox is None else self.prox.value(start))
         self.rows.append((0, 0.0, value))
-        # What the user is shown; with prox, the best point after a step.
+        # What the user is shown; with prox, the point after the last step.
         self.shown = start, value if self.prox is None else math.inf
         if not math.isfinite(self.last.f):
             return self._result(Status.NOT_FINITE)
@@ -142,15 +142,16 @@ class _Run:
         return status
 
     def _step(self, at: Point, z: Array) -> tuple[Status | None, float]:
-        """The jump; and f at the event, with prox a bound of f + h after it."""
+        """The jump; and f at the event, with prox that of f + h after it, estimated."""
         gamma, gamma_prime = self.pace.steps()
         x, g, q = self._moved(at, gamma)
         found = at.y, at.f
         if self.prox is not None:
-            found = x, bound_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
+            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.limits.tol is not None and self.measure.at(at, x, gamma) <= self.limits.tol
         self.last = at
-        if small or found[1] < self.shown[1]:
+        # With prox the last one: where L is too small, the values do not say which is the best.
+        if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
         if small:
             return Status.CONVERGED, found[1]

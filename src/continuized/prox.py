@@ -129,9 +129,11 @@ def proximal_step(prox: Prox, v: Array, step: float) -> Array:
     return x.astype(v.dtype, copy=False)
 
 
-def bound_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
-    """f + <g, move> + |move|^2 / (2 step) + h(x): where 1 / step is at least L, a bound of f + h
-    at x, the point after the move, from f and g before it."""
+def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
+    """f + h at x, after a move, from f and g before it: f + <g, move> + |move|^2 / (2 step) + h(x).
+
+    An upper bound where 1 / step is at least L, otherwise an estimate.
+    """
     flat = move.ravel()
     return f + inner(g.ravel(), flat) + 0.5 * inner(flat, flat) / step + prox.value(x)
 
