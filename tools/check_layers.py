@@ -35,6 +35,8 @@ ROOMS = (
     "identity",
     "passes",
     "adaptive",
+    "measure",
+    "points",
     "pace",
     "driver",
     "coordinate",

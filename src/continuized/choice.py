@@ -18,9 +18,12 @@ OWN = 'It is the process with the constants of the problem (method="continuized"
 FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
 
-def chosen_for(problem: Problem, metric: Any, prox: Any, L: Any) -> tuple[Any, Any, str]:
-    """(method, metric, the reason in a sentence) for method="auto"."""
-    if metric is not None or prox is not None or L is not None:
+def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, str]:
+    """(method, metric, the reason in a sentence) for method="auto".
+
+    `asked`: whether other options ask for the process itself (L, mu, prox, noise, a path).
+    """
+    if metric is not None or asked:
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
     if not isinstance(problem, LeastSquares | LogisticRegression):
         return "continuized", None, OWN if problem.L is not None else FOUND
@@ -53,11 +56,11 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
 
 def adaptive_setting(
     problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, limits: Limits, record: Any,
-    root: seeds.Root,
+    root: seeds.Root, shape: tuple[int, ...],
 ) -> Setting:  # fmt: skip
     """The setting of such a run, checked."""
     if record == "path":
-        raise ValueError('a path needs constants that do not change; give L=, or record="True"')
+        raise ValueError("a path needs constants that do not change; give L=, or record=True")
     step = checked_prox(prox)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
@@ -68,5 +71,5 @@ def adaptive_setting(
     method = None if L is None else Continuized(L, 0.0 if mu is None else mu)
     if method is not None and made is not None:
         raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
-    own = Identity() if metric is None or named else given_metric(metric)
+    own = Identity() if metric is None or named else given_metric(metric, shape)
     return Setting(limits, own, made, step, method, bool(record))

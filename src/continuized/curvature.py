@@ -17,7 +17,6 @@ from continuized import metric as metrics
 from continuized import seeds
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
-from continuized.words import brief
 
 NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
@@ -57,8 +56,11 @@ class Source:
     def at(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w, the so-manieth of a run: each has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
+        return metrics.fitting(self._made(w.ravel(), rng), w.shape)
+
+    def _made(self, w: Array, rng: np.random.Generator) -> Any:
         if self.kind == "diag":
-            return metrics.Diagonal(self.problem.coordinate_L)
+            return metrics.Diagonal(np.maximum(self.problem.coordinate_L, _least(self.problem)))
         if self.kind == "gram":
             return metrics.Dense(gram(self.problem, w, rng))
         return nystrom(self.problem, w, rng)
@@ -70,8 +72,9 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
         raise ValueError(f'metric must be one of "diag", "gram", "nystrom", "auto", got {kind!r}')
     if not hasattr(problem, "curvature"):
         raise ValueError(
-            f'metric="{kind}" is made from the data of a regression, got {brief(problem)}; '
-            "give an array or an object with solve(g) and norm2(v)"
+            f'metric="{kind}" is made from the data of a regression, got a '
+            f"{type(problem).__name__} without such data; give an array "
+            "or an object with solve(g) and norm2(v)"
         )
     return Source(problem, best_kind(problem) if kind == "auto" else kind, root)
 
@@ -113,6 +116,12 @@ def _sample(p: Any, m: int, rng: np.random.Generator) -> Array:
     return np.arange(n) if m >= n else np.sort(rng.choice(n, m, replace=False))
 
 
+def _least(p: Any) -> float:
+    """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
+    losses are straight lines."""
+    return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
+
+
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """sum_i q_i x_i x_i^T / m + l2 I over a sample of m rows."""
     rows = _sample(p, _sample_size(p), rng)
@@ -122,7 +131,7 @@ def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
         S = p.X if len(rows) == len(p.y) else p.X[rows]
         scaled = S * np.sqrt(_curvatures(p, S @ w, rows))[:, None]
         P = scaled.T @ scaled / len(rows)
-    P[np.diag_indices(len(P))] += p.l2 + np.finfo(np.float64).eps * np.trace(P)
+    P[np.diag_indices(len(P))] += p.l2 + _least(p)
     return P
 
 
@@ -155,7 +164,7 @@ def _curvatures(p: Any, predictions: Array, rows: Array) -> Array:
     return np.asarray(e / (1.0 + e) ** 2)
 
 
-def nystrom(p: Any, w: Array, rng: np.random.Generator) -> metrics.Metric:
+def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
     n, d = p.X.shape
@@ -166,8 +175,12 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> metrics.Metric:
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
     K = S @ S.T
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
-    kept = values > max(values[-1], 1e-300) * 1e-12
+    kept = values > max(values[-1] * 1e-12, _least(p))
+    if not np.any(kept):
+        return metrics.Diagonal(np.full(d, p.l2 + _least(p)))
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
     U = np.ascontiguousarray((S.T @ vectors) / np.sqrt(values))
-    rest = p.l2 + (float(values[-1]) if len(values) == rank else 0.0)
+    # Where the sample is all there is, and has fewer directions, l2 is exact for the others.
+    exact = len(values) < rank and len(rows) == n and p.l2 > 0.0
+    rest = p.l2 + (0.0 if exact else float(values[-1]))
     return metrics.LowRank(U, values + p.l2, max(rest, 1e-12 * float(values[0])))

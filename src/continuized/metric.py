@@ -8,6 +8,7 @@ A metric is an object with `solve(g)`, which gives P^-1 g, and `norm2(v)`, v^T P
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -42,7 +43,10 @@ class Diagonal:
     name = "diag"
 
     def __init__(self, entries: Array) -> None:
-        self._entries = entries
+        self._entries = entries = numbers(entries, "metric")
+        self.size = entries.size
+        if entries.ndim != 1:
+            raise ValueError(f"a diagonal metric must be a vector, got shape {entries.shape}")
         if not (np.all(np.isfinite(entries)) and np.all(entries > 0.0)):
             raise ValueError("the entries of a diagonal metric must be finite and > 0")
 
@@ -68,13 +72,14 @@ class Dense:
     def __init__(self, P: Array) -> None:
         from scipy import linalg
 
+        P = numbers(P, "metric")
         if P.ndim != 2 or P.shape[0] != P.shape[1]:
             raise ValueError(f"a metric must be a square matrix, got shape {P.shape}")
         if not np.all(np.isfinite(P)):
             raise ValueError("a metric must have finite entries")
         if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
             raise ValueError("a metric must be symmetric")
-        self._P = P
+        self._P, self.size = P, len(P)
         try:
             factor = linalg.cho_factor(P, lower=True)
         except linalg.LinAlgError:
@@ -104,7 +109,7 @@ class LowRank:
     name = "nystrom"
 
     def __init__(self, U: Array, values: Array, rest: float) -> None:
-        self._U, self._rest = U, rest
+        self._U, self._rest, self.size = U, rest, len(U)
         self._ratios = np.maximum(values / rest - 1.0, 0.0)
 
     def solve(self, g: Array) -> Array:
@@ -119,14 +124,66 @@ class LowRank:
         return self._rest * squares
 
 
-def given_metric(metric: Any) -> Metric:
-    """The user's own: a vector (a diagonal), a matrix, or an object with solve and norm2."""
-    if hasattr(metric, "solve") and hasattr(metric, "norm2"):
-        return metric  # type: ignore[no-any-return]
+class Flattened:
+    """A metric for all the entries of an array of variables, taken as one vector."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, metric.name
+
+    def solve(self, g: Array) -> Array:
+        return np.asarray(self._metric.solve(g.ravel())).reshape(g.shape)
+
+    def norm2(self, v: Array) -> float:
+        return float(self._metric.norm2(v.ravel()))
+
+
+class Own:
+    """The user's object, whose answers are looked at."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, getattr(metric, "name", "own")
+
+    def solve(self, g: Array) -> Array:
+        q = np.asarray(self._metric.solve(g.copy()))
+        if q.dtype.kind not in "fiu" or q.shape != g.shape:
+            raise ValueError(
+                f"metric.solve(g) must return real numbers in the shape of g, {g.shape}, "
+                f"got shape {q.shape} and dtype {q.dtype}"
+            )
+        if inner(g.ravel(), q.ravel()) < 0.0:
+            raise ValueError(
+                "metric.solve must be that of a positive definite P, got g^T P^-1 g < 0"
+            )
+        return q
+
+    def norm2(self, v: Array) -> float:
+        return float(self._metric.norm2(v.copy()))
+
+
+def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
+    """The user's own for an x of this shape: a vector (a diagonal), a matrix, or an object with
+    solve and norm2."""
+    if hasattr(metric, "solve") and hasattr(metric, "norm2") and not isinstance(metric, type):
+        return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
         raise TypeError(
             'metric must be None, "diag", "gram", "nystrom", "auto", an array, or an object with '
             f"solve(g) and norm2(v), got {brief(metric)}"
         )
     values = numbers(metric, "metric")
-    return Diagonal(values) if values.ndim == 1 else Dense(values)
+    return fitting(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
+
+
+def fitting(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metric:
+    """The metric for an x of this shape: on its first axis, or on all of its entries."""
+    if shape and metric.size == shape[0]:
+        return metric
+    if metric.size == math.prod(shape):
+        return Flattened(metric)
+    raise ValueError(
+        f"the metric is one of {metric.size} variables, but x0 has shape {shape}: give one for "
+        "its first axis or for all of its entries"
+    )
+
+
+OURS = (Diagonal, Dense, LowRank)

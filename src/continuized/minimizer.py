@@ -137,7 +137,8 @@ def minimize(
     start = checked_start(x0, problem)
     why = ""
     if isinstance(method, str) and method == "auto":
-        method, metric, why = chosen_for(problem, metric, prox, L)
+        given = any(option is not None for option in (L, mu, prox, noise))
+        method, metric, why = chosen_for(problem, metric, given or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     marked: Any = method if is_marked else None
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
@@ -161,7 +162,7 @@ def minimize(
         return checkpoints.Keeper(path, float(every), bool(resume), parts)
 
     if adaptive_run:
-        setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root)
+        setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root, start.shape)
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
             return _with_reason(adaptive.run(problem, start, stream, setting, called, show), why)

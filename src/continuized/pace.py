@@ -9,6 +9,8 @@ from continuized.flow import convex_flow
 from continuized.methods import Method
 from continuized.parameters import convex_gamma_prime, gamma
 
+LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
+
 
 class Known:
     """L and mu are given: the coefficients of the method."""
@@ -55,6 +57,7 @@ class Carried:
 
     def change_L(self, L: float) -> None:
         """Carry on from the same pair with another L."""
+        L = min(max(L, LEAST_L), MOST_L)
         self._s *= math.sqrt(L / self.L)
         self.L = L
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.problems.threads import inner
 from continuized.words import brief, is_real
 
 
@@ -64,6 +65,8 @@ class Box:
             raise TypeError("the bounds of a box must be real numbers")
         if not np.all(low <= high):
             raise ValueError("the bounds of a box must satisfy low <= high")
+        object.__setattr__(self, "low", low.copy())
+        object.__setattr__(self, "high", high.copy())
 
     def __call__(self, v: Array, step: float) -> Array:
         return np.asarray(np.clip(v, self.low, self.high), dtype=v.dtype)
@@ -91,10 +94,11 @@ class Simplex:
 
     def __call__(self, v: Array, step: float) -> Array:
         # The projection is max(v - c, 0): c from the largest entries, as many as stay above it.
+        v = v - v.max()  # the same projection; beside large entries, total would be rounded off
         u = np.sort(v.ravel())[::-1]
         sums = (np.cumsum(u) - self.total) / np.arange(1, u.size + 1)
         c = sums[np.flatnonzero(u > sums)[-1]]
-        return np.asarray(np.maximum(v - c, 0.0))
+        return np.asarray(np.maximum(v - c, 0.0), dtype=v.dtype)
 
     def value(self, x: Array) -> float:
         inside = np.all(x >= 0.0) and abs(float(x.sum()) - self.total) <= 1e-9 * self.total
@@ -115,6 +119,23 @@ class _Own:
 
     def value(self, x: Array) -> float:
         return 0.0
+
+
+def proximal_step(prox: Prox, v: Array, step: float) -> Array:
+    """prox(v, step), in the shape and dtype of v."""
+    x = np.asarray(prox(v, step))
+    if x.shape != v.shape:
+        raise ValueError(f"prox must keep the shape of x, {v.shape}, got {x.shape}")
+    return x.astype(v.dtype, copy=False)
+
+
+def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
+    """f + h at x, after a move, from f and g before it: f + <g, move> + |move|^2 / (2 step) + h(x).
+
+    An upper bound where 1 / step is at least L, otherwise an estimate.
+    """
+    flat = move.ravel()
+    return f + inner(g.ravel(), flat) + 0.5 * inner(flat, flat) / step + prox.value(x)
 
 
 def checked_prox(prox: Any) -> Prox | None:

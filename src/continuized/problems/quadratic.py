@@ -60,6 +60,9 @@ class Quadratic(Problem):
         g: Array = linear_slope(self.eigenvalues, distance).reshape(x.shape)
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
+    def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        return self.fun(x), self.grad(x)
+
     def values(self, points: Array) -> Array:
         points = np.asarray(points).reshape(len(points), self.dim)
         total: Array = half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)

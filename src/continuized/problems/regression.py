@@ -242,3 +242,7 @@ class LogisticRegression(_Regression):
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
         check_labels(self.y)
+
+    def separated_by(self, x: ArrayLike) -> bool:
+        """Whether <x_i, x> has the sign of y_i in all rows; then, without l2, f has no minimum."""
+        return bool(np.all(self.y * (self.X @ flat(x, self.dim)) > 0.0))

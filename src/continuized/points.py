@@ -1,0 +1,90 @@
+"""Evaluations of f in a metric, counted, and what two of them say of L."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.metric import Identity, Metric
+from continuized.problems.base import Array, Problem
+from continuized.problems.threads import inner
+
+ROUNDING = 64.0  # epsilons: differences below are not looked at
+
+
+class Point(NamedTuple):
+    """Where f was evaluated: the point, f, its gradient g, and P^-1 g.
+
+    f is infinite where it, its gradient or the norm of that is not finite.
+    """
+
+    y: Array
+    f: float
+    g: Array
+    q: Array
+
+
+class Points:
+    """Asks for f and its gradient at points of one shape and dtype."""
+
+    def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
+        self._problem, self.metric = problem, metric
+        self._shape, self._dtype = like.shape, like.dtype
+        self.eps = float(np.finfo(like.dtype).eps)
+        self.evaluations = 0
+        self.mu_seen = math.inf
+        self._largest = 0.0  # of the squared gradients, in the dual norm
+
+    def at(self, y: Array) -> Point:
+        """f and its gradient at y."""
+        self.evaluations += 1
+        f, g = self._problem.value_and_gradient(y.copy())
+        g = self._checked(g)
+        if not (math.isfinite(f) and np.all(np.isfinite(g))):
+            return Point(y, math.inf, g, g)
+        q = self._solve(g)
+        square = inner(g.ravel(), q.ravel())
+        if not math.isfinite(square):
+            return Point(y, math.inf, g, g)
+        self._largest = max(self._largest, square)
+        return Point(y, f, g, q)
+
+    def change_metric(self, metric: Metric) -> None:
+        """Points from before need `again`; gradients are compared with those to come."""
+        self.metric, self._largest = metric, 0.0
+
+    def again(self, point: Point) -> Point:
+        """The same point in the metric of now."""
+        q = self._solve(point.g)
+        self._largest = max(self._largest, inner(point.g.ravel(), q.ravel()))
+        return point._replace(q=q)
+
+    def _solve(self, g: Array) -> Array:
+        return self.metric.solve(g).astype(self._dtype, copy=False)
+
+    def _checked(self, g: Any) -> Array:
+        array = np.asarray(g)
+        if array.dtype.kind not in "fiu":
+            raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
+        if array.shape != self._shape:
+            raise ValueError(
+                f"the gradient must have the shape of x, {self._shape}, got {array.shape}"
+            )
+        return array.astype(self._dtype, copy=True)
+
+    def least_L(self, one: Point, two: Point) -> float:
+        """The least L that two points allow; 0 where rounding hides it."""
+        dg, dy = two.g - one.g, two.y - one.y
+        change = inner(dg.ravel(), (two.q - one.q).ravel())
+        along = inner(dg.ravel(), dy.ravel())
+        if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
+            return 0.0
+        if isinstance(self.metric, Identity):
+            self.mu_seen = min(self.mu_seen, along / inner(dy.ravel(), dy.ravel()))
+        up = two.f - one.f - inner(one.g.ravel(), dy.ravel())
+        down = one.f - two.f + inner(two.g.ravel(), dy.ravel())
+        if min(up, down) > ROUNDING * self.eps * max(abs(one.f), abs(two.f)):
+            return 0.5 * change / min(up, down)
+        return change / along  # the sum of the two needs no f
