@@ -58,6 +58,7 @@ def test_a_planted_upward_import_is_found(
         ("import continuized.adapters", set()),
         ("import continuized.commands.reproduce", set()),
         ("import continuized as cz; cz.clock.Poisson(0)", {"numpy"}),
+        ("import continuized as cz; cz.problems.read", {"numpy"}),
         ("import continuized as cz; cz.minimize", {"numpy", "scipy", "numba"}),
         ("import continuized.reproduce, continuized.plot", {"numpy", "scipy", "numba"}),
     ],

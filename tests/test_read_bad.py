@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,19 @@ def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
         read(3)  # type: ignore[arg-type]
     with pytest.raises(DataError, match=r"^'.*a\\nb': no rows"):
         read(put(tmp_path, "a\nb", b""))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_pipes(tmp_path: Path) -> None:
+    for name in ("a", "a.npy", "a.npz"):
+        os.mkfifo(tmp_path / name)
+        # Open for reading too, so that opening does not wait for the other side.
+        with open(os.open(tmp_path / name, os.O_RDWR), "wb", buffering=0) as pipe:
+            if name == "a":
+                pipe.write(b"1 1:x\n")
+                refused(tmp_path / name, ", line 1: the value 'x'")
+            else:
+                refused(tmp_path / name, f": a pipe, but {name[2:]} is read from a file only")
 
 
 def test_damaged_gzip(tmp_path: Path) -> None:

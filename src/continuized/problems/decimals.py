@@ -1,8 +1,8 @@
 """Decimal numbers to doubles, compiled.  Imports Numba: load it only where it is used.
 
 A number is w * 10^q with w < 10^19.  With T the 64 leading bits of 10^q (cut, not rounded) and
-w shifted until its highest bit is set, the high half h of their product is at most 2 below the
-exact one.  When every number in [h, h + 2) rounds to one and the same double, that is the
+w shifted until its highest bit is set, the high half h of their product is less than 2 below
+the exact one.  When every number in [h, h + 2) rounds to one and the same double, that is the
 answer; else (for about 2 numbers in 1000 with 17 digits, or 20 digits and more) the token is
 left to Python's float().  All of it is arithmetic of integers, but for an exact product with a
 power of two: no option of the compiler can change a bit of the result.
@@ -26,7 +26,6 @@ PLUS, MINUS, POINT, ZERO = b"+-.0"
 DIGITS_MAX = 19  # 10^19 < 2^64
 POWER_MAX = 200  # of ten: w * 10^q is neither subnormal nor infinite
 TWO_MAX = 1000
-EXACT_BELOW = np.uint64(2**53)
 HALF_WORD, LOW_WORD = np.uint64(32), np.uint64(2**32 - 1)
 ONE, TEN, TOP_BIT = np.uint64(1), np.uint64(10), np.uint64(2**63)
 
@@ -123,8 +122,8 @@ def number(text, i):
     kind, value = KNOWN, 0.0
     if digits > DIGITS_MAX:
         kind = LEFT_TO_PYTHON
-    elif q == 0 and w < EXACT_BELOW:
-        value = np.float64(w)
+    elif q == 0:
+        value = np.float64(w)  # the processor rounds to the nearest
     elif digits > 0:
         kind = LEFT_TO_PYTHON
         if -POWER_MAX <= q <= POWER_MAX:

@@ -88,6 +88,8 @@ def read(
     from continuized.problems import arrayfiles, textfiles  # with zipfile and csv, 20 ms
 
     with source.opened() as file:
+        if format in ("npz", "npy") and not file.seekable():
+            raise source.error(f"a pipe, but {format} is read from a file only")
         if format == "npy":
             return Data(*arrayfiles.npy(source, file, n_features))
         if format == "npz":
