@@ -33,7 +33,7 @@ from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
 from continuized.problems.threads import inner, norm
 from continuized.progress import Bar, silent
-from continuized.prox import Prox, value_after_step, proximal_step
+from continuized.prox import Prox, proximal_step, value_after_step
 from continuized.result import Result, Status, Trace, intermediate_result
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -50,6 +50,7 @@ class Setting(NamedTuple):
     prox: Prox | None = None
     method: Method | None = None  # known constants: nothing is adapted
     record: bool = True
+    certified: bool = True  # tol is a bound on f - f* where one is known
 
 
 def run(
@@ -78,7 +79,7 @@ class _Run:
         self.callback, self.bar = callback, bar
         self.limits, self.prox, self.source = setting.limits, setting.prox, setting.source
         self.restarts = self.rejected = self.since = self.metrics_made = 0
-        self.measure = Measure(problem, setting.prox)
+        self.measure = Measure(problem, setting.prox, setting.certified)
         self.points = Points(problem, x0, setting.metric)
         self.x, self.z = x0.copy(), x0.copy()
         self.k, self.t = 0, 0.0

@@ -29,7 +29,7 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         return "continuized", None, OWN if problem.L is not None else FOUND
     n, d = problem.X.shape
     kind = best_kind(problem)
-    if kind == "nystrom" and n < d and _has_a_dual(problem):
+    if kind == "nystrom" and n < d and problem.l2 > 0.0 and problem.is_plain:
         return DualCoordinate(), None, f"Dual coordinates: {n} rows are fewer than {d} columns."
     reason = {
         "gram": f"the Hessian of {d} variables is cheap to factorise",
@@ -37,11 +37,6 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         "nystrom": f"{d} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
-
-
-def _has_a_dual(problem: Any) -> bool:
-    plain = not getattr(problem, "intercept", False) and getattr(problem, "weights", None) is None
-    return bool(problem.l2 > 0.0 and plain)
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:

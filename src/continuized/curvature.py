@@ -16,7 +16,7 @@ import numpy as np
 from continuized import metric as metrics
 from continuized import seeds
 from continuized.problems.base import Array, Problem
-from continuized.problems.losses import LOGISTIC, SQUARED
+from continuized.problems.losses import SQUARED
 
 NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
@@ -38,29 +38,29 @@ class Source:
     @property
     def steps(self) -> float:
         """How many steps cost as much as making the metric."""
-        p, d = self.problem, float(self.problem.dim)
+        p, d = self.problem, float(variables(self.problem))
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
-        gradient = 4.0 * entries(p.X)
+        gradient = 4.0 * entries(p.X) * p.dim / d  # of as many classes as there are
         if self.kind == "nystrom":
             m = min(4.0 * RANK, len(p.y))
             work = (m * m * d + m * m * m) / BLAS_QUICKER
         elif p.is_sparse:
-            squares = np.diff(p.X.indptr).astype(np.float64) ** 2
             share = min(1.0, _sample_size(p) / len(p.y))
-            work = float(squares.sum()) * share + 2.0 * d**3 / BLAS_QUICKER
+            work = _meetings(p.X) * share + 2.0 * d**3 / BLAS_QUICKER
         else:
             work = (_sample_size(p) * d * d + 2.0 * d**3) / BLAS_QUICKER
-        return max(LEAST_STEPS, work / gradient)
+        return float(max(LEAST_STEPS, work / gradient))
 
     def at(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w, the so-manieth of a run: each has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
-        return metrics.fitting(self._made(w.ravel(), rng), w.shape)
+        made = self._made(w.ravel(), rng)
+        return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
 
     def _made(self, w: Array, rng: np.random.Generator) -> Any:
         if self.kind == "diag":
-            return metrics.Diagonal(np.maximum(self.problem.coordinate_L, _least(self.problem)))
+            return metrics.Diagonal(np.maximum(_diagonal(self.problem), _least(self.problem)))
         if self.kind == "gram":
             return metrics.Dense(gram(self.problem, w, rng))
         return nystrom(self.problem, w, rng)
@@ -84,7 +84,7 @@ def best_kind(problem: Any) -> str:
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
-    if problem.dim <= MOST_GRAM:
+    if variables(problem) <= MOST_GRAM:
         return "gram"
     return "diag" if filled(problem.X) <= SPARSE else "nystrom"
 
@@ -99,79 +99,93 @@ def entries(X: Any) -> float:
     return float(X.size if isinstance(X, np.ndarray) else X.nnz)
 
 
+def variables(p: Any) -> int:
+    """Of each class: the columns of X, and the intercept."""
+    return int(p.X.shape[1] + p.intercept)
+
+
+def _meetings(X: Any) -> float:
+    """The products x_ij x_ik that a sparse X has."""
+    return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
+
+
 def _sample_size(p: Any) -> int:
     """Rows of a sample: enough for every direction; all of them where that costs little more.
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
-    n, d = p.X.shape
-    if not p.is_sparse:
-        return int(min(n, SAMPLE * d))
-    squares = float((np.diff(p.X.indptr).astype(np.float64) ** 2).sum())
-    return int(n if squares <= 100.0 * p.X.nnz else min(n, SAMPLE * d))
+    n, some = len(p.y), SAMPLE * variables(p)
+    if p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz:
+        return n
+    return min(n, some)
 
 
-def _sample(p: Any, m: int, rng: np.random.Generator) -> Array:
+def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
+    """The numbers of m rows in their order, or all of them."""
     n = len(p.y)
-    return np.arange(n) if m >= n else np.sort(rng.choice(n, m, replace=False))
+    return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
+
+
+def _penalty(p: Any) -> Array:
+    """l2 for every variable but the intercept."""
+    return np.where(np.arange(variables(p)) < p.X.shape[1], p.l2, 0.0)
+
+
+def _diagonal(p: Any) -> Array:
+    """The diagonal of a bound on the Hessian."""
+    if p.is_plain and hasattr(p, "coordinate_L"):
+        return np.asarray(p.coordinate_L)
+    rows = p.sample_rows(slice(None))
+    squares = rows.multiply(rows).mean(axis=0) if p.is_sparse else np.mean(rows * rows, axis=0)
+    return np.asarray(p.curvature * np.asarray(squares).ravel() + _penalty(p))
 
 
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
-    return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
+    return max(float(np.finfo(np.float64).eps * _diagonal(p).sum()), 1e-300)
 
 
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
-    """sum_i q_i x_i x_i^T / m + l2 I over a sample of m rows."""
-    rows = _sample(p, _sample_size(p), rng)
+    """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
+    index = _sample(p, _sample_size(p), rng)
+    rows, q = p.sample_rows(index), p.curvatures(w, index)
     if p.is_sparse:
-        P = _sparse_gram(p, w, rows)
+        P = _sparse_gram(rows, q / len(q))
     else:
-        S = p.X if len(rows) == len(p.y) else p.X[rows]
-        scaled = S * np.sqrt(_curvatures(p, S @ w, rows))[:, None]
-        P = scaled.T @ scaled / len(rows)
-    P[np.diag_indices(len(P))] += p.l2 + _least(p)
-    return P
+        scaled = rows * np.sqrt(q / len(q))[:, None]
+        P = scaled.T @ scaled
+    P[np.diag_indices(len(P))] += _penalty(p) + _least(p)
+    return np.asarray(P)
 
 
-def _sparse_gram(p: Any, w: Array, rows: Array) -> Array:
+def _sparse_gram(X: Any, weights: Array) -> Array:
     from continuized.kernels.gram import add_sparse_gram
     from continuized.problems import threads
 
-    X = p.X if p.X.has_sorted_indices else p.X.sorted_indices()
-    q = _curvatures(p, (X @ w)[rows], rows) / len(rows)
-    work = float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
-    parts = threads.count() if work > 10.0 * X.shape[1] ** 2 else 1
-    cuts = [len(rows) * part // parts for part in range(parts + 1)]
-    sums = np.zeros((parts, X.shape[1], X.shape[1]))
+    X = X if X.has_sorted_indices else X.sorted_indices()
+    n, d = X.shape
+    parts = threads.count() if _meetings(X) > 10.0 * d * d else 1
+    cuts = [n * part // parts for part in range(parts + 1)]
+    sums = np.zeros((parts, d, d))
+    data = X.data.astype(np.float64, copy=False)
 
     def add(i: int) -> None:
-        part = slice(cuts[i], cuts[i + 1])
-        data = X.data.astype(np.float64, copy=False)
-        add_sparse_gram(data, X.indptr, X.indices, q[part], rows[part], sums[i])
+        add_sparse_gram(data, X.indptr, X.indices, weights, cuts[i], cuts[i + 1], sums[i])
 
     threads.in_parts(add, parts)
     upper = sums.sum(axis=0)
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def _curvatures(p: Any, predictions: Array, rows: Array) -> Array:
-    """The second derivatives of the losses at these predictions."""
-    if p.loss != LOGISTIC:
-        return np.ones(len(rows))
-    e = np.exp(-np.abs(predictions))
-    return np.asarray(e / (1.0 + e) ** 2)
-
-
 def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = p.X.shape
+    n, d = len(p.y), variables(p)
     rank = min(RANK, n, d)
-    rows = _sample(p, min(4 * rank, n), rng)
-    S = p.X[rows]
-    scaled = np.sqrt(_curvatures(p, S @ w, rows) / len(rows))[:, None]
+    index = _sample(p, min(4 * rank, n), rng)
+    S, q = p.sample_rows(index), p.curvatures(w, index)
+    scaled = np.sqrt(q / len(q))[:, None]
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
     K = S @ S.T
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
@@ -181,6 +195,6 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
     U = np.ascontiguousarray((S.T @ vectors) / np.sqrt(values))
     # Where the sample is all there is, and has fewer directions, l2 is exact for the others.
-    exact = len(values) < rank and len(rows) == n and p.l2 > 0.0
+    exact = len(values) < rank and len(q) == n and p.l2 > 0.0 and not p.intercept
     rest = p.l2 + (0.0 if exact else float(values[-1]))
     return metrics.LowRank(U, values + p.l2, max(rest, 1e-12 * float(values[0])))

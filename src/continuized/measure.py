@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from continuized.points import Point
@@ -17,12 +18,13 @@ NO_MINIMUM = (
 
 
 class Measure:
-    """The duality gap where it is known, otherwise the norm of the gradient (or its mapping)."""
+    """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
+    dual norm of the metric, or of the gradient mapping."""
 
-    def __init__(self, problem: Problem, prox: Prox | None) -> None:
+    def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
         self._problem: Any = problem
         self._prox = prox
-        self.strong = self._strong_convexity()
+        self.strong = self._strong_convexity() if certified else 0.0
 
     def _strong_convexity(self) -> float:
         """What turns a gradient into a duality gap; 0 where nothing does."""
@@ -52,7 +54,9 @@ class Measure:
         gap = self.gap(at)
         if gap is not None:
             return gap
-        return norm(at.g) if self._prox is None else norm(at.y - x) / gamma
+        if self._prox is None:
+            return math.sqrt(max(inner(at.g.ravel(), at.q.ravel()), 0.0))
+        return norm(at.y - x) / gamma
 
     def sentence(self, status: Status, x: Array) -> str:
         """The status in words."""

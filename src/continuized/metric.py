@@ -137,6 +137,19 @@ class Flattened:
         return float(self._metric.norm2(v.ravel()))
 
 
+class Columns:
+    """A metric for each column of the variables, which may be given in any shape."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, metric.name
+
+    def solve(self, g: Array) -> Array:
+        return np.asarray(self._metric.solve(g.reshape(self._metric.size, -1))).reshape(g.shape)
+
+    def norm2(self, v: Array) -> float:
+        return float(self._metric.norm2(v.reshape(self._metric.size, -1)))
+
+
 class Own:
     """The user's object, whose answers are looked at."""
 

@@ -23,11 +23,14 @@ def symmetric_product(matrix, v, out):
 
 
 @jit
-def add_sparse_gram(values, indptr, indices, weights, rows, out):
-    """out += sum over the rows i of weights_i x_i x_i^T, in the upper triangle.  Sorted indices."""
-    for k in range(rows.size):
-        begin, end = np.uintp(indptr[rows[k]]), np.uintp(indptr[rows[k] + 1])
+def add_sparse_gram(values, indptr, indices, weights, first, last, out):
+    """out += sum of weights_i x_i x_i^T over rows first, ..., last - 1, in the upper triangle.
+
+    The indices of a row are sorted.
+    """
+    for i in range(first, last):
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
         for p in range(begin, end):
-            scaled, line = weights[k] * values[p], out[np.uintp(indices[p])]
+            scaled, line = weights[i] * values[p], out[np.uintp(indices[p])]
             for q in range(p, end):
                 line[np.uintp(indices[q])] += scaled * values[q]
