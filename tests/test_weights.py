@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 import continuized as cz
 from continuized.problems import linear, softmax, spectrum, threads
 from continuized.problems.passes import Wanted, one_pass
+from continuized.problems.row_sums import CSR_BLOCK
 
 KINDS = {
     "squared": cz.problems.LeastSquares,
@@ -257,6 +258,15 @@ def test_threads_and_one_pass() -> None:
         cut = one_pass(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+def test_more_rows_than_a_block(kind: str) -> None:
+    # Sparse rows are taken in blocks, the last of which is shorter.
+    dense, csr = (make(kind, form, True, True, n=CSR_BLOCK + 5, d=2) for form in FORMS)
+    w = np.array([0.5, -1.0, 2.0])
+    assert csr.fun(w) == pytest.approx(dense.fun(w), rel=1e-12)
+    np.testing.assert_allclose(csr.grad(w), dense.grad(w), rtol=1e-11)
 
 
 @pytest.mark.parametrize("extra", [{"weights": np.arange(12.0)}, {"intercept": True}])
