@@ -86,8 +86,9 @@ def minimize(
     seed : int, SeedSequence or Generator
         Of the event times and of the noise.  The same seed gives the same run, bit by bit.
     tol : float
-        Stop when the gradient norm (in a metric: its dual norm) is at most tol; DualCoordinate, and a regression with l2 > 0
-        and a metric: the duality gap, a bound on f - f*; with prox, the gradient mapping.
+        Stop when the gradient norm (in a metric: its dual norm) is at most tol; with prox, the
+        norm of the gradient mapping; for DualCoordinate, and for a regression with l2 > 0 and a
+        metric, the duality gap, a bound on f - f*.
         Without tol and maxiter, 1e-6; with maxiter alone, all maxiter steps are taken.
     maxiter : int
         The largest number of events (gradient steps); 100,000 by default, and for a marked

@@ -245,4 +245,5 @@ class LogisticRegression(_Regression):
 
     def separated_by(self, x: ArrayLike) -> bool:
         """Whether <x_i, x> has the sign of y_i in all rows; then, without l2, f has no minimum."""
-        return bool(np.all(self.y * (self.X @ flat(x, self.dim)) > 0.0))
+        predictions = self.predictions(flat(x, self.dim), slice(None))
+        return bool(np.all(self.y * predictions > 0.0))
