@@ -161,13 +161,13 @@ def test_bad_models(tmp_path: Path) -> None:
 
 
 def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
-    X, scores = rows(2, n=3000, d=40)
+    X, scores = rows(2, n=200, d=40)
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
     kept, whole, out = tmp_path / "run.ckpt", tmp_path / "whole.npz", tmp_path / "model.npz"
     base = ["solve", data, "--method", "coordinate", "--l2", "1e-9", "--tol", "0"]
-    first = run(*base, "--maxiter", 2_000_000, "--out", whole)
+    first = run(*base, "--maxiter", 60_000, "--out", whole)
     assert first.exit_code == 1
-    arguments = [*base, "--maxiter", 2_000_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
     child = subprocess.Popen(
         [sys.executable, "-m", "continuized.cli", *map(str, arguments)],
         stderr=subprocess.PIPE,

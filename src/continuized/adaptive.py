@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.checkpoints import AnyKeeper, State, check_events, nowhere
 from continuized.curvature import Source
 from continuized.driver import Callback, Limits
 from continuized.flow import mix
@@ -39,6 +40,9 @@ from continuized.result import Result, Status, Trace, intermediate_result
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
 PROBE = 1e-4  # of the length of x, the step of the first guess of L
+
+# What a checkpoint keeps beside arrays, the pace and the stream.
+PLAIN = ("k", "t", "since", "metrics_made", "restarts", "rejected", "shrink", "anchor")
 
 
 class Setting(NamedTuple):
@@ -60,9 +64,10 @@ def run(
     setting: Setting,
     callback: Callback | None,
     bar: Bar,
+    keeper: AnyKeeper = nowhere,
 ) -> Result:
     """Events until the measure is at most tol, or maxiter of them are done."""
-    return _Run(problem, x0, stream, setting, callback, bar).go()
+    return _Run(problem, x0, stream, setting, callback, bar).go(keeper)
 
 
 class _Run:
@@ -83,7 +88,8 @@ class _Run:
         self.points = Points(problem, x0, setting.metric)
         self.x, self.z = x0.copy(), x0.copy()
         self.k, self.t = 0, 0.0
-        self.shrink = SHRINK
+        self.shrink, self.anchor = SHRINK, math.inf
+        self.metric_from = x0
         self.rows: list[tuple[int, float, float]] = []
 
     def _first_L(self, at: Point) -> float:
@@ -100,7 +106,7 @@ class _Run:
 
     # The loop
 
-    def go(self) -> Result:
+    def go(self, keeper: AnyKeeper) -> Result:
         start = self.x.copy()
         if self.source is not None:
             self._make_metric(start)
@@ -111,16 +117,48 @@ class _Run:
         self.shown = start, value if self.prox is None else math.inf
         if not math.isfinite(self.last.f):
             return self._result(Status.NOT_FINITE)
-        self.anchor = math.inf
         known = self.setting.method
         self.pace = Known(known) if known else Carried(self._first_L(self.last))
         status = None
-        while status is None and self.k < self.limits.maxiter:
-            events = self.stream.draw(1)
-            if events.size == 0:
-                break
-            status = self._event(next(events.each()))
+        with keeper.over(self):
+            while status is None and self.k < self.limits.maxiter:
+                events = self.stream.draw(1)
+                if events.size == 0:
+                    break
+                status = self._event(next(events.each()))
+                if keeper.on and status in (None, Status.CALLBACK):
+                    keeper.between(self)
         return self._result(status)
+
+    def state(self) -> State:
+        """Between two events."""
+        plain = {name: getattr(self, name) for name in PLAIN}
+        plain |= {"pace": self.pace.state(), "stream": self.stream.state()}
+        plain |= {"points": self.points.state(), "shown": self.shown[1]}
+        plain |= {"best": self.best.f, "last": self.last.f, "rows": len(self.rows)}
+        arrays = {"x": self.x, "z": self.z, "shown": self.shown[0], "metric_from": self.metric_from}
+        for name, point in (("best", self.best), ("last", self.last)):
+            arrays |= {f"{name}_y": point.y, f"{name}_g": point.g, f"{name}_q": point.q}
+        return State(plain, arrays | {"rows": np.array(self.rows)})
+
+    def restore(self, state: State) -> None:
+        """Go on from there, with the tol of now.  A metric is made again, from where it was."""
+        plain, arrays = state
+        check_events(plain["k"], self.limits.maxiter)
+        for name in PLAIN:
+            setattr(self, name, plain[name])
+        if self.source is not None:
+            self.metric_from = arrays["metric_from"]
+            self.points.change_metric(self.source.at(self.metric_from, self.metrics_made - 1))
+        self.pace.restore(plain["pace"])
+        self.points.restore(plain["points"])
+        self.stream.restore(plain["stream"])
+        self.x, self.z, self.shown = arrays["x"], arrays["z"], (arrays["shown"], plain["shown"])
+        self.best, self.last = (
+            Point(arrays[f"{name}_y"], plain[name], arrays[f"{name}_g"], arrays[f"{name}_q"])
+            for name in ("best", "last")
+        )
+        self.rows = [(int(k), float(t), float(f)) for k, t, f in arrays["rows"]]
 
     def _event(self, event: clocks.Event) -> Status | None:
         a, b = self.pace.weights(event)
@@ -220,6 +258,7 @@ class _Run:
     def _make_metric(self, w: Array) -> None:
         assert self.source is not None
         self.points.change_metric(self.source.at(w, self.metrics_made))
+        self.metric_from = w
         self.metrics_made += 1
         self.since = 0
 

@@ -166,7 +166,9 @@ def minimize(
         setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root, start.shape)
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
-            return _with_reason(adaptive.run(problem, start, stream, setting, called, show), why)
+            kept = keeper({"metric": metric, "prox": prox, "L": L, "mu": mu})
+            r = adaptive.run(problem, start, stream, setting, called, show, kept)
+        return _with_reason(r, why)
     if chosen is None:
         _check_marked(marked, L, mu, noise, record)
         engine = marked.prepare(problem, start)

@@ -51,6 +51,13 @@ class Points:
         self._largest = max(self._largest, square)
         return Point(y, f, g, q)
 
+    def state(self) -> dict[str, float]:
+        return {"n": self.evaluations, "mu_seen": self.mu_seen, "largest": self._largest}
+
+    def restore(self, state: dict[str, float]) -> None:
+        self.evaluations, self.mu_seen = int(state["n"]), state["mu_seen"]
+        self._largest = state["largest"]
+
     def change_metric(self, metric: Metric) -> None:
         """Points from before need `again`; gradients are compared with those to come."""
         self.metric, self._largest = metric, 0.0
