@@ -33,7 +33,7 @@ from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
 from continuized.problems.threads import inner, norm
 from continuized.progress import Bar, silent
-from continuized.prox import Prox, value_after_step, proximal_step
+from continuized.prox import Prox, proximal_step, value_after_step
 from continuized.result import Result, Status, Trace, intermediate_result
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
