@@ -99,7 +99,6 @@ def test_no_more_steps_than_fista() -> None:
             target = best + 1e-9 * (p.fun(np.zeros(30)) - best)
             steps = gradients_to(p, weight, np.zeros(30), target, seed)
             ratios.append(steps / fista(p, weight, np.zeros(30), target))
-    print(ratios)
     assert np.median(ratios) < 1.0
     assert max(ratios) < 2.0
 

@@ -194,7 +194,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
         return metrics.Diagonal(np.full(d, p.l2 + _least(p)))
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
     U = np.ascontiguousarray((S.T @ vectors) / np.sqrt(values))
-    # Where the sample is all there is, and has fewer directions, l2 is exact for the others.
-    exact = len(values) < rank and len(q) == n and p.l2 > 0.0 and not p.intercept
+    # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
+    exact = len(q) == n and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
     rest = p.l2 + (0.0 if exact else float(values[-1]))
     return metrics.LowRank(U, values + p.l2, max(rest, 1e-12 * float(values[0])))

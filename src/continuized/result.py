@@ -46,6 +46,7 @@ class Trace:
     Where L is found on the way, or there is a metric, fun is f where the event asked for a
     gradient (x_k would cost a further evaluation); with prox, f + h after the event, as
     estimated from there (`prox.value_after_step`).
+
     Without recording (`record=False`), only the start and the end.  `passes` counts passes over
     the data (events times their cost, over the size of the data); a marked method has one row a
     pass, a full gradient is a pass.
