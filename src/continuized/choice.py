@@ -14,6 +14,8 @@ from continuized.metric import Identity, given_metric
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.prox import checked_prox
 
+FEW = 300  # variables: a factorisation takes no time
+MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 SPARSE = 0.1  # of the entries of X, at most: then a pass by coordinates costs little
 OWN = 'It is the process with the constants of the problem (method="continuized").'
 FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
@@ -31,14 +33,21 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
     n, d = problem.X.shape
     filled = entries(problem.X) / max(n * d, 1)
     plain = not (getattr(problem, "intercept", False) or _weighted(problem))
-    if d <= MOST_GRAM:
+    dual = plain and (filled <= SPARSE or n < d) and _well_conditioned(problem)
+    if d <= FEW or (d <= MOST_GRAM and not (dual and n < d)):
         few = f"the Hessian of {d} variables is cheap to factorise"
         return "continuized", "gram", f'Full gradients in its metric (metric="gram"): {few}.'
-    if problem.l2 > 0.0 and plain and (filled <= SPARSE or n < d):
+    if dual:
         reason = f"{filled:.2g} of X is not zero" if filled <= SPARSE else f"{n} rows, {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     many = f"{d} variables are too many to factorise the Hessian"
     return "continuized", "nystrom", f'A metric of low rank (metric="nystrom"): {many}.'
+
+
+def _well_conditioned(problem: Any) -> bool:
+    """Whether the dual is: the curvature of a coordinate there, against its strong convexity."""
+    n = len(problem.y)
+    return bool(problem.curvature * problem.row_norms2.mean() <= MOST_KAPPA * n * problem.l2)
 
 
 def _weighted(problem: Any) -> bool:
