@@ -81,8 +81,7 @@ class _Run:
         self.measure = Measure(problem, setting.prox)
         self.points = Points(problem, x0, setting.metric)
         self.x, self.z = x0.copy(), x0.copy()
-        self.k, self.t = 0, 0.0
-        self.shrink = SHRINK
+        self.k, self.t, self.shrink = 0, 0.0, SHRINK
         self.rows: list[tuple[int, float, float]] = []
 
     def _first_L(self, at: Point) -> float:
@@ -96,8 +95,6 @@ class _Run:
         probe = self.points.at(at.y - step * at.q)
         seen = self.points.least_L(at, probe) if math.isfinite(probe.f) else 0.0
         return seen if seen > 0.0 else 1.0 / step
-
-    # The loop
 
     def go(self) -> Result:
         start = self.x.copy()
@@ -115,8 +112,7 @@ class _Run:
         self.pace = Known(known) if known else Carried(self._first_L(self.last))
         status = None
         while status is None and self.k < self.limits.maxiter:
-            events = self.stream.draw(1)
-            if events.size == 0:
+            if (events := self.stream.draw(1)).size == 0:
                 break
             status = self._event(next(events.each()))
         return self._result(status)
@@ -266,14 +262,14 @@ class _Run:
     def _result(self, status: Status | None) -> Result:
         at = self._end(status)
         status = self._status_at_end(at) if status is None else status
-        x, f, g = at.y, at.f, at.g
+        x, f = at.y, at.f
         if not self.setting.record:
             self.rows.append((self.k, self.t, f))
         k, t, fun = (np.array(column) for column in zip(*self.rows, strict=True))
         return Result(
             x=x.copy(),
             fun=float(f),
-            jac=g.copy(),
+            jac=at.g.copy(),
             nit=self.k,
             nfev=self.points.evaluations,
             njev=self.points.evaluations,
