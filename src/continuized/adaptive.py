@@ -104,8 +104,6 @@ class _Run:
         seen = self.points.least_L(at, probe) if math.isfinite(probe.f) else 0.0
         return seen if seen > 0.0 else 1.0 / step
 
-    # The loop
-
     def go(self, keeper: AnyKeeper) -> Result:
         start = self.x.copy()
         if self.source is not None:
@@ -306,14 +304,14 @@ class _Run:
     def _result(self, status: Status | None) -> Result:
         at = self._end(status)
         status = self._status_at_end(at) if status is None else status
-        x, f, g = at.y, at.f, at.g
+        x, f = at.y, at.f
         if not self.setting.record:
             self.rows.append((self.k, self.t, f))
         k, t, fun = (np.array(column) for column in zip(*self.rows, strict=True))
         return Result(
             x=x.copy(),
             fun=float(f),
-            jac=g.copy(),
+            jac=at.g.copy(),
             nit=self.k,
             nfev=self.points.evaluations,
             njev=self.points.evaluations,

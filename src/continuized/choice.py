@@ -14,6 +14,8 @@ from continuized.metric import Identity, given_metric
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.prox import checked_prox
 
+FEW = 300  # variables: a factorisation takes no time
+MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 OWN = 'It is the process with the constants of the problem (method="continuized").'
 FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
@@ -29,14 +31,22 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         return "continuized", None, OWN if problem.L is not None else FOUND
     n, d = problem.X.shape
     kind = best_kind(problem)
-    if kind == "nystrom" and n < d and problem.l2 > 0.0 and problem.is_plain:
-        return DualCoordinate(), None, f"Dual coordinates: {n} rows are fewer than {d} columns."
+    wide = d > FEW and n < d and kind != "diag"
+    if wide and problem.is_plain and _dual_is_well_conditioned(problem):
+        reason = f"{n} rows are fewer than {d} columns"
+        return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
         "gram": f"the Hessian of {d} variables is cheap to factorise",
         "diag": f"only {filled(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
         "nystrom": f"{d} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
+
+
+def _dual_is_well_conditioned(problem: Any) -> bool:
+    """The curvature of a coordinate there, against its strong convexity."""
+    n = len(problem.y)
+    return bool(problem.curvature * problem.row_norms2.mean() <= MOST_KAPPA * n * problem.l2)
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
