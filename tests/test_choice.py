@@ -30,7 +30,7 @@ def shaped(n: int, d: int, l2: float, filled: float = 1.0, kind: str = "logistic
         (shaped(200, 3100, 0.1, 0.01), 'metric="diag": only 0.01 of X is not zero'),
         (shaped(20, 500, 0.1), "cz.DualCoordinate()): 20 rows are fewer than 500 columns."),
         (shaped(20, 3100, 1e-7), 'metric="nystrom"'),
-        (shaped(20, 200, 0.1), 'metric="gram"): the Hessian of 200 variables'),
+        (shaped(20, 200, 0.1), 'metric="gram": the Hessian of 200 variables'),
         (shaped(20, 3100, 0.1), "cz.DualCoordinate()): 20 rows are fewer than 3100 columns."),
         (shaped(200, 3100, 0.0, 0.01), 'metric="diag": only 0.01 of X is not zero'),
         (cz.problems.Quadratic([1.0, 2.0]), "the constants of the problem"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ class Source:
     kind: str
     root: seeds.Root
 
-    @property
+    @cached_property
     def steps(self) -> float:
         """How many steps cost as much as making the metric."""
         p, d = self.problem, float(variables(self.problem))

@@ -70,8 +70,6 @@ class Dense:
     name = "dense"
 
     def __init__(self, P: Array) -> None:
-        from scipy import linalg
-
         P = numbers(P, "metric")
         if P.ndim != 2 or P.shape[0] != P.shape[1]:
             raise ValueError(f"a metric must be a square matrix, got shape {P.shape}")
@@ -80,12 +78,7 @@ class Dense:
         if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
             raise ValueError("a metric must be symmetric")
         self._P, self.size = P, len(P)
-        try:
-            factor = linalg.cho_factor(P, lower=True)
-        except linalg.LinAlgError:
-            raise ValueError("a metric must be positive definite; add to its diagonal") from None
-        inverse = linalg.cho_solve(factor, np.eye(len(P)))
-        self._inverse = np.ascontiguousarray(0.5 * (inverse + inverse.T))
+        self._inverse = _inverse(P)
 
     def solve(self, g: Array) -> Array:
         return self._product(self._inverse, g)
@@ -101,6 +94,18 @@ class Dense:
         out = np.empty_like(columns)
         symmetric_product(matrix, columns, out)
         return out.reshape(v.shape)
+
+
+def _inverse(P: Array) -> Array:
+    """By LAPACK, from the lower triangle of a Cholesky factor: a third of the work of solving."""
+    from scipy.linalg import lapack
+
+    factor, failed = lapack.dpotrf(P, lower=1)
+    inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if failed or failed_too:
+        raise ValueError("a metric must be positive definite; add to its diagonal")
+    lower = np.tril(inverse)
+    return np.ascontiguousarray(lower + np.tril(lower, -1).T)
 
 
 class LowRank:

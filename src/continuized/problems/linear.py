@@ -74,7 +74,7 @@ class Linear(Problem):
         The mean of s_i s_i^T over all rows is the weighted mean of the outer products, so that
         over rows drawn uniformly it is an estimate of that, whatever the weights.
         """
-        rows = self.X[index]
+        rows = self._rows(index)
         if self.is_plain:
             return rows
         n = rows.shape[0]
@@ -98,7 +98,11 @@ class Linear(Problem):
     def predictions(self, w: Array, index: Any) -> Array:
         """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
         d = self.X.shape[1]
-        return np.asarray(self.X[index] @ w[:d] + w[d:].sum(axis=0))
+        return np.asarray(self._rows(index) @ w[:d] + w[d:].sum(axis=0))
+
+    def _rows(self, index: Any) -> Any:
+        """X[index]; all of X without the copy that SciPy would make."""
+        return self.X if isinstance(index, slice) and index == slice(None) else self.X[index]
 
     # Constants, computed when first asked for
 

@@ -160,12 +160,22 @@ def csr_rows(
             for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
                 prediction += values[p] * w[np.uintp(indices[p])]
             c[i - start] = shifted(prediction, bias)
-        if want_value:
-            for i in range(start, stop):
-                total += weighted(loss(kind, c[i - start], y[i]), weights, i)
+        i = start
+        while i + 4 <= stop:
+            k = i - start
+            four = (c[k], c[k + 1], c[k + 2], c[k + 3])
+            some, c[k], c[k + 1], c[k + 2], c[k + 3] = four_rows(
+                kind, four, y, weights, i, want_value
+            )
+            total += some
+            i += 4
+        while i < stop:
+            prediction = c[i - start]
+            if want_value:
+                total += weighted(loss(kind, prediction, y[i]), weights, i)
+            c[i - start] = weighted(loss_slope(kind, prediction, y[i]), weights, i)
+            i += 1
         if want_slope:
-            for i in range(start, stop):
-                c[i - start] = weighted(loss_slope(kind, c[i - start], y[i]), weights, i)
             if bias is not None:
                 out[w.size] += c[: stop - start].sum()
             for i in range(start, stop):
