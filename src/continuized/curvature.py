@@ -16,6 +16,7 @@ import numpy as np
 
 from continuized import metric as metrics
 from continuized import seeds
+from continuized.problems import threads
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 
@@ -24,7 +25,8 @@ MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs m
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
 RANK = 200
-BLAS_QUICKER = 5.0  # a flop of a matrix product, than one of a pass over the data
+BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
+SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 LEAST_STEPS = 3
 
 
@@ -43,6 +45,7 @@ class Source:
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
         gradient = 4.0 * entries(p.X) * p.dim / d  # of as many classes as there are
+        gradient *= SPARSE_SLOWER if p.is_sparse else 1.0
         if self.kind == "nystrom":
             m = min(4.0 * RANK, len(p.y))
             work = (m * m * d + m * m * m) / BLAS_QUICKER
@@ -56,14 +59,15 @@ class Source:
     def at(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w, the so-manieth of a run: each has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
-        made = self._made(w.ravel(), rng)
+        with threads.blas_on_one_thread():
+            made = self._made(w.ravel(), rng)
         return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
 
     def _made(self, w: Array, rng: np.random.Generator) -> Any:
         if self.kind == "diag":
             return metrics.Diagonal(np.maximum(_diagonal(self.problem), _least(self.problem)))
         if self.kind == "gram":
-            return metrics.Dense(gram(self.problem, w, rng))
+            return metrics.Dense.of(gram(self.problem, w, rng))
         return nystrom(self.problem, w, rng)
 
 
@@ -150,19 +154,26 @@ def _least(p: Any) -> float:
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
     index = _sample(p, _sample_size(p), rng)
-    rows, q = p.sample_rows(index), p.curvatures(w, index)
+    rows, q = p.sampled(w, index)
     if p.is_sparse:
         P = _sparse_gram(rows, q / len(q))
     else:
-        scaled = rows * np.sqrt(q / len(q))[:, None]
-        P = scaled.T @ scaled
+        mine = rows is not p.X and rows.dtype == np.float64  # and may be written into
+        P = _dense_gram(np.multiply(rows, np.sqrt(q / len(q))[:, None], out=rows if mine else None))
     P[np.diag_indices(len(P))] += _penalty(p) + _least(p)
     return np.asarray(P)
 
 
+def _dense_gram(X: Array) -> Array:
+    """X^T X, on our own threads."""
+    parts = threads.count()
+    cuts = [len(X) * part // parts for part in range(parts + 1)]
+    pieces = [X[cuts[i] : cuts[i + 1]] for i in range(parts)]
+    return np.asarray(sum(threads.in_parts(lambda i: pieces[i].T @ pieces[i], parts)))
+
+
 def _sparse_gram(X: Any, weights: Array) -> Array:
     from continuized.kernels.gram import add_sparse_gram
-    from continuized.problems import threads
 
     X = X if X.has_sorted_indices else X.sorted_indices()
     n, d = X.shape
@@ -185,7 +196,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     n, d = len(p.y), variables(p)
     rank = min(RANK, n, d)
     index = _sample(p, min(4 * rank, n), rng)
-    S, q = p.sample_rows(index), p.curvatures(w, index)
+    S, q = p.sampled(w, index)
     scaled = np.sqrt(q / len(q))[:, None]
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
     K = S @ S.T

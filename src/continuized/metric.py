@@ -77,6 +77,16 @@ class Dense:
             raise ValueError("a metric must have finite entries")
         if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
             raise ValueError("a metric must be symmetric")
+        self._take(P)
+
+    @classmethod
+    def of(cls, P: Array) -> Dense:
+        """A matrix known to be symmetric and finite."""
+        metric = cls.__new__(cls)
+        metric._take(P)
+        return metric
+
+    def _take(self, P: Array) -> None:
         self._P, self.size = P, len(P)
         self._inverse = _inverse(P)
 
@@ -104,8 +114,9 @@ def _inverse(P: Array) -> Array:
     inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
     if failed or failed_too:
         raise ValueError("a metric must be positive definite; add to its diagonal")
-    lower = np.tril(inverse)
-    return np.ascontiguousarray(lower + np.tril(lower, -1).T)
+    above = np.triu_indices(len(P), 1)
+    inverse[above] = inverse.T[above]
+    return np.ascontiguousarray(inverse)
 
 
 class LowRank:

@@ -74,7 +74,9 @@ class Linear(Problem):
         The mean of s_i s_i^T over all rows is the weighted mean of the outer products, so that
         over rows drawn uniformly it is an estimate of that, whatever the weights.
         """
-        rows = self._rows(index)
+        return self._with_extras(self._rows(index), index)
+
+    def _with_extras(self, rows: Any, index: Any) -> Any:
         if self.is_plain:
             return rows
         n = rows.shape[0]
@@ -93,12 +95,26 @@ class Linear(Problem):
         With q_i these, the Hessian at w is the mean of q_i s_i s_i^T (`sample_rows`), and l2 for
         each penalised variable.
         """
+        return self.sampled(w, index)[1]
+
+    def sampled(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
+        """`sample_rows` and `curvatures`, with the rows taken once."""
+        rows = self._rows(index)
+        variables = np.asarray(w).reshape(self.X.shape[1] + self.intercept, -1)
+        q = self._second_slopes(self._predicted(rows, variables.astype(np.float64, copy=False)))
+        return self._with_extras(rows, index), q
+
+    def _second_slopes(self, predictions: Array) -> Array:
+        """The largest second derivative of each loss at a row of predictions."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:
         """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
+        return self._predicted(self._rows(index), w)
+
+    def _predicted(self, rows: Any, w: Array) -> Array:
         d = self.X.shape[1]
-        return np.asarray(self._rows(index) @ w[:d] + w[d:].sum(axis=0))
+        return np.asarray(rows @ w[:d] + w[d:].sum(axis=0))
 
     def _rows(self, index: Any) -> Any:
         """X[index]; all of X without the copy that SciPy would make."""

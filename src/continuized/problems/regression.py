@@ -105,11 +105,10 @@ class _Regression(Linear):
         value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
         return value, gradient.reshape(np.shape(x))
 
-    def curvatures(self, w: ArrayLike, index: Any) -> Array:
-        p = self.predictions(flat(w, self.dim), index)
+    def _second_slopes(self, predictions: Array) -> Array:
         if self.loss == SQUARED:
-            return np.ones(p.shape)
-        e = np.exp(-np.abs(p))
+            return np.ones(len(predictions))
+        e = np.exp(-np.abs(predictions[:, 0]))
         return np.asarray(e / (1.0 + e) ** 2)
 
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:

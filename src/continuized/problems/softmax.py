@@ -73,11 +73,9 @@ class SoftmaxRegression(Linear):
         f = total + 0.5 * self.l2 * float(np.vdot(W[:d], W[:d]))
         return f, gradient.astype(point.dtype, copy=False).reshape(np.shape(x))
 
-    def curvatures(self, w: ArrayLike, index: Any) -> Array:
-        """Of each row a bound on diag(p) - p p^T, the largest 2 p_k (1 - p_k) (Gershgorin)."""
-        W = flat(w, self.dim).astype(np.float64).reshape(-1, self.classes)
-        scores = self.predictions(W, index)
-        p = np.exp(scores - scores.max(axis=1, keepdims=True))
+    def _second_slopes(self, predictions: Array) -> Array:
+        """A bound on diag(p) - p p^T, the largest 2 p_k (1 - p_k) (Gershgorin)."""
+        p = np.exp(predictions - predictions.max(axis=1, keepdims=True))
         p /= p.sum(axis=1, keepdims=True)
         return np.asarray((2.0 * p * (1.0 - p)).max(axis=1))
 

@@ -26,6 +26,18 @@ def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
     return float(np.einsum("i,i->", u, v))
 
 
+@cache
+def _libraries() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def blas_on_one_thread() -> Any:
+    """While the block runs, BLAS keeps to the calling thread, for the reason above."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
 def norm(v: NDArray[Any]) -> float:
     """The Euclidean norm of an array, without BLAS as `inner`."""
     flat = v.ravel()
