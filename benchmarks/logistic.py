@@ -96,34 +96,45 @@ def _cyanure(p: cz.problems.LogisticRegression, tol: float) -> np.ndarray:
     return model.get_weights().ravel()
 
 
+Trials = list[tuple[float, float]]  # (seconds, relative suboptimality)
+
+
 def reaching(
-    p: cz.problems.LogisticRegression, solve: Solver, grid: np.ndarray, f_star: float, most: float
-) -> tuple[float | None, float]:
+    p: cz.problems.LogisticRegression, solve: Solver, grid: np.ndarray, f_star: float, most: float,
+    trials: Trials,
+) -> tuple[float | None, float]:  # fmt: skip
     """(the loosest tol that reaches the precision, the time it took), or (None, the time given)."""
     whole = time.perf_counter()
     for tol in grid:
         started = time.perf_counter()
         w = solve(float(tol))
         seconds = time.perf_counter() - started
-        if p.fun(w) - f_star <= PRECISION * f_star:
+        above = (p.fun(w) - f_star) / f_star
+        trials.append((seconds, above))
+        if above <= PRECISION:
             return float(tol), seconds
         if time.perf_counter() - whole > 3.0 * most:  # the trials before it count, a little
             return None, seconds
     return None, most
 
 
-def compare(title: str, X: object, y: np.ndarray, c: float, rounds: int, most: float) -> None:
+def compare(
+    title: str, X: object, y: np.ndarray, c: float, rounds: int, most: float
+) -> dict[str, Trials]:
+    """Prints the table; gives the trials of every solver, for the curves."""
     n = len(y)
     p = cz.problems.LogisticRegression(X, y, l2=c / n)
     f_star = min(p.fun(_ours(p, 1e-13)), p.fun(_ours(p, 1e-11)))
     print(f"{title}, {n:,} x {p.dim:,}, l2 = {c:g}/n", flush=True)
     works: dict[str, Callable[[], np.ndarray]] = {}
     limits: dict[str, float] = {}
-    ours = 1.0
+    ours, curves = 1.0, {}
     for name, (solve, grid) in solvers(p).items():
-        tol, seconds = reaching(p, solve, grid, f_star, most * ours)
+        curves[name] = trials = []
+        tol, seconds = reaching(p, solve, grid, f_star, most * ours, trials)
         if name == "continuized":
-            ours = reaching(p, solve, grid, f_star, np.inf)[1]  # now compiled
+            trials.clear()
+            ours = reaching(p, solve, grid, f_star, np.inf, trials)[1]  # now compiled
         if tol is None:
             limits[name] = seconds
         else:
@@ -140,12 +151,35 @@ def compare(title: str, X: object, y: np.ndarray, c: float, rounds: int, most: f
         print(f"  {name:18}{seconds / base:8.2f} x   ({seconds:.3f} s)", flush=True)
     for name, seconds in limits.items():
         print(f"  {name:18}{'>':>2}{seconds / base:6.1f} x   (stopped or not reached)", flush=True)
+    return curves
+
+
+def draw(curves: dict[str, dict[str, Trials]], path: Path) -> None:
+    """Relative suboptimality against seconds, a panel for each set of data."""
+    from matplotlib.figure import Figure
+
+    columns = min(len(curves), 2)
+    lines = -(-len(curves) // columns)
+    figure = Figure(figsize=(4.6 * columns, 3.2 * lines), layout="constrained")
+    for i, (title, solvers_) in enumerate(curves.items()):
+        axes = figure.add_subplot(lines, columns, i + 1)
+        for name, trials in solvers_.items():
+            ours = name == "continuized"
+            points = sorted((s, max(above, 1e-12)) for s, above in trials)
+            axes.plot(*zip(*points, strict=True), "o-", markersize=3, label=name,
+                      color="black" if ours else None, linewidth=1.8 if ours else 0.9)  # fmt: skip
+        axes.set(xscale="log", yscale="log", title=title, xlabel="seconds",
+                 ylabel="relative suboptimality")  # fmt: skip
+        axes.axhline(PRECISION, color="grey", linewidth=0.5)
+        axes.legend(fontsize=6, loc="upper right")
+    figure.savefig(path, dpi=150)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--data", type=Path, help="a LIBSVM file")
     arguments.add_argument("--quick", action="store_true", help="small sizes")
+    arguments.add_argument("--plot", type=Path, metavar="FILE", help="draw the trials as curves")
     arguments.add_argument("--rounds", type=int, default=3)
     arguments.add_argument("--most", type=float, default=40.0, help="times ours, for each solver")
     arguments.add_argument("--only", choices=["file", "aligned", "rotated", "sparse"])
@@ -158,11 +192,14 @@ def main() -> None:
     sets["aligned"] = lambda: dense(False, **small)
     sets["rotated"] = lambda: dense(True, **small)
     sets["sparse"] = lambda: sparse_set(**({"n": 5_000, "d": 5_000} if a.quick else {}))
+    curves = {}
     for name, make in sets.items():
         if a.only in (None, name):
             X, y = make()
             for c in (1.0, 0.01):
-                compare(name, X, y, c, a.rounds, a.most)
+                curves[f"{name}, l2 = {c:g}/n"] = compare(name, X, y, c, a.rounds, a.most)
+    if a.plot is not None:
+        draw(curves, a.plot)
 
 
 if __name__ == "__main__":

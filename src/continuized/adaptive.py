@@ -175,7 +175,9 @@ class _Run:
         if self.callback is not None and self._stopped():
             status = status or Status.CALLBACK
         if self.bar is not silent:
-            self.bar(self.k, f"f = {self.shown[1]:.6g}")
+            gap = self.measure.gap(self.best)
+            words = "" if gap is None else f", gap {gap:.2g}"
+            self.bar(self.k, f"f = {self.shown[1]:.6g}{words}")
         return status
 
     def _step(self, at: Point, z: Array) -> tuple[Status | None, float]:

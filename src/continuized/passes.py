@@ -116,7 +116,7 @@ class _Run:
                     status = Status.CLOCK_ENDED
                     break
                 status = self._block(events)
-                self.bar(self.k, f"f = {self.rows.fun[-1]:.6g}" if self.record else "")
+                self.bar(self.k, self._words())
                 # A block cut short by maxiter would be a whole one in a longer run, with its row
                 # of the trace and its stopping test elsewhere: that run goes on from before it.
                 if status in (None, Status.CALLBACK) and events.size == self.block:
@@ -144,6 +144,12 @@ class _Run:
         if self.callback is not None and status is None:
             status = _called_back(self.callback, engine, _like(self.x0, x), self.k, self.t)
         return self._test() if status is None else status
+
+    def _words(self) -> str:
+        """For the progress bar: what is known without asking anew."""
+        value = f"f = {self.rows.fun[-1]:.6g}" if self.record else ""
+        measured = self.tested[1]
+        return value if math.isnan(measured) else f"{value}  {self.engine.measured} {measured:.2g}"
 
     def _test(self) -> Status | None:
         """Whether the measure is at most tol, where it is time to ask."""
