@@ -28,6 +28,7 @@ RANK = 200
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 LEAST_STEPS = 3
+LEAST_STEPS_OF_A_SKETCH = 30  # which is coarse: the momentum needs time
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,11 @@ class Source:
         gradient = 4.0 * entries(p.X) * p.dim / d  # of as many classes as there are
         gradient *= SPARSE_SLOWER if p.is_sparse else 1.0
         if self.kind == "nystrom":
-            m = min(4.0 * RANK, len(p.y))
-            work = (m * m * d + m * m * m) / BLAS_QUICKER
-        elif p.is_sparse:
+            m = float(min(SAMPLE * RANK, len(p.y)))
+            small = min(m, d)
+            work = (m * d * small + 10.0 * small**3) / BLAS_QUICKER
+            return float(max(LEAST_STEPS_OF_A_SKETCH, work / gradient))
+        if p.is_sparse:
             share = min(1.0, _sample_size(p) / len(p.y))
             work = _meetings(p.X) * share + 2.0 * d**3 / BLAS_QUICKER
         else:
@@ -195,18 +198,22 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     smallest of these in place of the rest."""
     n, d = len(p.y), variables(p)
     rank = min(RANK, n, d)
-    index = _sample(p, min(4 * rank, n), rng)
+    index = _sample(p, min(SAMPLE * rank, n), rng)
     S, q = p.sampled(w, index)
     scaled = np.sqrt(q / len(q))[:, None]
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
-    K = S @ S.T
+    rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
+    K = S @ S.T if rows_first else S.T @ S
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
     kept = values > max(values[-1] * 1e-12, _least(p))
     if not np.any(kept):
         return metrics.Diagonal(np.full(d, p.l2 + _least(p)))
     values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
-    U = np.ascontiguousarray((S.T @ vectors) / np.sqrt(values))
+    # Through S^T in both cases: a column that is empty stays so, to the last bit.
+    U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values
     # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
     exact = len(q) == n and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
     rest = p.l2 + (0.0 if exact else float(values[-1]))
-    return metrics.LowRank(U, values + p.l2, max(rest, 1e-12 * float(values[0])))
+    return metrics.LowRank(
+        np.ascontiguousarray(U), values + p.l2, max(rest, 1e-12 * float(values[0]))
+    )
