@@ -64,6 +64,35 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     assert whole.constants == resumed.constants
 
 
+@pytest.mark.parametrize(
+    "pair",
+    [
+        (
+            {"metric": cz.metric.Diagonal(np.ones(6))},
+            {"metric": cz.metric.Diagonal(np.arange(1, 7.0))},
+        ),
+        ({"prox": lambda v, step: v}, {"prox": lambda v, step: np.maximum(v, 0.0)}),
+        ({"metric": np.ones(6), "L": 10.0}, {"metric": np.ones(6), "L": 20.0}),
+    ],
+)
+def test_a_run_is_known_by_what_its_parts_do(tmp_path: Path, pair: Any) -> None:
+    options = {"seed": 3, "tol": 1e-10, "maxiter": 20, "checkpoint": tmp_path / "a"}
+    cz.minimize(LOGISTIC, np.zeros(6), **pair[0], **options)
+    cz.minimize(LOGISTIC, np.zeros(6), **pair[0], **options, resume=True)
+    with pytest.raises(cz.CheckpointError, match="of another run"):
+        cz.minimize(LOGISTIC, np.zeros(6), **pair[1], **options, resume=True)
+
+
+def test_the_penalty_of_a_softmax_regression_is_seen(tmp_path: Path) -> None:
+    labels = np.arange(60) % 3
+    options = {"metric": "gram", "seed": 0, "maxiter": 5, "checkpoint": tmp_path / "a"}
+    first = cz.problems.SoftmaxRegression(X, labels, l2=1e-4)
+    cz.minimize(first, np.zeros(18), **options)
+    other = cz.problems.SoftmaxRegression(X, labels, l2=1.0)
+    with pytest.raises(cz.CheckpointError, match="of another run"):
+        cz.minimize(other, np.zeros(18), **options, resume=True)
+
+
 def test_another_metric_is_another_run(tmp_path: Path) -> None:
     run("gram", checkpoint=tmp_path / "a")
     with pytest.raises(cz.CheckpointError, match="of another run"):

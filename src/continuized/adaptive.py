@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
-from continuized.checkpoints import AnyKeeper, State, check_events, nowhere
+from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.curvature import Source
 from continuized.driver import Callback, Limits
 from continuized.flow import mix
@@ -55,6 +55,14 @@ class Setting(NamedTuple):
     method: Method | None = None  # known constants: nothing is adapted
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
+
+    def identity(self, probe: Array) -> dict[str, Any]:
+        """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""
+        kind = None if self.source is None else self.source.kind
+        metric = self.metric.solve(probe.copy()) if kind is None else kind
+        prox = None if self.prox is None else proximal_step(self.prox, probe, 1.0)
+        constants = None if self.method is None else [self.method.L, self.method.mu]
+        return {"metric": metric, "prox": prox, "constants": constants}
 
 
 def run(
@@ -133,11 +141,11 @@ class _Run:
         plain = {name: getattr(self, name) for name in PLAIN}
         plain |= {"pace": self.pace.state(), "stream": self.stream.state()}
         plain |= {"points": self.points.state(), "shown": self.shown[1]}
-        plain |= {"best": self.best.f, "last": self.last.f, "rows": len(self.rows)}
+        plain |= {"best": self.best.f, "last": self.last.f}
         arrays = {"x": self.x, "z": self.z, "shown": self.shown[0], "metric_from": self.metric_from}
         for name, point in (("best", self.best), ("last", self.last)):
             arrays |= {f"{name}_y": point.y, f"{name}_g": point.g, f"{name}_q": point.q}
-        return State(plain, arrays | {"rows": np.array(self.rows)})
+        return State(plain, arrays | {"rows": Rows(self.rows, len(self.rows))})
 
     def restore(self, state: State) -> None:
         """Go on from there, with the tol of now.  A metric is made again, from where it was."""
@@ -156,7 +164,7 @@ class _Run:
             Point(arrays[f"{name}_y"], plain[name], arrays[f"{name}_g"], arrays[f"{name}_q"])
             for name in ("best", "last")
         )
-        self.rows = [(int(k), float(t), float(f)) for k, t, f in arrays["rows"]]
+        self.rows = [(int(k), float(t), float(f)) for k, t, f in arrays["rows"].reshape(-1, 3)]
 
     def _event(self, event: clocks.Event) -> Status | None:
         a, b = self.pace.weights(event)
@@ -334,7 +342,7 @@ class _Run:
     def _constants(self) -> dict[str, Any]:
         found: dict[str, Any] = {"L": self._L, "metric": getattr(self.points.metric, "name", "own")}
         if self.source is not None:
-            found["metrics_made"] = self.metrics_made
+            found.update(metric=self.source.kind, metrics_made=self.metrics_made)
         if self.setting.method is None:
             found.update(restarts=self.restarts, rejected=self.rejected)
             if self.restarts and math.isfinite(self.points.mu_seen):

@@ -7,11 +7,13 @@ from typing import Any
 from continuized import seeds
 from continuized.adaptive import Setting
 from continuized.coordinate import DualCoordinate
-from continuized.curvature import best_kind, filled, source
+from continuized.curvature import best_kind, filled, source, variables
 from continuized.driver import Limits
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
-from continuized.problems import LeastSquares, LogisticRegression, Problem
+from continuized.problems import Problem
+from continuized.problems.linear import Linear
+from continuized.problems.losses import SOFTMAX
 from continuized.prox import checked_prox
 
 FEW = 300  # variables: a factorisation takes no time
@@ -27,11 +29,11 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
     """
     if metric is not None or asked:
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
-    if not isinstance(problem, LeastSquares | LogisticRegression):
+    if not isinstance(problem, Linear):
         return "continuized", None, OWN if problem.L is not None else FOUND
-    n, d = problem.X.shape
+    n, d = len(problem.y), variables(problem)
     kind = best_kind(problem)
-    wide = d > FEW and n < d and kind != "diag"
+    wide = d > FEW and n < d and kind != "diag" and problem.loss != SOFTMAX
     if wide and problem.is_plain and _dual_is_well_conditioned(problem):
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."

@@ -19,6 +19,7 @@ from continuized import seeds
 from continuized.problems import threads
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
+from continuized.problems.spectrum import entries_of
 
 NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
@@ -45,7 +46,7 @@ class Source:
         p, d = self.problem, float(variables(self.problem))
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
-        gradient = 4.0 * entries(p.X) * p.dim / d  # of as many classes as there are
+        gradient = 4.0 * entries_of(p.X) * p.dim / d  # of as many classes as there are
         gradient *= SPARSE_SLOWER if p.is_sparse else 1.0
         if self.kind == "nystrom":
             m = float(min(SAMPLE * RANK, len(p.y)))
@@ -68,7 +69,7 @@ class Source:
 
     def _made(self, w: Array, rng: np.random.Generator) -> Any:
         if self.kind == "diag":
-            return metrics.Diagonal(np.maximum(_diagonal(self.problem), _least(self.problem)))
+            return metrics.Diagonal(np.maximum(self.problem.coordinate_L, _least(self.problem)))
         if self.kind == "gram":
             return metrics.Dense.of(gram(self.problem, w, rng))
         return nystrom(self.problem, w, rng)
@@ -99,12 +100,7 @@ def best_kind(problem: Any) -> str:
 
 def filled(X: Any) -> float:
     """The share of the entries of X that are held."""
-    return float(entries(X) / max(X.shape[0] * X.shape[1], 1))
-
-
-def entries(X: Any) -> float:
-    """How many numbers X holds."""
-    return float(X.size if isinstance(X, np.ndarray) else X.nnz)
+    return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
 
 
 def variables(p: Any) -> int:
@@ -139,19 +135,10 @@ def _penalty(p: Any) -> Array:
     return np.where(np.arange(variables(p)) < p.X.shape[1], p.l2, 0.0)
 
 
-def _diagonal(p: Any) -> Array:
-    """The diagonal of a bound on the Hessian."""
-    if p.is_plain and hasattr(p, "coordinate_L"):
-        return np.asarray(p.coordinate_L)
-    rows = p.sample_rows(slice(None))
-    squares = rows.multiply(rows).mean(axis=0) if p.is_sparse else np.mean(rows * rows, axis=0)
-    return np.asarray(p.curvature * np.asarray(squares).ravel() + _penalty(p))
-
-
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
-    return max(float(np.finfo(np.float64).eps * _diagonal(p).sum()), 1e-300)
+    return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
 
 
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:

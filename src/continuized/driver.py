@@ -1,4 +1,4 @@
-"""The one loop: blocks of events, and when to stop.  No formula stands here."""
+"""The loop for known constants: blocks of events, and when to stop.  No formula stands here."""
 
 from __future__ import annotations
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from continuized.methods import Method
 from continuized.oracle import Exact
-from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
+from continuized.problems import (
+    LeastSquares,
+    LogisticRegression,
+    Problem,
+    Quadratic,
+    SoftmaxRegression,
+)
 from continuized.problems.base import Array
 
 # Two events, (k, t0, t, dt): a method is told by its coefficients there, whatever it is made of.
@@ -69,6 +75,11 @@ def words(value: Any) -> str:
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
+def probe(x0: Array) -> Array:
+    """A vector with no symmetry, to ask a problem, a metric or a prox who they are."""
+    return np.asarray(np.cos(np.arange(x0.size)).astype(x0.dtype).reshape(x0.shape))
+
+
 def _shortened(text: str) -> str:
     if len(text) <= LONGEST:
         return text
@@ -82,9 +93,9 @@ def _coefficients(method: Method) -> list[Any]:
 
 def _problem(problem: Problem, x0: Array) -> str:
     """The kind, f, and the gradient's norm at a point, to nine digits."""
-    ours = type(problem) in (Quadratic, LeastSquares, LogisticRegression)
+    ours = type(problem) in (Quadratic, LeastSquares, LogisticRegression, SoftmaxRegression)
     # Ours may be asked anywhere, and at 0 would hide much; the user's where the run asks it too.
-    point = x0 + np.cos(np.arange(x0.size)).astype(x0.dtype).reshape(x0.shape) if ours else x0
+    point = x0 + probe(x0) if ours else x0
     with np.errstate(all="ignore"):
         value = problem.fun(point.copy())
         slope = float(np.linalg.norm(Exact(problem, x0)(point.copy())))

@@ -68,8 +68,8 @@ def minimize(
         The gradient, or True when fun returns (value, gradient), as in SciPy.
     L, mu : float
         Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
-        Where L is not known, "continuized" finds it on the way, and restarts in place of mu;
-        what it found is in `r.constants`.
+        Where L is not known, or not given beside `metric` or `prox`, "continuized" finds it on
+        the way, and restarts in place of mu; what it found is in `r.constants`.
     method : "auto", "continuized", "nesterov", "gradient-descent", or a method object
         Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
         find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
@@ -166,7 +166,7 @@ def minimize(
         setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root, start.shape)
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
-            kept = keeper({"metric": metric, "prox": prox, "L": L, "mu": mu})
+            kept = keeper(setting.identity(identity.probe(start)))
             r = adaptive.run(problem, start, stream, setting, called, show, kept)
         return _with_reason(r, why)
     if chosen is None:
@@ -228,9 +228,10 @@ def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
     if not isinstance(method, str):
         raise TypeError(f"method must be a name or a method object, got {brief(method)}")
     if method not in METHODS:
-        near = difflib.get_close_matches(method.lower(), METHODS, n=1, cutoff=0.3)
+        names = ("auto", *METHODS)
+        near = difflib.get_close_matches(method.lower(), names, n=1, cutoff=0.3)
         hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"no method is called {brief(method)}, only {', '.join(METHODS)}{hint}")
+        raise ValueError(f"no method is called {brief(method)}, only {', '.join(names)}{hint}")
     L = problem.L if L is None else L
     if L is None:
         raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")

@@ -13,6 +13,19 @@ import numpy as np
 from continuized.problems.base import Array, Problem
 
 
+def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
+    """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
+    try:
+        array = np.asarray(g)
+    except ValueError as error:
+        raise ValueError(f"the gradient must be an array of numbers: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
+    if array.shape != shape:
+        raise ValueError(f"the gradient must have the shape of x, {shape}, got {array.shape}")
+    return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
+
+
 class Exact:
     """The gradient itself.  Checks the answer, and counts the questions."""
 
@@ -30,18 +43,8 @@ class Exact:
         return self._converted(g)
 
     def _converted(self, g: Any) -> Array:
-        try:
-            array = np.asarray(g)
-        except ValueError as error:
-            raise ValueError(f"the gradient must be an array of numbers: {error}") from error
-        if array.dtype.kind not in "fiu":
-            raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
-        if array.shape != self._shape:
-            raise ValueError(
-                f"the gradient must have the shape of x, {self._shape}, got {array.shape}"
-            )
-        if array.dtype.kind == "f":
-            self.eps = max(self.eps, float(np.finfo(array.dtype).eps))
+        array, eps = checked_gradient(g, self._shape)
+        self.eps = max(self.eps, eps)
         return array.astype(self._dtype)
 
 

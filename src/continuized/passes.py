@@ -242,6 +242,7 @@ def _result(
         method=engine.process,
         constants=engine.constants,
         passes=end[2],
+        gap=engine.measure() if engine.measured == "duality gap" else None,
     )
 
 

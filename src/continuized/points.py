@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.metric import Identity, Metric
+from continuized.oracle import checked_gradient
 from continuized.problems.base import Array, Problem
 from continuized.problems.threads import inner
 
@@ -52,11 +53,12 @@ class Points:
         return Point(y, f, g, q)
 
     def state(self) -> dict[str, float]:
-        return {"n": self.evaluations, "mu_seen": self.mu_seen, "largest": self._largest}
+        seen = {"n": self.evaluations, "mu_seen": self.mu_seen, "largest": self._largest}
+        return {**seen, "eps": self.eps}
 
     def restore(self, state: dict[str, float]) -> None:
         self.evaluations, self.mu_seen = int(state["n"]), state["mu_seen"]
-        self._largest = state["largest"]
+        self._largest, self.eps = state["largest"], state["eps"]
 
     def change_metric(self, metric: Metric) -> None:
         """Points from before need `again`; gradients are compared with those to come."""
@@ -72,13 +74,8 @@ class Points:
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
     def _checked(self, g: Any) -> Array:
-        array = np.asarray(g)
-        if array.dtype.kind not in "fiu":
-            raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
-        if array.shape != self._shape:
-            raise ValueError(
-                f"the gradient must have the shape of x, {self._shape}, got {array.shape}"
-            )
+        array, eps = checked_gradient(g, self._shape)
+        self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
 
     def least_L(self, one: Point, two: Point) -> float:

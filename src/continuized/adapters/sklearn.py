@@ -78,18 +78,18 @@ class ContinuizedRidge(LinearRegressor):
             )
             for k, target in enumerate(targets.T)
         ]
-        coef, intercept = np.stack([w for w, _, _ in fits]), np.array([b for _, b, _ in fits])
+        coef, intercept = np.stack([f[0] for f in fits]), np.array([f[1] for f in fits])
         self.coef_ = coef[0] if count == 1 else coef
         self.intercept_ = 0.0
         if self.fit_intercept:
             self.intercept_ = float(intercept[0]) if np.ndim(y) == 1 else intercept
-        self._count([n_iter for _, _, n_iter in fits])
+        self._count([f[2] for f in fits], all(f[3] for f in fits))
         return self
 
     def _fit_one(
         self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
-    ) -> tuple[Array, float, int]:
-        """Coefficients, intercept and iterations for one target.
+    ) -> tuple[Array, float, int, bool]:
+        """Coefficients, intercept, iterations and whether tol was reached, for one target.
 
         It is centred and scaled first, so that `tol` is relative to its size.
         """
@@ -101,8 +101,8 @@ class ContinuizedRidge(LinearRegressor):
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
-        w, n_iter = solve(problem, w0, float(self.tol), int(self.max_iter), seed)
-        return scale * w[:d], middle + scale * float(w[d:].sum()), n_iter
+        w, n_iter, reached = solve(problem, w0, float(self.tol), int(self.max_iter), seed)
+        return scale * w[:d], middle + scale * float(w[d:].sum()), n_iter, reached
 
 
 class ContinuizedLogisticRegression(LinearClassifier):
@@ -172,11 +172,11 @@ class ContinuizedLogisticRegression(LinearClassifier):
         columns = 1 if count == 2 else count
         start = self._start(columns, d)
         w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
-        w, n_iter = solve(problem, w0, float(self.tol), int(self.max_iter), self._seed())
+        w, n_iter, reached = solve(problem, w0, float(self.tol), int(self.max_iter), self._seed())
         W = w.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray(W[:d].T)
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
-        self._count([n_iter])
+        self._count([n_iter], reached)
         return self

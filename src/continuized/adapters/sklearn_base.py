@@ -83,13 +83,14 @@ class LinearEstimator(BaseEstimator):
             return None
         return int(check_random_state(self.random_state).randint(LARGEST_SEED))
 
-    def _count(self, n_iter: list[int]) -> None:
-        """Keep the numbers of iterations, and warn where they are all that were allowed."""
+    def _count(self, n_iter: list[int], reached: bool) -> None:
+        """Keep the numbers of iterations, and warn where tol was not reached."""
         self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
-        if max(n_iter) >= self.max_iter:
+        if not reached:
             warnings.warn(
-                f"{type(self).__name__} took max_iter = {self.max_iter} iterations without "
-                f"reaching tol = {self.tol}: raise one of them, or regularise more",
+                f"{type(self).__name__} took {max(n_iter)} iterations (max_iter = "
+                f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
+                "regularise more",
                 ConvergenceWarning,
                 stacklevel=3,
             )

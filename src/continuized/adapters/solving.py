@@ -12,8 +12,8 @@ from continuized.progress import silent
 
 def solve(
     problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
-) -> tuple[Array, int]:
-    """The minimiser from w0, and the number of iterations.
+) -> tuple[Array, int, bool]:
+    """The minimiser from w0, the number of iterations, and whether tol was reached.
 
     tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
@@ -26,4 +26,4 @@ def solve(
         certified=False,
     )
     r = adaptive.run(problem, w0, clock.Poisson(root).stream(), setting, None, silent)
-    return r.x, int(r.nit)
+    return r.x, int(r.nit), bool(r.success)

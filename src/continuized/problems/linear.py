@@ -160,6 +160,25 @@ class Linear(Problem):
         return 0.0 if self.intercept else self.l2
 
     @cached_property
+    def coordinate_L(self) -> Array:
+        """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
+
+        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
+        """
+        n, d = self.X.shape
+        if self.is_sparse:
+            squares = squares_of(self.X.data)
+            if self.shares is not None:
+                squares *= np.repeat(self.shares, np.diff(self.X.indptr))
+            sums = np.bincount(self.X.indices, squares, minlength=d)
+        elif self.shares is None:
+            sums = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
+        else:
+            sums = np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64)
+        constants: Array = self.curvature * sums / n + self.l2
+        return np.append(constants, self.curvature) if self.intercept else constants
+
+    @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
         return None
 
@@ -171,3 +190,8 @@ class Linear(Problem):
     def _parts(self) -> int:
         """Into how many parts a pass is cut: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
+
+
+def squares_of(entries: Array) -> Array:
+    """In float64, whatever they are held in."""
+    return entries.astype(np.float64) ** 2

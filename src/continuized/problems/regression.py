@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from continuized.problems import threads
 from continuized.problems.base import Array, Compiled, flat, pack
 from continuized.problems.data import INT32_MAX, check_labels
-from continuized.problems.linear import Linear
+from continuized.problems.linear import Linear, squares_of
 from continuized.problems.losses import LOGISTIC, SQUARED
 
 DIRECT_UP_TO = 2000  # the number of variables for which least squares is solved directly,
@@ -38,25 +38,6 @@ class _Regression(Linear):
     # Constants, computed when first asked for
 
     @cached_property
-    def coordinate_L(self) -> Array:
-        """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
-
-        With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
-        """
-        n, d = self.X.shape
-        if self.is_sparse:
-            squares = _squares(self.X.data)
-            if self.shares is not None:
-                squares *= np.repeat(self.shares, np.diff(self.X.indptr))
-            sums = np.bincount(self.X.indices, squares, minlength=d)
-        elif self.shares is None:
-            sums = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
-        else:
-            sums = np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64)
-        constants: Array = self.curvature * sums / n + self.l2
-        return np.append(constants, self.curvature) if self.intercept else constants
-
-    @cached_property
     def row_norms2(self) -> Array:
         """|x_i|^2 for each row, without its weight; with an intercept, |x_i|^2 + 1."""
         if not self.is_sparse:
@@ -64,7 +45,7 @@ class _Regression(Linear):
         else:
             n = len(self.y)
             rows = np.repeat(np.arange(n), np.diff(self.X.indptr))
-            norms2 = np.bincount(rows, _squares(self.X.data), minlength=n)
+            norms2 = np.bincount(rows, squares_of(self.X.data), minlength=n)
         return norms2 + self.intercept
 
     @cached_property
@@ -147,10 +128,6 @@ class _Regression(Linear):
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
         ints = np.concatenate([self.X.indptr, self.X.indices])
         return compiled(prefix + "csr", pack(self.X.data[np.newaxis], vector, ints, dtype), dtype)
-
-
-def _squares(entries: Array) -> Array:
-    return entries.astype(np.float64) ** 2
 
 
 class LeastSquares(_Regression):
