@@ -259,3 +259,56 @@ def test_a_metric_of_the_users_own() -> None:
     r = cz.minimize(fun, np.ones(3), jac=True, metric=own, seed=0)
     same = cz.minimize(fun, np.ones(3), jac=True, metric=[1.0, 2.0, 4.0], seed=0)
     np.testing.assert_array_equal(r.x, same.x)
+
+
+# Scales, sizes and threads
+
+
+@pytest.mark.parametrize("scale", [1e6, 1e9])
+@pytest.mark.parametrize("metric", ["gram", "nystrom"])
+def test_large_columns_beside_an_intercept(scale: float, metric: str) -> None:
+    """A floor relative to the largest column would hide the intercept: "converged" far away."""
+    Z = RNG(0).standard_normal((200, 2))
+    y = np.where(RNG(1).random(200) < 0.9, 1.0, -1.0)
+    plain = cz.problems.LogisticRegression(Z, y, l2=0.0, intercept=True)
+    best = cz.minimize(plain, np.zeros(3), metric="gram", tol=1e-10, seed=0).fun
+    p = cz.problems.LogisticRegression(scale * Z, y, l2=0.0, intercept=True)
+    r = cz.minimize(p, np.zeros(3), metric=metric, tol=1e-6, seed=0, maxiter=300)
+    assert not r.success or r.fun - best <= 1e-6
+    if metric == "gram":
+        assert r.success
+        assert r.nit < 40
+
+
+def test_data_that_no_metric_can_be_made_of() -> None:
+    A = np.array([[1.0, 2.0], [2.0, 1.0], [3.0, 0.0], [1.0, 1.0]])
+    signs = [1.0, -1.0, 1.0, -1.0]
+    for metric in NAMED:
+        p = cz.problems.LogisticRegression(1e155 * A, signs, l2=0.0)
+        with np.errstate(over="ignore"), pytest.raises(ValueError, match="squares overflow"):
+            cz.minimize(p, np.zeros(2), metric=metric)
+        with pytest.raises(ValueError, match="no variables"):
+            cz.minimize(cz.problems.LeastSquares(np.zeros((3, 0)), np.ones(3)), [], metric=metric)
+        empty = cz.problems.LogisticRegression(
+            sparse.csr_array((4, 2)), signs, l2=0.0, intercept=True
+        )
+        assert cz.minimize(empty, np.zeros(3), metric=metric, seed=0).success
+
+
+def test_blas_has_its_threads_again_after_overlapping_blocks() -> None:
+    from threadpoolctl import threadpool_info
+
+    from continuized.problems.threads import blas_on_one_thread
+
+    def counts() -> list[int]:
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = counts()
+    first, second = blas_on_one_thread(), blas_on_one_thread()
+    first.__enter__()
+    second.__enter__()
+    assert set(counts()) == {1}
+    first.__exit__(None, None, None)
+    assert set(counts()) == {1}
+    second.__exit__(None, None, None)
+    assert counts() == before

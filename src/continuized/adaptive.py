@@ -93,6 +93,7 @@ class _Run:
         self.limits, self.prox, self.source = setting.limits, setting.prox, setting.source
         self.restarts = self.rejected = self.since = self.metrics_made = 0
         self.measure = Measure(problem, setting.prox, setting.certified)
+        self.measure.dual_norm = self.source is None or self.source.kind != "nystrom"
         self.points = Points(problem, x0, setting.metric)
         self.x, self.z = x0.copy(), x0.copy()
         self.k, self.t = 0, 0.0

@@ -47,7 +47,7 @@ class Source:
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
         gradient = 4.0 * entries_of(p.X) * p.dim / d  # of as many classes as there are
-        gradient *= SPARSE_SLOWER if p.is_sparse else 1.0
+        gradient = max(gradient * (SPARSE_SLOWER if p.is_sparse else 1.0), 1.0)
         if self.kind == "nystrom":
             m = float(min(SAMPLE * RANK, len(p.y)))
             small = min(m, d)
@@ -85,6 +85,10 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
             f"{type(problem).__name__} without such data; give an array "
             "or an object with solve(g) and norm2(v)"
         )
+    if variables(problem) == 0:
+        raise ValueError("the problem has no variables: X has no columns")
+    if not np.all(np.isfinite(problem.coordinate_L)):  # type: ignore[attr-defined]
+        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     return Source(problem, best_kind(problem) if kind == "auto" else kind, root)
 
 
@@ -141,6 +145,13 @@ def _least(p: Any) -> float:
     return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
 
 
+def _floor(p: Any) -> Array:
+    """What keeps a factorisation from failing: small against each entry of the diagonal, for the
+    columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
+    small = np.finfo(np.float64).eps * variables(p) * p.coordinate_L
+    return np.where(p.coordinate_L > 0.0, np.maximum(small, 1e-300), 1.0)
+
+
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
     index = _sample(p, _sample_size(p), rng)
@@ -150,7 +161,7 @@ def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     else:
         mine = rows is not p.X and rows.dtype == np.float64  # and may be written into
         P = _dense_gram(np.multiply(rows, np.sqrt(q / len(q))[:, None], out=rows if mine else None))
-    P[np.diag_indices(len(P))] += _penalty(p) + _least(p)
+    P[np.diag_indices(len(P))] += _penalty(p) + _floor(p)
     return np.asarray(P)
 
 

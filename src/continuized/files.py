@@ -45,9 +45,11 @@ def _through(
             with contextlib.suppress(FileNotFoundError):
                 os.replace(path, previous)
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # about the file that was asked for, not the hidden one
+            raise type(error)(error.errno, error.strerror, str(path)) from error
         raise
 
 

@@ -25,6 +25,7 @@ class Measure:
         self._problem: Any = problem
         self._prox = prox
         self.strong = self._strong_convexity() if certified else 0.0
+        self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
 
     def _strong_convexity(self) -> float:
         """What turns a gradient into a duality gap; 0 where nothing does."""
@@ -54,6 +55,8 @@ class Measure:
         gap = self.gap(at)
         if gap is not None:
             return gap
+        if self._prox is None and not self.dual_norm:
+            return norm(at.g)
         if self._prox is None:
             return math.sqrt(max(inner(at.g.ravel(), at.q.ravel()), 0.0))
         return norm(at.y - x) / gamma

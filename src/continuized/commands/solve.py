@@ -54,6 +54,9 @@ def command(
 
     if plot is not None:
         pictures.require()
+    for path in (out, plot):
+        if path is not None:  # better now than after the work
+            files.writable_folder(path.parent)
     problem, labels = _problem(data, loss, l2)
     started = time.perf_counter()
     r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)

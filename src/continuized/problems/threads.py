@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
@@ -33,9 +35,23 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def blas_on_one_thread() -> Any:
+_lock = threading.Lock()
+_limits: list[Any] = []  # one for each block under way: the first limits, the last restores
+
+
+@contextmanager
+def blas_on_one_thread() -> Iterator[None]:
     """While the block runs, BLAS keeps to the calling thread, for the reason above."""
-    return _libraries().limit(limits=1, user_api="blas")
+    with _lock:
+        limit = _limits[0] if _limits else _libraries().limit(limits=1, user_api="blas")
+        _limits.append(limit)
+    try:
+        yield
+    finally:
+        with _lock:
+            _limits.pop()
+            if not _limits:
+                limit.restore_original_limits()
 
 
 def norm(v: NDArray[Any]) -> float:
