@@ -48,7 +48,8 @@ def _through(
     except BaseException as error:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):  # about the file that was asked for, not the hidden one
+        # About the file that was asked for, not the hidden one.
+        if isinstance(error, OSError) and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from error
         raise
 
