@@ -28,6 +28,7 @@ ROOMS = (
     FACE,
     "adapters",
     "theory",
+    "network",
     "ensembles",
     "chunks",
     "minimizer",

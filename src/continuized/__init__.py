@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from continuized import clock, marks, metric, noise, parameters, problems, prox, theory
+    from continuized import (
+        clock,
+        marks,
+        metric,
+        network,
+        noise,
+        parameters,
+        problems,
+        prox,
+        theory,
+    )
     from continuized.checkpoints import CheckpointError, CheckpointWarning
     from continuized.coordinate import CoordinateDescent, DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
@@ -42,7 +52,17 @@ _HOME = {
     "ensemble": "ensembles",
     "minimize": "minimizer",
 }
-_ROOMS = ("clock", "marks", "metric", "noise", "parameters", "problems", "prox", "theory")
+_ROOMS = (
+    "clock",
+    "marks",
+    "metric",
+    "network",
+    "noise",
+    "parameters",
+    "problems",
+    "prox",
+    "theory",
+)
 
 __all__ = [
     "CheckpointError",
@@ -65,6 +85,7 @@ __all__ = [
     "marks",
     "metric",
     "minimize",
+    "network",
     "noise",
     "parameters",
     "problems",

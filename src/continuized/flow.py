@@ -61,7 +61,12 @@ def exponential_flow(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
     """The weights for mu > 0 and start = inf."""
-    a = -0.5 * math.expm1(-4.0 * omega(L, mu) * dt)
+    return equal_weights(2.0 * omega(L, mu), dt)
+
+
+def equal_weights(rate: float, dt: float) -> tuple[float, float]:
+    """The weights for eta = eta' = rate, a constant."""
+    a = -0.5 * math.expm1(-2.0 * rate * dt)
     return a, a
 
 
@@ -150,6 +155,7 @@ FORMULAS = (
     weights,
     convex_flow,
     exponential_flow,
+    equal_weights,
     hyperbolic_flow,
     hyperbolic_weights,
     _weights_near,

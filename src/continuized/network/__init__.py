@@ -1,0 +1,33 @@
+"""Acceleration without a global clock: graphs, gossip, nodes.
+
+    from continuized import network
+    g = network.Graph.of("grid:30x30")
+
+Names are loaded when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from continuized.network.graph import Graph
+    from continuized.network.methods import Gossip
+
+_HOME = {
+    "Gossip": "methods",
+    "Graph": "graph",
+}
+
+__all__ = ["Gossip", "Graph"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(importlib.import_module(f"continuized.network.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'continuized.network' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

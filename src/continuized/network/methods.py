@@ -1,0 +1,43 @@
+"""The methods of averaging: their names and their constants on a graph."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from continuized.methods import Continuized
+from continuized.network.graph import Graph
+from continuized.network.rules import Constants
+
+
+@dataclass(frozen=True)
+class Gossip:
+    """Averaging by exchanges over the edges, which ring at the graph's rates P_ij, in all 1.
+
+    accelerated=True: theta = sqrt(mu_g / (2R)), gamma = 1/2, gamma' = 1 / sqrt(2 mu_g R), and
+    E |x_t - mean|^2 <= 2 |x_0 - mean|^2 e^{-theta t}.  It is `Continuized(L=2R, mu=mu_g)` with
+    edges for marks.  accelerated=False: theta = 0 and gamma' = gamma = 1/2, so that z = x, and
+    E |x_t - mean|^2 <= |x_0 - mean|^2 e^{-mu_g t / 2}.
+
+    >>> from continuized.network import Graph
+    >>> Gossip(accelerated=False).constants(Graph.of("path:3"))
+    Constants(theta=0.0, gamma=0.5, gamma_prime=0.5)
+    """
+
+    accelerated: bool = True
+
+    @property
+    def name(self) -> str:
+        return "accelerated" if self.accelerated else "plain"
+
+    def process(self, graph: Graph) -> Continuized:
+        """The continuized process whose flow and steps the nodes follow."""
+        return Continuized(2.0 * graph.R, graph.mu_g)
+
+    def constants(self, graph: Graph) -> Constants:
+        """What every node must know."""
+        if not self.accelerated:
+            return Constants(0.0, 0.5, 0.5)
+        process = self.process(graph)
+        theta = math.sqrt(process.mu) / math.sqrt(process.L)
+        return Constants(theta, 0.5, 1.0 / (math.sqrt(process.mu) * math.sqrt(process.L)))
