@@ -48,6 +48,7 @@ ROOMS = (
     "recording",
     "result",
     "methods",
+    "rules",
     "oracle",
     "witness",
     "flow",
