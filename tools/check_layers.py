@@ -40,6 +40,7 @@ ROOMS = (
     "pace",
     "driver",
     "coordinate",
+    "forms",
     "rows",
     "curvature",
     "metric",
