@@ -194,6 +194,24 @@ def test_recorded_events_replay_with_their_marks():
     assert np.array_equal(replayed.x, again.x)
 
 
+def test_a_run_whose_clock_ends_is_judged_where_it_ended():
+    """Also where the last stopping test was some passes before."""
+    p = cz.problems.Quadratic(np.geomspace(1.0, 0.1, 5), np.ones(5))
+    method = cz.CoordinateDescent()
+    events = cz.clock.Poisson(0, marks=method.prepare(p, np.zeros(5)).law).stream().draw(200)
+    seen = set()
+    for n in range(5, 200, 5):
+        clock = cz.clock.Recorded(events.t[:n], events.dt[:n], events.marks[:n])
+        r = cz.minimize(p, np.zeros(5), method=method, clock=clock, tol=1e-3)
+        small = np.linalg.norm(p.grad(r.x)) <= 1e-3
+        assert r.status is (cz.Status.CONVERGED if small else cz.Status.CLOCK_ENDED)
+        assert r.nit == n or small
+        seen.add(r.status)
+        all_taken = cz.minimize(p, np.zeros(5), method=method, clock=clock)
+        assert (all_taken.status, all_taken.nit) == (cz.Status.COMPLETED, n)
+    assert len(seen) == 2
+
+
 def test_zero_columns_and_empty_rows_are_valid():
     X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 0.0, -1.0]])
     p = cz.problems.LeastSquares(X, [1.0, 2.0, 3.0])

@@ -13,11 +13,11 @@ import continuized as cz
 from continuized import Status
 from continuized.adaptive import Setting, run
 from continuized.clock import Event, Unit
-from continuized.driver import Limits
 from continuized.metric import Diagonal, Identity
 from continuized.pace import Carried
 from continuized.points import Points
 from continuized.progress import silent
+from continuized.stopping import Limits
 
 X0 = np.array([0.3, -1.0, 4.0])
 DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 2.0]])

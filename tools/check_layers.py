@@ -46,6 +46,7 @@ ROOMS = (
     "metric",
     "prox",
     "kernels",
+    "stopping",
     "recording",
     "result",
     "methods",

@@ -24,7 +24,6 @@ import numpy as np
 from continuized import clock as clocks
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.curvature import Source
-from continuized.driver import Callback, Limits
 from continuized.flow import mix
 from continuized.measure import Measure
 from continuized.methods import Continuized, Method
@@ -35,7 +34,8 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.threads import inner, norm
 from continuized.progress import Bar, silent
 from continuized.prox import Prox, proximal_step, value_after_step
-from continuized.result import Result, Status, Trace, intermediate_result
+from continuized.result import Result, Status, Trace
+from continuized.stopping import Callback, Limits, called_back, status_at_end
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
@@ -181,8 +181,10 @@ class _Run:
             status, value = self._step(at, z)
         if self.setting.record:
             self.rows.append((self.k, self.t, value))
-        if self.callback is not None and self._stopped():
-            status = status or Status.CALLBACK
+        if self.callback is not None:
+            x, f = self.shown
+            stopped = called_back(self.callback, x.copy(), f, self.k, self.t)
+            status = status or stopped
         if self.bar is not silent:
             gap = self.measure.gap(self.best)
             words = "" if gap is None else f", gap {gap:.2g}"
@@ -282,14 +284,6 @@ class _Run:
 
     # Stopping
 
-    def _stopped(self) -> bool:
-        assert self.callback is not None
-        try:
-            self.callback(intermediate_result(self.shown[0].copy(), self.shown[1], self.k, self.t))
-        except StopIteration:
-            return True
-        return False
-
     def _end(self, status: Status | None) -> Point:
         """The point that is given back.
 
@@ -304,17 +298,14 @@ class _Run:
         end = self.points.at(self.x)
         return end if math.isfinite(end.f) else self.best
 
-    def _status_at_end(self, at: Point) -> Status:
-        tol = self.limits.tol
-        if tol is not None and self.prox is None and self.measure.at(at, at.y, 1.0) <= tol:
-            return Status.CONVERGED
-        if self.k < self.limits.maxiter:
-            return Status.CLOCK_ENDED
-        return Status.COMPLETED if tol is None else Status.MAXITER
+    def _measured_at(self, at: Point) -> float:
+        """At the end; with prox it takes a step to know."""
+        return self.measure.at(at, at.y, 1.0) if self.prox is None else math.inf
 
     def _result(self, status: Status | None) -> Result:
         at = self._end(status)
-        status = self._status_at_end(at) if status is None else status
+        if status is None:
+            status = status_at_end(self.limits, self.k, lambda: self._measured_at(at))
         x, f = at.y, at.f
         if not self.setting.record:
             self.rows.append((self.k, self.t, f))

@@ -8,13 +8,13 @@ from continuized import seeds
 from continuized.adaptive import Setting
 from continuized.coordinate import DualCoordinate
 from continuized.curvature import best_kind, filled, source, variables
-from continuized.driver import Limits
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem
 from continuized.problems.linear import Linear
 from continuized.problems.losses import SOFTMAX
 from continuized.prox import checked_prox
+from continuized.stopping import Limits
 
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes

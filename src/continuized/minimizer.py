@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from continuized import adaptive, checkpoints, identity, passes, seeds
 from continuized import clock as clocks
 from continuized.choice import adaptive_setting, chosen_for, is_adaptive
-from continuized.driver import Callback, Limits, run
+from continuized.driver import run
 from continuized.methods import (
     METHODS,
     GradientDescent,
@@ -27,6 +27,7 @@ from continuized.passes import Marked
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
 from continuized.result import Result
+from continuized.stopping import Callback, Limits
 from continuized.words import brief, is_real
 
 DEFAULT_TOL = 1e-6

@@ -15,13 +15,13 @@ import numpy as np
 from continuized import clock as clocks
 from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
-from continuized.driver import Callback, Limits
 from continuized.kernels.schedule import CARRY, coefficients
 from continuized.marks import Categorical
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar
-from continuized.result import Result, Status, Trace, intermediate_result
+from continuized.result import Result, Status, Trace
+from continuized.stopping import Callback, Limits, called_back, status_at_end
 
 SMALLEST_BLOCK = 4096  # events, where nothing is recorded
 BETWEEN_TESTS = 1.1
@@ -113,7 +113,6 @@ class _Run:
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
                 if events.size == 0:
-                    status = Status.CLOCK_ENDED
                     break
                 status = self._block(events)
                 self.bar(self.k, self._words())
@@ -142,7 +141,8 @@ class _Run:
             self.rows.add(self.k, self.t, self.passes)
             status = self.rows.trouble()
         if self.callback is not None and status is None:
-            status = _called_back(self.callback, engine, _like(self.x0, x), self.k, self.t)
+            shown = (_like(self.x0, x), engine.value(), self.k, self.t)
+            status = called_back(self.callback, *shown)
         return self._test() if status is None else status
 
     def _words(self) -> str:
@@ -220,10 +220,7 @@ def _result(
     problem: Problem = engine.problem  # type: ignore[attr-defined]
     jac = problem.grad(x)
     if status is None:
-        met = limits.tol is not None and engine.measure() <= limits.tol
-        status = Status.CONVERGED if met else Status.MAXITER
-        if limits.tol is None:
-            status = Status.COMPLETED
+        status = status_at_end(limits, end[0], engine.measure)
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
         rows.add(*end)
     message = status.value.replace("gradient norm", engine.measured)
@@ -288,11 +285,3 @@ def _checked_marks(marks: Any, engine: Engine) -> Array:
     if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
         raise ValueError(f"marks must be integers in [0, {n})")
     return values.astype(np.int64, copy=False)
-
-
-def _called_back(callback: Callback, engine: Engine, x: Array, k: int, t: float) -> Status | None:
-    try:
-        callback(intermediate_result(x, engine.value(), k, t))
-    except StopIteration:
-        return Status.CALLBACK
-    return None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import adaptive, clock, curvature, seeds
-from continuized.driver import Limits
 from continuized.problems.base import Array
 from continuized.progress import silent
+from continuized.stopping import Limits
 
 
 def solve(
