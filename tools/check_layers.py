@@ -33,7 +33,7 @@ ROOMS = (
     "minimizer",
     "choice",
     "identity",
-    "passes",
+    "marked",
     "adaptive",
     "measure",
     "points",

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import adaptive, checkpoints, identity, passes, seeds
+from continuized import adaptive, checkpoints, identity, marked, seeds
 from continuized import clock as clocks
 from continuized.choice import adaptive_setting, chosen_for, is_adaptive
 from continuized.driver import run
+from continuized.marked import Marked
 from continuized.methods import (
     METHODS,
     GradientDescent,
@@ -23,7 +24,6 @@ from continuized.methods import (
     check_constants,
 )
 from continuized.noise import Noise, checked_noise
-from continuized.passes import Marked
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
 from continuized.result import Result
@@ -142,9 +142,9 @@ def minimize(
         given = any(option is not None for option in (L, mu, prox, noise))
         method, metric, why = chosen_for(problem, metric, given or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    marked: Any = method if is_marked else None
+    with_marks: Any = method if is_marked else None
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen = None if marked or adaptive_run else _as_method(method, problem, L, mu)
+    chosen = None if is_marked or adaptive_run else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
@@ -160,7 +160,7 @@ def minimize(
             return checkpoints.nowhere
         its_seed = None if seed is None else root
         rest = (noise, clock, its_seed, record, limits.tol)
-        parts = identity.of_run(problem, start, chosen or marked, constants, *rest)
+        parts = identity.of_run(problem, start, chosen or with_marks, constants, *rest)
         return checkpoints.Keeper(path, float(every), bool(resume), parts)
 
     if adaptive_run:
@@ -171,13 +171,13 @@ def minimize(
             r = adaptive.run(problem, start, stream, setting, called, show, kept)
         return _with_reason(r, why)
     if chosen is None:
-        _check_marked(marked, L, mu, noise, record)
-        engine = marked.prepare(problem, start)
+        _check_marked(with_marks, L, mu, noise, record)
+        engine = with_marks.prepare(problem, start)
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
-        stream = passes.clock_with_marks(clock, engine.law, root).stream()
+        stream = marked.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
             kept = keeper(engine.constants)
-            r = passes.run(engine, start, stream, limits, bool(record), called, show, kept)
+            r = marked.run(engine, start, stream, limits, bool(record), called, show, kept)
         return _with_reason(r, why)
     with bar(chosen.name, limits.maxiter, progress) as show:
         r = run(
