@@ -42,7 +42,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 ) -> None:
     whole = run(name, record=record)
     path = tmp_path / "run.npz"
-    real, left = adaptive._Run._event, [events]
+    real, left = adaptive.Run._event, [events]
 
     def interrupted(self: Any, event: Any) -> Any:
         left[0] -= 1
@@ -50,7 +50,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
             raise Stop
         return real(self, event)
 
-    monkeypatch.setattr(adaptive._Run, "_event", interrupted)
+    monkeypatch.setattr(adaptive.Run, "_event", interrupted)
     try:
         run(name, record=record, checkpoint=path, every=0.0)
     except Stop:

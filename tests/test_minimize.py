@@ -524,9 +524,7 @@ def test_the_carry_is_that_of_the_last_event_done(python):
     p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
     limits = Limits(1e-3, 1000)
     stream = cz.clock.Unit().stream()
-    run = driver._Run(
-        method, p, np.zeros(2), stream, limits, None, None, False, None, driver.silent
-    )
+    run = driver.Run(method, p, np.zeros(2), stream, limits, record=False)
     assert run.go().status is cz.Status.CONVERGED
     assert 1 < run.k < 1000
     A = 0.0

@@ -35,6 +35,7 @@ ROOMS = (
     "identity",
     "marked",
     "adaptive",
+    "setting",
     "measure",
     "points",
     "pace",

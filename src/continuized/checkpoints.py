@@ -203,7 +203,7 @@ class Keeper:
                     f"the checkpoint {self.path} cannot be written ({error.strerror or error}); "
                     "the last good one is kept, and the run goes on",
                     CheckpointWarning,
-                    stacklevel=6,
+                    stacklevel=5,
                 )
 
     def _write(self) -> None:

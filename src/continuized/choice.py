@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import seeds
-from continuized.adaptive import Setting
 from continuized.coordinate import DualCoordinate
 from continuized.curvature import best_kind, filled, source, variables
 from continuized.methods import Continuized
@@ -14,6 +13,7 @@ from continuized.problems import Problem
 from continuized.problems.linear import Linear
 from continuized.problems.losses import SOFTMAX
 from continuized.prox import checked_prox
+from continuized.setting import Setting
 from continuized.stopping import Limits
 
 FEW = 300  # variables: a factorisation takes no time

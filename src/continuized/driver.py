@@ -33,26 +33,9 @@ SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGE
 Advance = Callable[[Array, Array, int], tuple[int, int]]
 
 
-def run(
-    method: Method,
-    problem: Problem,
-    x0: Array,
-    stream: clocks.Stream,
-    limits: Limits,
-    *,
-    noise: Noise | None = None,
-    rng: np.random.Generator | None = None,
-    record: bool | str = True,
-    callback: Callback | None = None,
-    bar: Bar = silent,
-    keeper: AnyKeeper = nowhere,
-) -> Result:
-    """Run a method on a problem from x0.  `rng` draws the marks, where there is noise."""
-    run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar, keeper)
-    return run_.go()
+class Run:
+    """A method on a problem from x0, under way.  `rng` draws the marks, where there is noise."""
 
-
-class _Run:
     def __init__(
         self,
         method: Method,
@@ -60,11 +43,12 @@ class _Run:
         x0: Array,
         stream: clocks.Stream,
         limits: Limits,
-        noise: Noise | None,
-        rng: np.random.Generator | None,
-        record: bool | str,
-        callback: Callback | None,
-        bar: Bar,
+        *,
+        noise: Noise | None = None,
+        rng: np.random.Generator | None = None,
+        record: bool | str = True,
+        callback: Callback | None = None,
+        bar: Bar = silent,
         keeper: AnyKeeper = nowhere,
     ) -> None:
         self.method, self.problem, self.stream, self.limits = method, problem, stream, limits
@@ -138,6 +122,7 @@ class _Run:
     # The loop
 
     def go(self) -> Result:
+        """Events until the gradient norm is at most tol, or maxiter of them are done."""
         status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
         self._scale_of_gradients(float(self.recorder.fun[0][0]))
         with self.keeper.over(self):
@@ -247,7 +232,7 @@ class _Run:
         seen = _witness_sentence(self.watch)
         if seen and not self.warned:
             self.warned = True
-            warnings.warn(seen, ConstantsWarning, stacklevel=5)
+            warnings.warn(seen, ConstantsWarning, stacklevel=4)
 
     def _finish(self, status: Status | None) -> Result:
         if not (self.recorder.on or self.k == 0) and not self._end_is_finite():

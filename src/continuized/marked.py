@@ -19,7 +19,7 @@ from continuized.kernels.schedule import CARRY, coefficients
 from continuized.marks import Categorical
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
-from continuized.progress import Bar
+from continuized.progress import Bar, silent
 from continuized.result import Result, Status, Trace
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 
@@ -68,21 +68,9 @@ def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.C
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
-def run(
-    engine: Engine,
-    x0: Array,
-    stream: clocks.Stream,
-    limits: Limits,
-    record: bool,
-    callback: Callback | None,
-    bar: Bar,
-    keeper: AnyKeeper = nowhere,
-) -> Result:
-    """Events until the measure is at most tol, or maxiter of them are done."""
-    return _Run(engine, x0, stream, limits, record, callback, bar).go(keeper)
+class Run:
+    """A marked method under way."""
 
-
-class _Run:
     def __init__(
         self,
         engine: Engine,
@@ -90,11 +78,12 @@ class _Run:
         stream: clocks.Stream,
         limits: Limits,
         record: bool,
-        callback: Callback | None,
-        bar: Bar,
+        callback: Callback | None = None,
+        bar: Bar = silent,
+        keeper: AnyKeeper = nowhere,
     ) -> None:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
-        self.record, self.callback, self.bar = record, callback, bar
+        self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows(engine)
         events = engine.law.threshold.size
         self.block = events if record else max(events, SMALLEST_BLOCK)
@@ -106,10 +95,11 @@ class _Run:
     def passes(self) -> float:
         return self.cost / self.engine.size
 
-    def go(self, keeper: AnyKeeper) -> Result:
+    def go(self) -> Result:
+        """Events until the measure is at most tol, or maxiter of them are done."""
         self.rows.add(0, 0.0, 0.0)
         status = None
-        with keeper.over(self):
+        with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
                 if events.size == 0:
@@ -119,7 +109,7 @@ class _Run:
                 # A block cut short by maxiter would be a whole one in a longer run, with its row
                 # of the trace and its stopping test elsewhere: that run goes on from before it.
                 if status in (None, Status.CALLBACK) and events.size == self.block:
-                    keeper.between(self)
+                    self.keeper.between(self)
         return self._finish(status)
 
     def _block(self, events: clocks.Events) -> Status | None:

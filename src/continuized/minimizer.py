@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import adaptive, checkpoints, identity, marked, seeds
+from continuized import adaptive, checkpoints, driver, identity, marked, seeds
 from continuized import clock as clocks
 from continuized.choice import adaptive_setting, chosen_for, is_adaptive
-from continuized.driver import run
 from continuized.marked import Marked
 from continuized.methods import (
     METHODS,
@@ -168,7 +167,7 @@ def minimize(
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
             kept = keeper(setting.identity(identity.probe(start)))
-            r = adaptive.run(problem, start, stream, setting, called, show, kept)
+            r = adaptive.Run(problem, start, stream, setting, called, show, kept).go()
         return _with_reason(r, why)
     if chosen is None:
         _check_marked(with_marks, L, mu, noise, record)
@@ -176,11 +175,11 @@ def minimize(
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
         stream = marked.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            kept = keeper(engine.constants)
-            r = marked.run(engine, start, stream, limits, bool(record), called, show, kept)
+            rest = (bool(record), called, show, keeper(engine.constants))
+            r = marked.Run(engine, start, stream, limits, *rest).go()
         return _with_reason(r, why)
     with bar(chosen.name, limits.maxiter, progress) as show:
-        r = run(
+        r = driver.Run(
             chosen,
             problem,
             start,
@@ -192,7 +191,7 @@ def minimize(
             callback=called,
             bar=show,
             keeper=keeper(),
-        )
+        ).go()
     return _with_reason(r, why)
 
 
