@@ -6,7 +6,7 @@ from typing import Any
 
 from continuized import seeds
 from continuized.coordinate import DualCoordinate
-from continuized.curvature import best_kind, filled, source, variables
+from continuized.curvature import best_kind, filled, source
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem
@@ -31,7 +31,7 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
     if not isinstance(problem, Linear):
         return "continuized", None, OWN if problem.L is not None else FOUND
-    n, d = len(problem.y), variables(problem)
+    n, d = len(problem.y), problem.variables
     kind = best_kind(problem)
     wide = d > FEW and n < d and kind != "diag" and problem.loss != SOFTMAX
     if wide and problem.is_plain and _dual_is_well_conditioned(problem):
