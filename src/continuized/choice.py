@@ -53,12 +53,21 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
     """Whether the loop for unknown constants, metrics and proximal steps is the one."""
-    special = metric is not None or prox is not None
-    named = isinstance(method, str) and method == "continuized"
-    if special and not (named and noise is None):
-        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+    if not _is_named_and_exact(method, noise):
+        return False
     # A regression computes its L when asked: do not ask where it is not needed.
-    return special or (named and noise is None and L is None and problem.L is None)
+    return metric is not None or prox is not None or (L is None and problem.L is None)
+
+
+def check_metric_and_prox(method: Any, metric: Any, prox: Any, noise: Any) -> None:
+    """ValueError where a metric or a prox is given to a loop that has neither."""
+    given = metric is not None or prox is not None
+    if given and not _is_named_and_exact(method, noise):
+        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+
+
+def _is_named_and_exact(method: Any, noise: Any) -> bool:
+    return isinstance(method, str) and method == "continuized" and noise is None
 
 
 def adaptive_setting(

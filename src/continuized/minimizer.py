@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from continuized import adaptive, checkpoints, driver, identity, marked, seeds
 from continuized import clock as clocks
-from continuized.choice import adaptive_setting, chosen_for, is_adaptive
+from continuized.choice import adaptive_setting, check_metric_and_prox, chosen_for, is_adaptive
 from continuized.marked import Marked
 from continuized.methods import (
     METHODS,
@@ -77,8 +77,8 @@ def minimize(
     metric : None, "auto", "gram", "nystrom", "diag", an array, or an object
         Take the whole process in the norm of a positive definite P: for a regression, made
         from its curvature (the Hessian, a sample of its rows, a sketch of low rank, its
-        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g and
-        norm2(v) = v^T P v.  L and mu, if given, are those in that norm.
+        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
+        L and mu, if given, are those in the norm of P.
     prox : None, such as `cz.prox.L1(0.1)`, or a function prox(v, step)
         Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
@@ -106,7 +106,10 @@ def minimize(
         end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
         one problem from another, f and its gradient are asked for once more, at x0.
     every : float
-        Seconds between checkpoints; 0: after every block of events (of 0.1 s or so).
+        Seconds between checkpoints.  0: as often as the state can be kept, which is after every
+        block of events (0.1 s of work or so); where L is found on the way, or with `metric` or
+        `prox`, after every event; for a marked method after every pass (without record, after
+        4,096 events, if that is more).
     resume : bool
         Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
         never interrupted.  All but tol, maxiter and callback must be as they were; with a larger
@@ -142,6 +145,7 @@ def minimize(
         method, metric, why = chosen_for(problem, metric, given or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     with_marks: Any = method if is_marked else None
+    check_metric_and_prox(method, metric, prox, noise)
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
     chosen = None if is_marked or adaptive_run else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
