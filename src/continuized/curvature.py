@@ -83,7 +83,7 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
         raise ValueError(
             f'metric="{kind}" is made from the data of a regression, got a '
             f"{type(problem).__name__} without such data; give an array "
-            "or an object with solve(g) and norm2(v)"
+            "or an object with solve(g) = P^-1 g"
         )
     if problem.variables == 0:  # type: ignore[attr-defined]
         raise ValueError("the problem has no variables: X has no columns")
