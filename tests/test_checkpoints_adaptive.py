@@ -34,6 +34,15 @@ def run(name: str, **options: Any) -> Any:
     return cz.minimize(**RUNS[name], seed=3, tol=1e-10, maxiter=60, **options)
 
 
+def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    fun, x0 = (lambda x: (0.5 * float(x @ x), x)), np.ones(2)
+    cz.minimize(fun, x0, jac=True, seed=0, checkpoint=path)
+    with pytest.raises(cz.CheckpointError, match="its method is 'continuized', but now it is Nes"):
+        cz.minimize(fun, x0, jac=True, L=1.0, method="nesterov", seed=0, checkpoint=path,
+                    resume=True)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("events", [1, 2, 7, 20])
 @pytest.mark.parametrize("record", [True, False])

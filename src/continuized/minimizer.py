@@ -163,7 +163,7 @@ def minimize(
             return checkpoints.nowhere
         its_seed = None if seed is None else root
         rest = (noise, clock, its_seed, record, limits.tol)
-        parts = identity.of_run(problem, start, chosen or with_marks, constants, *rest)
+        parts = identity.of_run(problem, start, chosen or method, constants, *rest)
         return checkpoints.Keeper(path, float(every), bool(resume), parts)
 
     if adaptive_run:
