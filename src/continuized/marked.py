@@ -2,6 +2,9 @@
 
 A full value or gradient costs as much as a pass, so that f is recorded once a pass, and the
 stopping test made less and less often, at a tenth more passes than the time before or more.
+
+Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
+hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
 """
 
 from __future__ import annotations
@@ -55,11 +58,19 @@ class Marked(Protocol):
 
 
 def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of this law unless it has its own."""
+    """The clock given, or a Poisson clock, with marks of this law unless it has its own.
+
+    Those of merged clocks are their own marks, or where they have none, their numbers: a clock
+    of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
+    """
     if clock is None:
         return clocks.Poisson(root, marks=law)
     if getattr(clock, "marks", None) is not None:
         return clock  # type: ignore[no-any-return]
+    if isinstance(clock, clocks.Merged):
+        if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
+            raise ValueError("of the clocks that are merged some have marks: give marks= to all")
+        return clock
     if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
         return dataclasses.replace(clock, seed=clock.root, marks=law)
     if isinstance(clock, clocks.Unit):
@@ -84,7 +95,7 @@ class Run:
     ) -> None:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
-        self.rows = _Rows(engine)
+        self.rows = _Rows()
         events = engine.law.threshold.size
         self.block = events if record else max(events, SMALLEST_BLOCK)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
@@ -97,7 +108,7 @@ class Run:
 
     def go(self) -> Result:
         """Events until the measure is at most tol, or maxiter of them are done."""
-        self.rows.add(0, 0.0, 0.0)
+        self.rows.add(0, 0.0, 0.0, self.engine.value())
         status = None
         with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
@@ -121,16 +132,15 @@ class Run:
         engine.advance(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])
         self.cost += float(engine.costs[marks].sum())
-        with np.errstate(over="ignore", invalid="ignore"):  # it is tested next
+        with np.errstate(over="ignore", invalid="ignore"):  # they are tested next
             x = engine.point()
-        if not np.all(np.isfinite(x)):
+            fun = engine.value() if self.record else 0.0
+        if not (np.all(np.isfinite(x)) and math.isfinite(fun)):
             return Status.NOT_FINITE
-        self.good = x
-        status = None
+        self.good, status = x, None
         if self.record:
-            self.rows.add(self.k, self.t, self.passes)
-            status = self.rows.trouble()
-        if self.callback is not None and status is None:
+            self.rows.add(self.k, self.t, self.passes, fun)
+        if self.callback is not None:
             shown = (_like(self.x0, x), engine.value(), self.k, self.t)
             status = called_back(self.callback, *shown)
         return self._test() if status is None else status
@@ -212,7 +222,7 @@ def _result(
     if status is None:
         status = status_at_end(limits, end[0], engine.measure)
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
-        rows.add(*end)
+        rows.add(*end, engine.value())
     message = status.value.replace("gradient norm", engine.measured)
     return Result(
         x=x,
@@ -236,24 +246,17 @@ def _result(
 class _Rows:
     """The rows of the trace, one a pass."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self) -> None:
         self.k: list[int] = []
         self.t: list[float] = []
         self.fun: list[float] = []
         self.passes: list[float] = []
 
-    def add(self, k: int, t: float, passes: float) -> None:
+    def add(self, k: int, t: float, passes: float, fun: float) -> None:
         self.k.append(k)
         self.t.append(t)
-        self.fun.append(self.engine.value())
+        self.fun.append(fun)
         self.passes.append(passes)
-
-    def trouble(self) -> Status | None:
-        """Whether f has left all bounds."""
-        if not np.isfinite(self.fun[-1]):
-            return Status.NOT_FINITE
-        return None
 
     def _columns(self) -> dict[str, list[Any]]:
         return {"k": self.k, "t": self.t, "fun": self.fun, "passes": self.passes}
@@ -271,6 +274,8 @@ class _Rows:
 
 def _checked_marks(marks: Any, engine: Engine) -> Array:
     values = np.asarray(marks)
+    if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
+        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
     n = engine.law.threshold.size
     if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
         raise ValueError(f"marks must be integers in [0, {n})")
