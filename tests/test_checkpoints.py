@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized import checkpoints, driver, files, passes
+from continuized import checkpoints, driver, files
+from continuized import marked as marked_driver
 from continuized.kernels import loop as kernel
 from registry import METHODS, PAIRS, data, method, problem, same_bits, user_fun, user_grad, x0_of
 
@@ -64,7 +65,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         return block
 
-    for kind in (driver._Run, passes._Run):
+    for kind in (driver.Run, marked_driver.Run):
         monkeypatch.setattr(kind, "_block", interrupted(kind._block))
     return at
 
@@ -190,7 +191,7 @@ def test_a_run_that_has_ended_is_given_again(case: str, record: bool, path: Path
     """After a last block that was whole, no event is left to do."""
     marked = case in MARKED
     p, m = MARKED[case] if marked else (problem("quadratic"), method(case, problem("quadratic")))
-    events = 2 * passes.SMALLEST_BLOCK if marked and not record else 120
+    events = 2 * marked_driver.SMALLEST_BLOCK if marked and not record else 120
     how = {"method": m, "seed": 3, "record": record, "maxiter": events}
     whole = cz.minimize(p, np.ones(p.dim), **how)
     for resume in (False, True, True):
@@ -268,13 +269,14 @@ MARKED_PARTS = ("k", "t", "cost", "tested", "next_test", "stream", "scalars", "p
 
 @pytest.mark.parametrize(
     ("kind", "part"),
-    [(driver._Run, p) for p in ("", *FULL_PARTS)] + [(passes._Run, p) for p in ("", *MARKED_PARTS)],
+    [(driver.Run, p) for p in ("", *FULL_PARTS)]
+    + [(marked_driver.Run, p) for p in ("", *MARKED_PARTS)],
 )
 def test_each_part_of_the_state_is_put_back(
     kind: Any, part: str, path: Path, interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run resumed and interrupted at once leaves the checkpoint as it was."""
-    full = kind is driver._Run
+    full = kind is driver.Run
     p = problem("user") if full else RIDGE
     how = NESTEROV | {"record": "path"} if full else {"method": cz.CoordinateDescent()}
     how |= {"seed": 1, "tol": 1e-12, "maxiter": 1_000_000, "checkpoint": path}
@@ -307,7 +309,7 @@ def test_a_forgotten_part_changes_the_result(
     assert same(whole, resumed_until_done(interrupt, path, 5, p, np.ones(3), **how))
     path.unlink()
     checkpoints.previous(path).unlink()
-    forget(monkeypatch, driver._Run, part)
+    forget(monkeypatch, driver.Run, part)
     assert not same(whole, resumed_until_done(interrupt, path, 5, p, np.ones(3), **how))
 
 

@@ -34,6 +34,15 @@ def run(name: str, **options: Any) -> Any:
     return cz.minimize(**RUNS[name], seed=3, tol=1e-10, maxiter=60, **options)
 
 
+def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "run.npz"
+    fun, x0 = (lambda x: (0.5 * float(x @ x), x)), np.ones(2)
+    cz.minimize(fun, x0, jac=True, seed=0, checkpoint=path)
+    with pytest.raises(cz.CheckpointError, match="its method is 'continuized', but now it is Nes"):
+        cz.minimize(fun, x0, jac=True, L=1.0, method="nesterov", seed=0, checkpoint=path,
+                    resume=True)  # fmt: skip
+
+
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("events", [1, 2, 7, 20])
 @pytest.mark.parametrize("record", [True, False])
@@ -42,7 +51,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 ) -> None:
     whole = run(name, record=record)
     path = tmp_path / "run.npz"
-    real, left = adaptive._Run._event, [events]
+    real, left = adaptive.Run._event, [events]
 
     def interrupted(self: Any, event: Any) -> Any:
         left[0] -= 1
@@ -50,7 +59,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
             raise Stop
         return real(self, event)
 
-    monkeypatch.setattr(adaptive._Run, "_event", interrupted)
+    monkeypatch.setattr(adaptive.Run, "_event", interrupted)
     try:
         run(name, record=record, checkpoint=path, every=0.0)
     except Stop:

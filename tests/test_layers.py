@@ -50,6 +50,13 @@ def test_a_planted_upward_import_is_found(
     assert complaint in result.stdout
 
 
+def test_contributing_names_every_room() -> None:
+    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## The rooms")[2].partition("##")[0]
+    rooms = [path.stem for path in SOURCES.glob("*.py") if path.stem != "__init__"]
+    rooms += [path.parent.name for path in SOURCES.glob("*/__init__.py")]
+    assert [room for room in rooms if f"`{room}`" not in table] == []
+
+
 @pytest.mark.parametrize(
     ("statement", "allowed"),
     [

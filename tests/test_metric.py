@@ -66,7 +66,7 @@ def newton(p: Any) -> tuple[np.ndarray, float]:
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1), (5, 3), (5, 2, 2)])
 @pytest.mark.parametrize("kind", ["diagonal", "dense", "low rank"])
-def test_solve_and_norm2(kind: str, shape: tuple[int, ...]) -> None:
+def test_solve(kind: str, shape: tuple[int, ...]) -> None:
     U = np.linalg.qr(RNG(1).standard_normal((5, 2)))[0]
     entries = np.linspace(0.5, 3.0, 5)
     metric, P = {
@@ -80,7 +80,6 @@ def test_solve_and_norm2(kind: str, shape: tuple[int, ...]) -> None:
     v = RNG(2).standard_normal(shape)
     Pv = np.tensordot(P, v, axes=1)
     np.testing.assert_allclose(metric.solve(Pv), v, rtol=1e-9, atol=1e-10)
-    assert metric.norm2(v) == pytest.approx(float(np.sum(v * Pv)), rel=1e-12)
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.3])
@@ -111,13 +110,13 @@ def test_a_sampled_gram_matrix_is_close() -> None:
 def test_the_sketch_has_the_large_directions() -> None:
     p = regression("squared", l2=0.1)  # 8 variables, 32 rows: the sketch has all directions
     w = np.zeros(8)
-    metric = nystrom(p, w, RNG(0))
+    P = np.linalg.inv(nystrom(p, w, RNG(0)).solve(np.eye(8)))
     vectors = np.linalg.eigh(hessian(p, w))
     for value, v in zip(vectors[0], vectors[1].T, strict=True):
-        assert metric.norm2(v) == pytest.approx(value, rel=0.9)
+        assert v @ P @ v == pytest.approx(value, rel=0.9)
     wide = regression("squared", l2=0.1, n=6, d=9)  # all rows, and fewer than variables
     H, metric = hessian(wide, np.zeros(9)), nystrom(wide, np.zeros(9), RNG(0))
-    np.testing.assert_allclose([metric.norm2(e) for e in np.eye(9)], np.diag(H), rtol=1e-8)
+    np.testing.assert_allclose(np.linalg.inv(metric.solve(np.eye(9))), H, rtol=1e-7, atol=1e-8)
 
 
 # Runs
@@ -215,7 +214,7 @@ def test_a_metric_for_the_rows_of_a_matrix() -> None:
 
 class Own:
     def __init__(self, solve: Any) -> None:
-        self.solve, self.norm2 = solve, lambda v: float(v @ v)
+        self.solve = solve
 
 
 @pytest.mark.parametrize(

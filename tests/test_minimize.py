@@ -514,6 +514,7 @@ def test_the_carry_is_that_of_the_last_event_done(python):
     """A block that ends early leaves the carry of its last event, not of its end."""
     from continuized import driver
     from continuized.kernels.schedule import CARRY, coefficients
+    from continuized.stopping import Limits
 
     class Python(cz.Nesterov):
         def coefficients(self, k, t0, t, dt, carry):
@@ -521,11 +522,9 @@ def test_the_carry_is_that_of_the_last_event_done(python):
 
     method = (Python if python else cz.Nesterov)(1.0)
     p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
-    limits = driver.Limits(1e-3, 1000)
+    limits = Limits(1e-3, 1000)
     stream = cz.clock.Unit().stream()
-    run = driver._Run(
-        method, p, np.zeros(2), stream, limits, None, None, False, None, driver.silent
-    )
+    run = driver.Run(method, p, np.zeros(2), stream, limits, record=False)
     assert run.go().status is cz.Status.CONVERGED
     assert 1 < run.k < 1000
     A = 0.0

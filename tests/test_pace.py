@@ -11,13 +11,13 @@ from scipy.integrate import solve_ivp
 
 import continuized as cz
 from continuized import Status
-from continuized.adaptive import Setting, run
+from continuized.adaptive import Run
 from continuized.clock import Event, Unit
-from continuized.driver import Limits
 from continuized.metric import Diagonal, Identity
 from continuized.pace import Carried
 from continuized.points import Points
-from continuized.progress import silent
+from continuized.setting import Setting
+from continuized.stopping import Limits
 
 X0 = np.array([0.3, -1.0, 4.0])
 DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 2.0]])
@@ -132,7 +132,7 @@ def test_a_new_metric_begins_with_a_step_in_it() -> None:
 
     source: Any = Rising()
     setting = Setting(Limits(None, 10), source=source)
-    r = run(cz.Problem(both, value_and_grad=True), X0, Unit().stream(), setting, None, silent)
+    r = Run(cz.Problem(both, value_and_grad=True), X0, Unit().stream(), setting).go()
     for number, k in ((2, 3), (3, 6), (4, 9)):
         expected = points[k - 1] - p.grad(points[k - 1]) / (10.0 * number)
         np.testing.assert_allclose(points[k], expected, rtol=1e-14)

@@ -238,9 +238,9 @@ def test_bad_proxes(make: Any, error: Any, words: str) -> None:
         ({"prox": L1(1.0), "noise": cz.noise.Gaussian(1.0)}, ValueError, "without noise="),
         ({"prox": L1(1.0), "record": "path"}, ValueError, "record=True"),
         ({"prox": L1(1.0), "mu": 0.1}, ValueError, "mu without L"),
-        ({"prox": lambda v, step: v[:2]}, ValueError, r"shape \(3,\)"),
-        ({"prox": lambda v, step: "no"}, ValueError, r"shape \(3,\)"),
-        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, "keep the shape of x"),
+        ({"prox": lambda v, step: v[:2]}, ValueError, r"shape of x, \(3,\)"),
+        ({"prox": lambda v, step: "no"}, ValueError, r"shape of x, \(3,\)"),
+        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, r"got shape \(2, 3\)"),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: Any, words: str) -> None:

@@ -117,6 +117,7 @@ def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
         ("1 1:2\n2 1:3\n3 1:1\n", "two labels, got 3 (1, 2, 3)"),
         ("1 0:2\n2 1:3\n", "line 1"),
         ("1 1:nan\n2 1:3\n", "line 1"),
+        ("1\n2\n", "labels only, and so no columns\n"),
     ],
 )
 def test_bad_data_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
@@ -134,13 +135,64 @@ def test_bad_arguments(tmp_path: Path) -> None:
         ((tmp_path / "absent",), "No such file"),
         ((tmp_path,), "a folder, not a file"),
         ((data, "--l2", -1), "l2 must be"),
-        ((data, "--tol", "-1"), "tol must be"),
+        ((data, "--tol", "-1"), "--tol must be a number >= 0, got -1\n"),
+        ((data, "--tol", "nan"), "--tol must be a number >= 0, got nan\n"),
+        ((data, "--method", "dual", "--l2", 0), "--method dual needs --l2 > 0"),
         ((data, "--method", "simplex"), "simplex"),
     ):
         result = run("solve", *arguments)
         assert result.exit_code == 2, arguments
         assert sentence in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--seed", 1), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--method", "dual"), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--l2", 0.5), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--loss", "ridge"), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--maxiter", 1), "more than maxiter = 1"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_told_in_options(
+    tmp_path: Path, options: tuple[Any, ...], sentence: str
+) -> None:
+    X, y = rows()
+    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
+    given = ("solve", data, "--checkpoint", kept, "--every", 0)
+    assert run(*given).exit_code == 0
+    result = run(*given, *options)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.endswith("; give another --checkpoint, or remove it\n")
+    assert not any(word in result.stderr for word in ("resume", "None", "("))
+
+
+def test_a_damaged_checkpoint_is_told_in_options(tmp_path: Path) -> None:
+    X, y = rows()
+    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
+    kept.write_bytes(b"something else")
+    result = run("solve", data, "--checkpoint", kept)
+    assert result.exit_code == 2
+    assert "its checksum does not fit; give another --checkpoint, or remove it" in result.stderr
+    assert kept.read_bytes() == b"something else"
+
+
+def test_predicting_from_too_few_columns(tmp_path: Path) -> None:
+    fitted = tmp_path / "model.npz"
+    model.save(fitted, model.Model(np.ones(3), "ridge", 0.1))
+    (tmp_path / "a.csv").write_text("a,b,y\n1,2,3\n")
+    np.savez(tmp_path / "a.npz", X=np.ones((1, 2)), y=np.ones(1))
+    for name in ("a.csv", "a.npz"):
+        result = run("predict", fitted, tmp_path / name)
+        assert result.exit_code == 2
+        assert result.stderr.endswith(f"{name} has 2 columns, but the model has 3\n")
+    (tmp_path / "a").write_text("1 2:0.5\n-1\n")  # the last column, and a whole row, are empty
+    assert run("predict", fitted, tmp_path / "a").stdout == "0.5\n0.0\n"
+    (tmp_path / "a").write_text("1\n-1\n")
+    assert run("predict", fitted, tmp_path / "a").stdout == "0.0\n0.0\n"
 
 
 def test_bad_models(tmp_path: Path) -> None:

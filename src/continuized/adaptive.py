@@ -1,14 +1,10 @@
 """The loop for unknown constants, metrics and proximal steps: one gradient an event.
 
-Unknown L: two gradients show that L is at least
-
-    |g - g'|^2 / (2 d),    d = f(y') - f(y) - <g, y' - y>,
-
-for a convex f that is L-smooth, whichever of the two points is y (norms are those of the metric
-and its dual).  Every event is compared with the one before, so that L grows without a further
-evaluation.  It shrinks at every event that shows no need for it, by less each time that this
-proved wrong.  Where f has risen above its value where the momentum began, L grows, the event is
-rejected, and the run goes back to the best point: that costs an evaluation.
+Unknown L: every event is compared with the one before, which shows how large L is at least
+(`points.Points.least_L`), so that L grows without a further evaluation.  It shrinks at every
+event that shows no need for it, by less each time that this proved wrong.  Where f has risen
+above its value where the momentum began, L grows, the event is rejected, and the run goes back to
+the best point: that costs an evaluation.
 
 Unknown mu: the convex parameters with restarts, where the step goes against the last one
 (the gradient test) or f has risen (the function test, as above).
@@ -17,79 +13,47 @@ Unknown mu: the convex parameters with restarts, where the step goes against the
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from continuized import clock as clocks
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
-from continuized.curvature import Source
-from continuized.driver import Callback, Limits
 from continuized.flow import mix
 from continuized.measure import Measure
-from continuized.methods import Continuized, Method
-from continuized.metric import Identity, Metric
+from continuized.methods import Continuized
 from continuized.pace import Carried, Known
 from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner, norm
+from continuized.problems.threads import inner
 from continuized.progress import Bar, silent
-from continuized.prox import Prox, proximal_step, value_after_step
-from continuized.result import Result, Status, Trace, intermediate_result
+from continuized.prox import proximal_step, value_after_step
+from continuized.result import Result, Status, Trace
+from continuized.setting import Setting
+from continuized.stopping import Callback, called_back, status_at_end
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
-PROBE = 1e-4  # of the length of x, the step of the first guess of L
 
 # What a checkpoint keeps beside arrays, the pace and the stream.
 PLAIN = ("k", "t", "since", "metrics_made", "restarts", "rejected", "shrink", "anchor")
 
 
-class Setting(NamedTuple):
-    """What a run is made of, beside the problem and the clock."""
+class Run:
+    """A run of such a setting, under way."""
 
-    limits: Limits
-    metric: Metric = Identity()
-    source: Source | None = None  # of metrics made anew on the way
-    prox: Prox | None = None
-    method: Method | None = None  # known constants: nothing is adapted
-    record: bool = True
-    certified: bool = True  # tol is a bound on f - f* where one is known
-
-    def identity(self, probe: Array) -> dict[str, Any]:
-        """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""
-        kind = None if self.source is None else self.source.kind
-        metric = self.metric.solve(probe.copy()) if kind is None else kind
-        prox = None if self.prox is None else proximal_step(self.prox, probe, 1.0)
-        constants = None if self.method is None else [self.method.L, self.method.mu]
-        return {"metric": metric, "prox": prox, "constants": constants}
-
-
-def run(
-    problem: Problem,
-    x0: Array,
-    stream: clocks.Stream,
-    setting: Setting,
-    callback: Callback | None,
-    bar: Bar,
-    keeper: AnyKeeper = nowhere,
-) -> Result:
-    """Events until the measure is at most tol, or maxiter of them are done."""
-    return _Run(problem, x0, stream, setting, callback, bar).go(keeper)
-
-
-class _Run:
     def __init__(
         self,
         problem: Problem,
         x0: Array,
         stream: clocks.Stream,
         setting: Setting,
-        callback: Callback | None,
-        bar: Bar,
+        callback: Callback | None = None,
+        bar: Bar = silent,
+        keeper: AnyKeeper = nowhere,
     ) -> None:
         self.stream, self.setting = stream, setting
-        self.callback, self.bar = callback, bar
+        self.callback, self.bar, self.keeper = callback, bar, keeper
         self.limits, self.prox, self.source = setting.limits, setting.prox, setting.source
         self.restarts = self.rejected = self.since = self.metrics_made = 0
         self.measure = Measure(problem, setting.prox, setting.certified)
@@ -101,19 +65,8 @@ class _Run:
         self.metric_from = x0
         self.rows: list[tuple[int, float, float]] = []
 
-    def _first_L(self, at: Point) -> float:
-        """By a short step along the gradient; near 1 where the metric is the curvature."""
-        if self.source is not None and self.source.kind != "diag":
-            return 1.0
-        length = norm(at.q)
-        if length == 0.0:
-            return 1.0
-        step = PROBE * max(norm(at.y), 1.0) / length
-        probe = self.points.at(at.y - step * at.q)
-        seen = self.points.least_L(at, probe) if math.isfinite(probe.f) else 0.0
-        return seen if seen > 0.0 else 1.0 / step
-
-    def go(self, keeper: AnyKeeper) -> Result:
+    def go(self) -> Result:
+        """Events until the measure is at most tol, or maxiter of them are done."""
         start = self.x.copy()
         if self.source is not None:
             self._make_metric(start)
@@ -125,16 +78,19 @@ class _Run:
         if not math.isfinite(self.last.f):
             return self._result(Status.NOT_FINITE)
         known = self.setting.method
-        self.pace = Known(known) if known else Carried(self._first_L(self.last))
+        # In a metric that is made to be the curvature, L is near 1.
+        near_1 = self.source is not None and self.source.kind != "diag"
+        L = 1.0 if known or near_1 else self.points.first_L(self.last)
+        self.pace = Known(known) if known else Carried(L)
         status = None
-        with keeper.over(self):
+        with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(1)
                 if events.size == 0:
                     break
                 status = self._event(next(events.each()))
-                if keeper.on and status in (None, Status.CALLBACK):
-                    keeper.between(self)
+                if self.keeper.on and status in (None, Status.CALLBACK):
+                    self.keeper.between(self)
         return self._result(status)
 
     def state(self) -> State:
@@ -181,8 +137,10 @@ class _Run:
             status, value = self._step(at, z)
         if self.setting.record:
             self.rows.append((self.k, self.t, value))
-        if self.callback is not None and self._stopped():
-            status = status or Status.CALLBACK
+        if self.callback is not None:
+            shown = (self.shown[0].copy(), self.shown[1], self.k, self.t)
+            stopped = called_back(self.callback, *shown)
+            status = status or stopped
         if self.bar is not silent:
             gap = self.measure.gap(self.best)
             words = "" if gap is None else f", gap {gap:.2g}"
@@ -282,14 +240,6 @@ class _Run:
 
     # Stopping
 
-    def _stopped(self) -> bool:
-        assert self.callback is not None
-        try:
-            self.callback(intermediate_result(self.shown[0].copy(), self.shown[1], self.k, self.t))
-        except StopIteration:
-            return True
-        return False
-
     def _end(self, status: Status | None) -> Point:
         """The point that is given back.
 
@@ -304,31 +254,27 @@ class _Run:
         end = self.points.at(self.x)
         return end if math.isfinite(end.f) else self.best
 
-    def _status_at_end(self, at: Point) -> Status:
-        tol = self.limits.tol
-        if tol is not None and self.prox is None and self.measure.at(at, at.y, 1.0) <= tol:
-            return Status.CONVERGED
-        if self.k < self.limits.maxiter:
-            return Status.CLOCK_ENDED
-        return Status.COMPLETED if tol is None else Status.MAXITER
+    def _measured_at(self, at: Point) -> float:
+        """At the end; with prox it takes a step to know."""
+        return self.measure.at(at, at.y, 1.0) if self.prox is None else math.inf
 
     def _result(self, status: Status | None) -> Result:
         at = self._end(status)
-        status = self._status_at_end(at) if status is None else status
-        x, f = at.y, at.f
+        if status is None:
+            status = status_at_end(self.limits, self.k, lambda: self._measured_at(at))
         if not self.setting.record:
-            self.rows.append((self.k, self.t, f))
+            self.rows.append((self.k, self.t, at.f))
         k, t, fun = (np.array(column) for column in zip(*self.rows, strict=True))
         return Result(
-            x=x.copy(),
-            fun=float(f),
+            x=at.y.copy(),
+            fun=float(at.f),
             jac=at.g.copy(),
             nit=self.k,
             nfev=self.points.evaluations,
             njev=self.points.evaluations,
             success=status.success,
             status=status,
-            message=self.measure.sentence(status, x),
+            message=self.measure.sentence(status, at.y),
             trace=Trace(k, t, fun),
             path=None,
             method=self.setting.method or Continuized(self._L),

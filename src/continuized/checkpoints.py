@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized import files
-from continuized.words import brief, is_real
+from continuized.words import AdvisedError, brief, is_real
 
 FORMAT = 1
 HEADER = "header"
@@ -49,8 +49,12 @@ EVERY = 30.0  # seconds
 Array = NDArray[Any]
 
 
-class CheckpointError(ValueError):
+class CheckpointError(AdvisedError):
     """A checkpoint that is damaged, or is of another run."""
+
+
+class OtherRunError(CheckpointError):
+    """A checkpoint of another run."""
 
 
 class CheckpointWarning(UserWarning):
@@ -203,7 +207,7 @@ class Keeper:
                     f"the checkpoint {self.path} cannot be written ({error.strerror or error}); "
                     "the last good one is kept, and the run goes on",
                     CheckpointWarning,
-                    stacklevel=6,
+                    stacklevel=5,
                 )
 
     def _write(self) -> None:
@@ -248,9 +252,10 @@ class Keeper:
     def _check(self, saved: dict[str, str]) -> None:
         for part, now in self.identity.items():
             if saved.get(part) != now:
-                raise CheckpointError(
+                raise OtherRunError(
                     f"the checkpoint {self.path} is of another run: its {part} is "
-                    f"{saved.get(part)}, but now it is {now}; give another path, or resume=False"
+                    f"{saved.get(part)}, but now it is {now}",
+                    "give another path, or resume=False",
                 )
 
 
@@ -293,6 +298,6 @@ def check_events(k: int, maxiter: int) -> None:
     """Refuse to go on from event k where that is more than maxiter."""
     if k > maxiter:
         raise CheckpointError(
-            f"the checkpoint has {k} events already, more than maxiter = {maxiter}; give a larger "
-            "maxiter, or resume=False"
+            f"the checkpoint has {k} events already, more than maxiter = {maxiter}",
+            "give a larger maxiter, or resume=False",
         )

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import seeds
-from continuized.adaptive import Setting
 from continuized.coordinate import DualCoordinate
-from continuized.curvature import best_kind, filled, source, variables
-from continuized.driver import Limits
+from continuized.curvature import best_kind, filled, source
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem
 from continuized.problems.linear import Linear
 from continuized.problems.losses import SOFTMAX
 from continuized.prox import checked_prox
+from continuized.setting import Setting
+from continuized.stopping import Limits
 
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
@@ -31,7 +31,7 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
     if not isinstance(problem, Linear):
         return "continuized", None, OWN if problem.L is not None else FOUND
-    n, d = len(problem.y), variables(problem)
+    n, d = len(problem.y), problem.variables
     kind = best_kind(problem)
     wide = d > FEW and n < d and kind != "diag" and problem.loss != SOFTMAX
     if wide and problem.is_plain and _dual_is_well_conditioned(problem):
@@ -53,12 +53,21 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
     """Whether the loop for unknown constants, metrics and proximal steps is the one."""
-    special = metric is not None or prox is not None
-    named = isinstance(method, str) and method == "continuized"
-    if special and not (named and noise is None):
-        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+    if not _is_named_and_exact(method, noise):
+        return False
     # A regression computes its L when asked: do not ask where it is not needed.
-    return special or (named and noise is None and L is None and problem.L is None)
+    return metric is not None or prox is not None or (L is None and problem.L is None)
+
+
+def check_metric_and_prox(method: Any, metric: Any, prox: Any, noise: Any) -> None:
+    """ValueError where a metric or a prox is given to a loop that has neither."""
+    given = metric is not None or prox is not None
+    if given and not _is_named_and_exact(method, noise):
+        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+
+
+def _is_named_and_exact(method: Any, noise: Any) -> bool:
+    return isinstance(method, str) and method == "continuized" and noise is None
 
 
 def adaptive_setting(

@@ -43,7 +43,7 @@ class Source:
     @cached_property
     def steps(self) -> float:
         """How many steps cost as much as making the metric."""
-        p, d = self.problem, float(variables(self.problem))
+        p, d = self.problem, float(self.problem.variables)
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
         gradient = 4.0 * entries_of(p.X) * p.dim / d  # of as many classes as there are
@@ -83,9 +83,9 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
         raise ValueError(
             f'metric="{kind}" is made from the data of a regression, got a '
             f"{type(problem).__name__} without such data; give an array "
-            "or an object with solve(g) and norm2(v)"
+            "or an object with solve(g) = P^-1 g"
         )
-    if variables(problem) == 0:
+    if problem.variables == 0:  # type: ignore[attr-defined]
         raise ValueError("the problem has no variables: X has no columns")
     if not np.all(np.isfinite(problem.coordinate_L)):  # type: ignore[attr-defined]
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
@@ -97,7 +97,7 @@ def best_kind(problem: Any) -> str:
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
-    if variables(problem) <= MOST_GRAM:
+    if problem.variables <= MOST_GRAM:
         return "gram"
     return "diag" if filled(problem.X) <= SPARSE else "nystrom"
 
@@ -105,11 +105,6 @@ def best_kind(problem: Any) -> str:
 def filled(X: Any) -> float:
     """The share of the entries of X that are held."""
     return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
-
-
-def variables(p: Any) -> int:
-    """Of each class: the columns of X, and the intercept."""
-    return int(p.X.shape[1] + p.intercept)
 
 
 def _meetings(X: Any) -> float:
@@ -122,7 +117,7 @@ def _sample_size(p: Any) -> int:
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
-    n, some = len(p.y), SAMPLE * variables(p)
+    n, some = len(p.y), SAMPLE * int(p.variables)
     if p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz:
         return n
     return min(n, some)
@@ -136,7 +131,7 @@ def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
 
 def _penalty(p: Any) -> Array:
     """l2 for every variable but the intercept."""
-    return np.where(np.arange(variables(p)) < p.X.shape[1], p.l2, 0.0)
+    return np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)
 
 
 def _least(p: Any) -> float:
@@ -148,7 +143,7 @@ def _least(p: Any) -> float:
 def _floor(p: Any) -> Array:
     """What keeps a factorisation from failing: small against each entry of the diagonal, for the
     columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
-    small = np.finfo(np.float64).eps * variables(p) * p.coordinate_L
+    small = np.finfo(np.float64).eps * p.variables * p.coordinate_L
     return np.where(p.coordinate_L > 0.0, np.maximum(small, 1e-300), 1.0)
 
 
@@ -194,7 +189,7 @@ def _sparse_gram(X: Any, weights: Array) -> Array:
 def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = len(p.y), variables(p)
+    n, d = len(p.y), p.variables
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     S, q = p.sampled(w, index)

@@ -6,7 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,8 @@ from continuized.oracle import Exact, Noisy
 from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
 from continuized.recording import Recorder
-from continuized.result import ConstantsWarning, Result, Status, intermediate_result
+from continuized.result import ConstantsWarning, Result, Status
+from continuized.stopping import Callback, Limits, called_back, status_at_end
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
@@ -29,37 +30,12 @@ BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
 
-Callback = Callable[[Any], Any]
 Advance = Callable[[Array, Array, int], tuple[int, int]]
 
 
-class Limits(NamedTuple):
-    """When to stop.  tol None: no test of the gradient."""
+class Run:
+    """A method on a problem from x0, under way.  `rng` draws the marks, where there is noise."""
 
-    tol: float | None
-    maxiter: int
-
-
-def run(
-    method: Method,
-    problem: Problem,
-    x0: Array,
-    stream: clocks.Stream,
-    limits: Limits,
-    *,
-    noise: Noise | None = None,
-    rng: np.random.Generator | None = None,
-    record: bool | str = True,
-    callback: Callback | None = None,
-    bar: Bar = silent,
-    keeper: AnyKeeper = nowhere,
-) -> Result:
-    """Run a method on a problem from x0.  `rng` draws the marks, where there is noise."""
-    run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar, keeper)
-    return run_.go()
-
-
-class _Run:
     def __init__(
         self,
         method: Method,
@@ -67,11 +43,12 @@ class _Run:
         x0: Array,
         stream: clocks.Stream,
         limits: Limits,
-        noise: Noise | None,
-        rng: np.random.Generator | None,
-        record: bool | str,
-        callback: Callback | None,
-        bar: Bar,
+        *,
+        noise: Noise | None = None,
+        rng: np.random.Generator | None = None,
+        record: bool | str = True,
+        callback: Callback | None = None,
+        bar: Bar = silent,
         keeper: AnyKeeper = nowhere,
     ) -> None:
         self.method, self.problem, self.stream, self.limits = method, problem, stream, limits
@@ -145,6 +122,7 @@ class _Run:
     # The loop
 
     def go(self) -> Result:
+        """Events until the gradient norm is at most tol, or maxiter of them are done."""
         status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
         self._scale_of_gradients(float(self.recorder.fun[0][0]))
         with self.keeper.over(self):
@@ -157,7 +135,8 @@ class _Run:
                 seconds = time.perf_counter() - started
                 self._warn_of_witnesses()
                 if status is None and self.callback:
-                    status = self._call_back()
+                    shown = (self.x.copy(), self._value(), self.k, self.t)
+                    status = called_back(self.callback, *shown)
                 self.block = self._next_block(seconds)
                 if self.bar is not silent:
                     self.bar(self.k, f"f = {self._value():.6g}")
@@ -242,15 +221,6 @@ class _Run:
         self.recorder.nfev += 1
         return self.problem.fun(self.x.copy())
 
-    def _call_back(self) -> Status | None:
-        assert self.callback is not None
-        result = intermediate_result(self.x.copy(), self._value(), self.k, self.t)
-        try:
-            self.callback(result)
-        except StopIteration:
-            return Status.CALLBACK
-        return None
-
     def _scale_of_gradients(self, f0: float) -> None:
         # A gradient is a sum that may cancel, as at a warm start; its rounding errors are those
         # of the terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
@@ -262,7 +232,7 @@ class _Run:
         seen = _witness_sentence(self.watch)
         if seen and not self.warned:
             self.warned = True
-            warnings.warn(seen, ConstantsWarning, stacklevel=5)
+            warnings.warn(seen, ConstantsWarning, stacklevel=4)
 
     def _finish(self, status: Status | None) -> Result:
         if not (self.recorder.on or self.k == 0) and not self._end_is_finite():
@@ -270,7 +240,7 @@ class _Run:
         x = self.x.copy()
         jac = Exact.__call__(self.oracle, x.copy()).copy()  # the user may use the array again
         if status is None:
-            status = self._status_at_end(jac)
+            status = status_at_end(self.limits, self.k, lambda: float(np.linalg.norm(jac)))
         return Result(
             x=x,
             fun=float(self.recorder.fun[-1][-1]),
@@ -293,14 +263,6 @@ class _Run:
         self.recorder.drop_end()
         self.k, self.work[kernel.X] = 0, self.start  # the last point whose f is known
         return False
-
-    def _status_at_end(self, jac: Array) -> Status:
-        tol = self.limits.tol
-        if tol is not None and float(np.linalg.norm(jac)) <= tol:
-            return Status.CONVERGED
-        if self.k < self.limits.maxiter:
-            return Status.CLOCK_ENDED
-        return Status.COMPLETED if tol is None else Status.MAXITER
 
 
 def _watch(method: Method, limits: Limits, noise: Noise | None, dtype: Any) -> Array:

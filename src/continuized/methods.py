@@ -7,7 +7,7 @@ All of them are one step with different numbers.  At event k, at time t, a `rule
     ask:   g = grad f(y, mark)
     jump:  x = y - gamma g,          z = z - gamma' g
 
-A rule is a plain function of scalars (`kernels` compiles it); a method is a rule, its
+A rule is a plain function of scalars (`rules`; `kernels` compiles it); a method is a rule, its
 constants, and the rule of the flow between events.
 """
 
@@ -28,22 +28,17 @@ from continuized.flow import (
     mix,
     no_flow,
 )
-from continuized.parameters import (
-    convex_gamma_prime,
-    default_start,
-    exponential_gamma_prime,
-    gamma,
-    hyperbolic_gamma_prime,
+from continuized.parameters import default_start
+from continuized.rules import (
+    FlowRule,
+    Rule,
+    convex_rule,
+    exponential_rule,
+    gradient_descent_rule,
+    hyperbolic_rule,
+    nesterov_rule,
 )
 from continuized.words import brief, is_real
-
-# (k, t0, t, dt, carry, L, mu, start) -> (a, b, gamma, gamma', carry)
-Rule = Callable[
-    [int, float, float, float, float, float, float, float],
-    tuple[float, float, float, float, float],
-]
-# (t0, t, dt, L, mu, start) -> (a, b)
-FlowRule = Callable[[float, float, float, float, float, float], tuple[float, float]]
 
 
 class State(NamedTuple):
@@ -72,59 +67,6 @@ class Oracle(Protocol):
 def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
     """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
     return x - gamma * g, z - gamma_prime * g
-
-
-def gradient_descent_rule(
-    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
-) -> tuple[float, float, float, float, float]:
-    """x <- x - grad f(x) / L (Theorem 1).  z follows x."""
-    return 0.0, 0.0, gamma(L), gamma(L), carry
-
-
-def nesterov_rule(
-    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
-) -> tuple[float, float, float, float, float]:
-    """Nesterov acceleration (Theorem 2); the paper's tau' acts on y, so b = tau' (1 - tau).
-
-    In the convex case `carry` is A_k, with A_{k+1} = A_k + (1 + sqrt(4 A_k + 1)) / 2.
-    """
-    if mu > 0.0:
-        q = math.sqrt(mu) / math.sqrt(L)
-        tau = q / (1.0 + q)
-        return tau, q * (1.0 - tau), gamma(L), exponential_gamma_prime(L, mu), carry
-    increment = 0.5 * (1.0 + math.sqrt(4.0 * carry + 1.0))
-    A = carry + increment
-    return increment / A, 0.0, gamma(L), increment / L, A
-
-
-# The continuized acceleration (Theorems 3 and 4), a rule for each form of its parameters: only
-# the one in use is compiled.  gamma' is taken at the event's own time t = T_{k+1}; the paper's
-# Theorem 4 prints T_k, against its own proof, and with T_k the Lyapunov function is no
-# supermartingale.
-
-
-def convex_rule(
-    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
-) -> tuple[float, float, float, float, float]:
-    """The continuized acceleration for mu = 0."""
-    a, b = convex_flow(t0, t, dt, L, mu, start)
-    return a, b, gamma(L), convex_gamma_prime(t, L, start), carry
-
-
-def exponential_rule(
-    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
-) -> tuple[float, float, float, float, float]:
-    """The continuized acceleration for mu > 0 and start = inf."""
-    a, b = exponential_flow(t0, t, dt, L, mu, start)
-    return a, b, gamma(L), exponential_gamma_prime(L, mu), carry
-
-
-def hyperbolic_rule(
-    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
-) -> tuple[float, float, float, float, float]:
-    """The continuized acceleration for mu > 0 and a finite start."""
-    a, b = hyperbolic_flow(t0, t, dt, L, mu, start)
-    return a, b, gamma(L), hyperbolic_gamma_prime(t, L, mu, start), carry
 
 
 class Method:

@@ -3,7 +3,7 @@
 Every gradient in a jump is replaced by P^-1 g, and L and mu are those of f in that norm; the
 flow is unchanged, and all theorems hold.  A metric close to the Hessian makes L/mu small.
 
-A metric is an object with `solve(g)`, which gives P^-1 g, and `norm2(v)`, v^T P v.
+A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P itself.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ class Metric(Protocol):
     """What a run needs of a metric."""
 
     def solve(self, g: Array) -> Array: ...
-    def norm2(self, v: Array) -> float: ...
 
 
 class Identity:
@@ -32,9 +31,6 @@ class Identity:
 
     def solve(self, g: Array) -> Array:
         return g
-
-    def norm2(self, v: Array) -> float:
-        return inner(v.ravel(), v.ravel())
 
 
 class Diagonal:
@@ -55,9 +51,6 @@ class Diagonal:
 
     def solve(self, g: Array) -> Array:
         return np.asarray(g / self._shaped(g))
-
-    def norm2(self, v: Array) -> float:
-        return inner((self._shaped(v) * v).ravel(), v.ravel())
 
 
 class Dense:
@@ -87,23 +80,15 @@ class Dense:
         return metric
 
     def _take(self, P: Array) -> None:
-        self._P, self.size = P, len(P)
-        self._inverse = _inverse(P)
+        self.size, self._inverse = len(P), _inverse(P)
 
     def solve(self, g: Array) -> Array:
-        return self._product(self._inverse, g)
-
-    def norm2(self, v: Array) -> float:
-        return inner(self._product(self._P, v).ravel(), v.ravel())
-
-    @staticmethod
-    def _product(matrix: Array, v: Array) -> Array:
         from continuized.kernels.gram import symmetric_product
 
-        columns = np.ascontiguousarray(v.reshape(len(matrix), -1), dtype=np.float64)
+        columns = np.ascontiguousarray(g.reshape(self.size, -1), dtype=np.float64)
         out = np.empty_like(columns)
-        symmetric_product(matrix, columns, out)
-        return out.reshape(v.shape)
+        symmetric_product(self._inverse, columns, out)
+        return out.reshape(g.shape)
 
 
 def _inverse(P: Array) -> Array:
@@ -133,12 +118,6 @@ class LowRank:
         shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
         return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
 
-    def norm2(self, v: Array) -> float:
-        parts = np.einsum("ij,i...->j...", self._U, v)
-        ratios = self._ratios.reshape(-1, *[1] * (v.ndim - 1))
-        squares = inner(v.ravel(), v.ravel()) + inner((ratios * parts).ravel(), parts.ravel())
-        return self._rest * squares
-
 
 class Flattened:
     """A metric for all the entries of an array of variables, taken as one vector."""
@@ -149,9 +128,6 @@ class Flattened:
     def solve(self, g: Array) -> Array:
         return np.asarray(self._metric.solve(g.ravel())).reshape(g.shape)
 
-    def norm2(self, v: Array) -> float:
-        return float(self._metric.norm2(v.ravel()))
-
 
 class Columns:
     """A metric for each column of the variables, which may be given in any shape."""
@@ -161,9 +137,6 @@ class Columns:
 
     def solve(self, g: Array) -> Array:
         return np.asarray(self._metric.solve(g.reshape(self._metric.size, -1))).reshape(g.shape)
-
-    def norm2(self, v: Array) -> float:
-        return float(self._metric.norm2(v.reshape(self._metric.size, -1)))
 
 
 class Own:
@@ -185,19 +158,16 @@ class Own:
             )
         return q
 
-    def norm2(self, v: Array) -> float:
-        return float(self._metric.norm2(v.copy()))
-
 
 def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     """The user's own for an x of this shape: a vector (a diagonal), a matrix, or an object with
-    solve and norm2."""
-    if hasattr(metric, "solve") and hasattr(metric, "norm2") and not isinstance(metric, type):
+    solve."""
+    if hasattr(metric, "solve") and not isinstance(metric, type):
         return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
         raise TypeError(
             'metric must be None, "diag", "gram", "nystrom", "auto", an array, or an object with '
-            f"solve(g) and norm2(v), got {brief(metric)}"
+            f"solve(g) = P^-1 g, got {brief(metric)}"
         )
     values = numbers(metric, "metric")
     return fitting(Diagonal(values) if values.ndim == 1 else Dense(values), shape)

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import adaptive, checkpoints, identity, passes, seeds
+from continuized import adaptive, checkpoints, driver, identity, marked, seeds
 from continuized import clock as clocks
-from continuized.choice import adaptive_setting, chosen_for, is_adaptive
-from continuized.driver import Callback, Limits, run
+from continuized.choice import adaptive_setting, check_metric_and_prox, chosen_for, is_adaptive
+from continuized.marked import Marked
 from continuized.methods import (
     METHODS,
     GradientDescent,
@@ -23,10 +23,10 @@ from continuized.methods import (
     check_constants,
 )
 from continuized.noise import Noise, checked_noise
-from continuized.passes import Marked
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
 from continuized.result import Result
+from continuized.stopping import Callback, Limits
 from continuized.words import brief, is_real
 
 DEFAULT_TOL = 1e-6
@@ -77,8 +77,8 @@ def minimize(
     metric : None, "auto", "gram", "nystrom", "diag", an array, or an object
         Take the whole process in the norm of a positive definite P: for a regression, made
         from its curvature (the Hessian, a sample of its rows, a sketch of low rank, its
-        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g and
-        norm2(v) = v^T P v.  L and mu, if given, are those in that norm.
+        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
+        L and mu, if given, are those in the norm of P.
     prox : None, such as `cz.prox.L1(0.1)`, or a function prox(v, step)
         Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
@@ -106,7 +106,10 @@ def minimize(
         end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
         one problem from another, f and its gradient are asked for once more, at x0.
     every : float
-        Seconds between checkpoints; 0: after every block of events (of 0.1 s or so).
+        Seconds between checkpoints.  0: as often as the state can be kept, which is after every
+        block of events (0.1 s of work or so); where L is found on the way, or with `metric` or
+        `prox`, after every event; for a marked method after every pass (without record, after
+        4,096 events, if that is more).
     resume : bool
         Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
         never interrupted.  All but tol, maxiter and callback must be as they were; with a larger
@@ -141,9 +144,10 @@ def minimize(
         given = any(option is not None for option in (L, mu, prox, noise))
         method, metric, why = chosen_for(problem, metric, given or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    marked: Any = method if is_marked else None
+    with_marks: Any = method if is_marked else None
+    check_metric_and_prox(method, metric, prox, noise)
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen = None if marked or adaptive_run else _as_method(method, problem, L, mu)
+    chosen = None if is_marked or adaptive_run else _as_method(method, problem, L, mu)
     limits = _limits(tol, maxiter, clock)
     if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
         raise ValueError(f'record must be True, False or "path", got {brief(record)}')
@@ -159,7 +163,7 @@ def minimize(
             return checkpoints.nowhere
         its_seed = None if seed is None else root
         rest = (noise, clock, its_seed, record, limits.tol)
-        parts = identity.of_run(problem, start, chosen or marked, constants, *rest)
+        parts = identity.of_run(problem, start, chosen or method, constants, *rest)
         return checkpoints.Keeper(path, float(every), bool(resume), parts)
 
     if adaptive_run:
@@ -167,19 +171,19 @@ def minimize(
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
             kept = keeper(setting.identity(identity.probe(start)))
-            r = adaptive.run(problem, start, stream, setting, called, show, kept)
+            r = adaptive.Run(problem, start, stream, setting, called, show, kept).go()
         return _with_reason(r, why)
     if chosen is None:
-        _check_marked(marked, L, mu, noise, record)
-        engine = marked.prepare(problem, start)
+        _check_marked(with_marks, L, mu, noise, record)
+        engine = with_marks.prepare(problem, start)
         limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
-        stream = passes.clock_with_marks(clock, engine.law, root).stream()
+        stream = marked.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            kept = keeper(engine.constants)
-            r = passes.run(engine, start, stream, limits, bool(record), called, show, kept)
+            rest = (bool(record), called, show, keeper(engine.constants))
+            r = marked.Run(engine, start, stream, limits, *rest).go()
         return _with_reason(r, why)
     with bar(chosen.name, limits.maxiter, progress) as show:
-        r = run(
+        r = driver.Run(
             chosen,
             problem,
             start,
@@ -191,7 +195,7 @@ def minimize(
             callback=called,
             bar=show,
             keeper=keeper(),
-        )
+        ).go()
     return _with_reason(r, why)
 
 

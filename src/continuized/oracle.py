@@ -10,17 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array, Problem, real_array
 
 
 def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
     """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
-    try:
-        array = np.asarray(g)
-    except ValueError as error:
-        raise ValueError(f"the gradient must be an array of numbers: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"the gradient must hold real numbers, got dtype {array.dtype}")
+    array = real_array(g, "the gradient")
     if array.shape != shape:
         raise ValueError(f"the gradient must have the shape of x, {shape}, got {array.shape}")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0

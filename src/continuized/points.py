@@ -10,9 +10,10 @@ import numpy as np
 from continuized.metric import Identity, Metric
 from continuized.oracle import checked_gradient
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner
+from continuized.problems.threads import inner, norm
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
+PROBE = 1e-4  # of the length of x, the step of the first guess of L
 
 
 class Point(NamedTuple):
@@ -78,8 +79,25 @@ class Points:
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
 
+    def first_L(self, at: Point) -> float:
+        """A guess of L, by a short step along the gradient: one evaluation more."""
+        length = norm(at.q)
+        if length == 0.0:
+            return 1.0
+        step = PROBE * max(norm(at.y), 1.0) / length
+        probe = self.at(at.y - step * at.q)
+        seen = self.least_L(at, probe) if math.isfinite(probe.f) else 0.0
+        return seen if seen > 0.0 else 1.0 / step
+
     def least_L(self, one: Point, two: Point) -> float:
-        """The least L that two points allow; 0 where rounding hides it."""
+        """The least L that two points allow; 0 where rounding hides it.
+
+        For a convex f that is L-smooth, L is at least
+
+            |g - g'|^2 / (2 d),    d = f(y') - f(y) - <g, y' - y>,
+
+        whichever of the two points is y; the norm is the dual of the metric's.
+        """
         dg, dy = two.g - one.g, two.y - one.y
         change = inner(dg.ravel(), (two.q - one.q).ravel())
         along = inner(dg.ravel(), dy.ravel())

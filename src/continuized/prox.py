@@ -112,20 +112,20 @@ class _Own:
     function: Callable[[Array, float], Any]
 
     def __call__(self, v: Array, step: float) -> Array:
-        x = np.asarray(self.function(v.copy(), step))
-        if x.shape != v.shape or x.dtype.kind not in "fiu":
-            raise ValueError(f"prox must return an array of shape {v.shape}, got {brief(x)}")
-        return x.astype(v.dtype, copy=False)
+        return self.function(v.copy(), step)  # type: ignore[no-any-return]
 
     def value(self, x: Array) -> float:
         return 0.0
 
 
 def proximal_step(prox: Prox, v: Array, step: float) -> Array:
-    """prox(v, step), in the shape and dtype of v."""
+    """prox(v, step), in the dtype of v; ValueError where it is not of its shape, or not real."""
     x = np.asarray(prox(v, step))
-    if x.shape != v.shape:
-        raise ValueError(f"prox must keep the shape of x, {v.shape}, got {x.shape}")
+    if x.shape != v.shape or x.dtype.kind not in "fiu":
+        raise ValueError(
+            f"prox must return real numbers in the shape of x, {v.shape}, got shape {x.shape} and "
+            f"dtype {x.dtype}"
+        )
     return x.astype(v.dtype, copy=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -111,8 +111,3 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))
-
-
-def intermediate_result(x: Array, fun: float, k: int, t: float) -> Any:
-    """What a callback is given."""
-    return OptimizeResult(x=x, fun=fun, nit=k, t=t)

@@ -8,6 +8,19 @@ from typing import Any
 LONGEST = 60
 
 
+class AdvisedError(ValueError):
+    """What is wrong, and what to do about it in Python; the command line gives its own advice.
+
+    >>> error = AdvisedError("two rows are missing", "give rows=")
+    >>> str(error), error.fact
+    ('two rows are missing; give rows=', 'two rows are missing')
+    """
+
+    def __init__(self, fact: str, advice: str = "") -> None:
+        super().__init__(f"{fact}; {advice}" if advice else fact)
+        self.fact = fact
+
+
 def brief(value: Any) -> str:
     """repr on one line, cut where it would be long: an error is one sentence.
 

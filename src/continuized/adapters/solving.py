@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import adaptive, clock, curvature, seeds
-from continuized.driver import Limits
 from continuized.problems.base import Array
-from continuized.progress import silent
+from continuized.setting import Setting
+from continuized.stopping import Limits
 
 
 def solve(
@@ -19,11 +19,11 @@ def solve(
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
     """
     root = seeds.seed_sequence(seed)
-    setting = adaptive.Setting(
+    setting = Setting(
         Limits(tol, max_iter),
         source=curvature.source("auto", problem, root),
         record=False,
         certified=False,
     )
-    r = adaptive.run(problem, w0, clock.Poisson(root).stream(), setting, None, silent)
+    r = adaptive.Run(problem, w0, clock.Poisson(root).stream(), setting).go()
     return r.x, int(r.nit), bool(r.success)

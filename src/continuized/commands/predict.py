@@ -53,11 +53,12 @@ def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
     from continuized import problems
 
     try:
-        X, y = problems.read(data)
-        if X.shape[1] < len(fitted.w):  # the last columns may be empty in a sparse file
-            X, y = problems.read(data, n_features=len(fitted.w))
-    except (problems.DataError, IsADirectoryError) as error:
-        raise BadInput(str(error)) from error
+        try:  # the last columns may be empty in a sparse file
+            X, y = problems.read(data, n_features=len(fitted.w) or None)
+        except problems.DataError:  # perhaps only another number of columns
+            X, y = problems.read(data)
+    except problems.DataError as error:
+        raise BadInput(error.fact) from error
     if X.shape[1] != len(fitted.w):
         raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
     return X, y

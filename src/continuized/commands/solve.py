@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
     from continuized.result import Result
 
+RENEW = "give another --checkpoint, or remove it"
 METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
 
 
@@ -77,8 +78,8 @@ def _problem(data: Path, loss: str, l2: float | None) -> tuple[Problem, Any]:
 
     try:
         X, y = problems.read(data)
-    except (problems.DataError, IsADirectoryError) as error:
-        raise BadInput(str(error)) from error
+    except problems.DataError as error:
+        raise BadInput(error.fact) from error
     n = len(y)
     penalty = 1.0 / n if l2 is None else l2
     try:
@@ -111,7 +112,12 @@ def _minimize(
     import numpy as np
 
     import continuized as cz
+    from continuized.checkpoints import OtherRunError
 
+    if not tol >= 0.0:
+        raise BadInput(f"--tol must be a number >= 0, got {tol:g}")
+    if method == "dual" and problem.l2 == 0.0:
+        raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
     options: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
     if checkpoint is not None:
@@ -121,6 +127,11 @@ def _minimize(
             problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
             maxiter=maxiter, seed=seed, progress=True, **options,
         )  # fmt: skip
+    except OtherRunError as error:
+        other = "with another DATA, --loss, --l2, --method or --seed"
+        raise BadInput(f"the checkpoint {checkpoint} is of a run {other}; {RENEW}") from error
+    except cz.CheckpointError as error:
+        raise BadInput(f"{error.fact}; {RENEW}") from error
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
 

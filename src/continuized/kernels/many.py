@@ -22,7 +22,8 @@ from continuized.jit import (
     value_type,
     vector,
 )
-from continuized.methods import FlowRule, jump
+from continuized.methods import jump
+from continuized.rules import FlowRule
 
 # An event is written out in both loops.  As a function it would be too long for LLVM to inline,
 # and a call counts the references to each array: 200 ns; cut into short ones, it takes longer

@@ -10,8 +10,9 @@ from numba import types
 
 from continuized.clock import Events
 from continuized.jit import compile_formulas, is_ours, jit, matrix, vector
-from continuized.methods import Method, Rule
+from continuized.methods import Method
 from continuized.problems.base import Array
+from continuized.rules import Rule
 
 # A row of coefficients: a, b, gamma, gamma', and the rule's carry after the event.
 CARRY = 4

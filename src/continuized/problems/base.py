@@ -52,15 +52,20 @@ def writes_into_out(grad: Any) -> bool:
     return is_numba(grad) and python is not None and len(inspect.signature(python).parameters) == 2
 
 
+def real_array(values: Any, name: str) -> Array:
+    """values as an array (an array itself, not a copy), or a sentence that says what is wrong."""
+    try:
+        array = np.asarray(values)
+    except ValueError as error:  # ragged
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
+    return array
+
+
 def numbers(values: ArrayLike, name: str) -> Array:
     """A fresh array of float64, or a sentence that says what is wrong."""
-    try:
-        given = np.array(values)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
-    if given.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of real numbers, got dtype {given.dtype}")
-    return given.astype(np.float64, order="C")
+    return real_array(values, name).astype(np.float64, order="C")
 
 
 def number(value: Any, name: str) -> float:
@@ -188,13 +193,7 @@ class Problem:
 
 def checked_start(x0: Any, problem: Problem) -> Array:
     """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
-    try:
-        x = np.asarray(x0)
-    except ValueError as error:
-        raise ValueError(f"x0 must be an array of numbers: {error}") from error
-    if x.dtype.kind not in "fiu":
-        what = "complex numbers" if x.dtype.kind == "c" else f"dtype {x.dtype}"
-        raise TypeError(f"x0 must be an array of real numbers, got {what}")
+    x = real_array(x0, "x0")
     x = np.array(x, dtype=np.float32 if x.dtype == np.float32 else np.float64, order="C")
     if not np.all(np.isfinite(x)):
         raise ValueError("x0 must be finite, but it has NaN or infinity in it")

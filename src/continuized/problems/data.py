@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, numbers
+from continuized.problems.base import Array, numbers, real_array
 from continuized.words import brief
 
 INT32_MAX = np.iinfo(np.int32).max
@@ -99,10 +99,7 @@ def _dtype(given: np.dtype[Any], name: str) -> Any:
 
 
 def _checked_dense(X: Any) -> Array:
-    try:
-        given = np.asarray(X)
-    except ValueError as error:
-        raise ValueError(f"X must be an array of numbers: {error}") from error
+    given = real_array(X, "X")
     # An array that is in order, aligned and of the right type is used as it is, not copied.
     return np.require(given, _dtype(given.dtype, "X"), ("C_CONTIGUOUS", "ALIGNED"))
 

@@ -43,6 +43,11 @@ class Linear(Problem):
         self.intercept = bool(intercept)
 
     @property
+    def variables(self) -> int:
+        """The columns of X, and the intercept; for several classes, the variables of each."""
+        return int(self.X.shape[1] + self.intercept)
+
+    @property
     def is_sparse(self) -> bool:
         """Whether X is a CSR array."""
         return not isinstance(self.X, np.ndarray)
@@ -89,19 +94,15 @@ class Linear(Problem):
         scaled = sparse.diags_array(roots, shape=(n, n)) @ rows
         return sparse.hstack([scaled, *map(sparse.csr_array, constant)], format="csr")
 
-    def curvatures(self, w: ArrayLike, index: Any) -> Array:
-        """The second derivatives of the losses of these rows at w, at most `curvature` each.
+    def sampled(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
+        """`sample_rows`, and q: the second derivatives of the losses of these rows at w.
 
-        With q_i these, the Hessian at w is the mean of q_i s_i s_i^T (`sample_rows`), and l2 for
+        Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.
         """
-        return self.sampled(w, index)[1]
-
-    def sampled(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
-        """`sample_rows` and `curvatures`, with the rows taken once."""
         rows = self._rows(index)
-        variables = np.asarray(w).reshape(self.X.shape[1] + self.intercept, -1)
-        q = self._second_slopes(self._predicted(rows, variables.astype(np.float64, copy=False)))
+        at = np.asarray(w, np.float64).reshape(self.variables, -1)
+        q = self._second_slopes(self._predicted(rows, at))
         return self._with_extras(rows, index), q
 
     def _second_slopes(self, predictions: Array) -> Array:

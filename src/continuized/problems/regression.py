@@ -33,7 +33,7 @@ class _Regression(Linear):
 
     @property
     def dim(self) -> int:
-        return int(self.X.shape[1] + self.intercept)
+        return self.variables
 
     # Constants, computed when first asked for
 

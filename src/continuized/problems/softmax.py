@@ -49,7 +49,7 @@ class SoftmaxRegression(Linear):
 
     @property
     def dim(self) -> int:
-        return int(self.X.shape[1] + self.intercept) * self.classes
+        return self.variables * self.classes
 
     def fun(self, x: ArrayLike) -> float:
         return self.value_and_gradient(x)[0]

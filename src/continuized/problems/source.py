@@ -10,12 +10,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from continuized.words import brief
+from continuized.words import AdvisedError, brief
 
 BLOCK = 2**20  # bytes that are read at once
 
 
-class DataError(ValueError):
+class DataError(AdvisedError):
     """A file is not what it should be; the message names the file and, for text, the line."""
 
 
@@ -39,10 +39,10 @@ class Source:
         path = self.path[: -len(".gz")] if self.gz else self.path
         return os.path.splitext(path)[1].lower()
 
-    def error(self, what: str, line: int | None = None) -> DataError:
+    def error(self, what: str, line: int | None = None, advice: str = "") -> DataError:
         """The error to raise."""
         where = self.name if line is None else f"{self.name}, line {line}"
-        return DataError(f"{where}: {what}")
+        return DataError(f"{where}: {what}", advice)
 
     @contextmanager
     def opened(self) -> Iterator[BinaryIO]:

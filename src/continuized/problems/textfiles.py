@@ -49,7 +49,9 @@ def svmlight(
     if n == 0:
         raise source.error("no rows: empty, or comments only")
     if columns == 0:
-        raise source.error("labels only, and so no columns; give n_features if that is meant")
+        raise source.error(
+            "labels only, and so no columns", advice="give n_features if that is meant"
+        )
     kind = np.int32 if small and nnz <= INT32_MAX else np.int64
     indptr = np.zeros(n + 1, kind)
     indptr[1:] = ends.array[:n]

@@ -28,7 +28,7 @@ from continuized.theory.checks import (
 )
 
 if TYPE_CHECKING:
-    from continuized.passes import Marked
+    from continuized.marked import Marked
 
 T = TypeVar("T")
 

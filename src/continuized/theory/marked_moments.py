@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.coordinate import CoordinateDescent, Form
+from continuized.coordinate import CoordinateDescent
+from continuized.forms import Form
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.rows import StochasticLeastSquares

@@ -39,7 +39,7 @@ from continuized.theory.moment_maps import (
 )
 
 if TYPE_CHECKING:
-    from continuized.passes import Marked
+    from continuized.marked import Marked
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added

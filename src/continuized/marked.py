@@ -2,6 +2,9 @@
 
 A full value or gradient costs as much as a pass, so that f is recorded once a pass, and the
 stopping test made less and less often, at a tenth more passes than the time before or more.
+
+Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
+hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
 """
 
 from __future__ import annotations
@@ -15,13 +18,13 @@ import numpy as np
 from continuized import clock as clocks
 from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
-from continuized.driver import Callback, Limits
 from continuized.kernels.schedule import CARRY, coefficients
 from continuized.marks import Categorical
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
-from continuized.progress import Bar
-from continuized.result import Result, Status, Trace, intermediate_result
+from continuized.progress import Bar, silent
+from continuized.result import Result, Status, Trace
+from continuized.stopping import Callback, Limits, called_back, status_at_end
 
 SMALLEST_BLOCK = 4096  # events, where nothing is recorded
 BETWEEN_TESTS = 1.1
@@ -55,11 +58,19 @@ class Marked(Protocol):
 
 
 def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of this law unless it has its own."""
+    """The clock given, or a Poisson clock, with marks of this law unless it has its own.
+
+    Those of merged clocks are their own marks, or where they have none, their numbers: a clock
+    of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
+    """
     if clock is None:
         return clocks.Poisson(root, marks=law)
     if getattr(clock, "marks", None) is not None:
         return clock  # type: ignore[no-any-return]
+    if isinstance(clock, clocks.Merged):
+        if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
+            raise ValueError("of the clocks that are merged some have marks: give marks= to all")
+        return clock
     if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
         return dataclasses.replace(clock, seed=clock.root, marks=law)
     if isinstance(clock, clocks.Unit):
@@ -68,21 +79,9 @@ def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.C
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
-def run(
-    engine: Engine,
-    x0: Array,
-    stream: clocks.Stream,
-    limits: Limits,
-    record: bool,
-    callback: Callback | None,
-    bar: Bar,
-    keeper: AnyKeeper = nowhere,
-) -> Result:
-    """Events until the measure is at most tol, or maxiter of them are done."""
-    return _Run(engine, x0, stream, limits, record, callback, bar).go(keeper)
+class Run:
+    """A marked method under way."""
 
-
-class _Run:
     def __init__(
         self,
         engine: Engine,
@@ -90,12 +89,13 @@ class _Run:
         stream: clocks.Stream,
         limits: Limits,
         record: bool,
-        callback: Callback | None,
-        bar: Bar,
+        callback: Callback | None = None,
+        bar: Bar = silent,
+        keeper: AnyKeeper = nowhere,
     ) -> None:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
-        self.record, self.callback, self.bar = record, callback, bar
-        self.rows = _Rows(engine)
+        self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
+        self.rows = _Rows()
         events = engine.law.threshold.size
         self.block = events if record else max(events, SMALLEST_BLOCK)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
@@ -106,21 +106,21 @@ class _Run:
     def passes(self) -> float:
         return self.cost / self.engine.size
 
-    def go(self, keeper: AnyKeeper) -> Result:
-        self.rows.add(0, 0.0, 0.0)
+    def go(self) -> Result:
+        """Events until the measure is at most tol, or maxiter of them are done."""
+        self.rows.add(0, 0.0, 0.0, self.engine.value())
         status = None
-        with keeper.over(self):
+        with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
                 if events.size == 0:
-                    status = Status.CLOCK_ENDED
                     break
                 status = self._block(events)
                 self.bar(self.k, self._words())
                 # A block cut short by maxiter would be a whole one in a longer run, with its row
                 # of the trace and its stopping test elsewhere: that run goes on from before it.
                 if status in (None, Status.CALLBACK) and events.size == self.block:
-                    keeper.between(self)
+                    self.keeper.between(self)
         return self._finish(status)
 
     def _block(self, events: clocks.Events) -> Status | None:
@@ -132,17 +132,17 @@ class _Run:
         engine.advance(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])
         self.cost += float(engine.costs[marks].sum())
-        with np.errstate(over="ignore", invalid="ignore"):  # it is tested next
+        with np.errstate(over="ignore", invalid="ignore"):  # they are tested next
             x = engine.point()
-        if not np.all(np.isfinite(x)):
+            fun = engine.value() if self.record else 0.0
+        if not (np.all(np.isfinite(x)) and math.isfinite(fun)):
             return Status.NOT_FINITE
-        self.good = x
-        status = None
+        self.good, status = x, None
         if self.record:
-            self.rows.add(self.k, self.t, self.passes)
-            status = self.rows.trouble()
-        if self.callback is not None and status is None:
-            status = _called_back(self.callback, engine, _like(self.x0, x), self.k, self.t)
+            self.rows.add(self.k, self.t, self.passes, fun)
+        if self.callback is not None:
+            shown = (_like(self.x0, x), engine.value(), self.k, self.t)
+            status = called_back(self.callback, *shown)
         return self._test() if status is None else status
 
     def _words(self) -> str:
@@ -220,12 +220,9 @@ def _result(
     problem: Problem = engine.problem  # type: ignore[attr-defined]
     jac = problem.grad(x)
     if status is None:
-        met = limits.tol is not None and engine.measure() <= limits.tol
-        status = Status.CONVERGED if met else Status.MAXITER
-        if limits.tol is None:
-            status = Status.COMPLETED
+        status = status_at_end(limits, end[0], engine.measure)
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
-        rows.add(*end)
+        rows.add(*end, engine.value())
     message = status.value.replace("gradient norm", engine.measured)
     return Result(
         x=x,
@@ -249,24 +246,17 @@ def _result(
 class _Rows:
     """The rows of the trace, one a pass."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    def __init__(self) -> None:
         self.k: list[int] = []
         self.t: list[float] = []
         self.fun: list[float] = []
         self.passes: list[float] = []
 
-    def add(self, k: int, t: float, passes: float) -> None:
+    def add(self, k: int, t: float, passes: float, fun: float) -> None:
         self.k.append(k)
         self.t.append(t)
-        self.fun.append(self.engine.value())
+        self.fun.append(fun)
         self.passes.append(passes)
-
-    def trouble(self) -> Status | None:
-        """Whether f has left all bounds."""
-        if not np.isfinite(self.fun[-1]):
-            return Status.NOT_FINITE
-        return None
 
     def _columns(self) -> dict[str, list[Any]]:
         return {"k": self.k, "t": self.t, "fun": self.fun, "passes": self.passes}
@@ -284,15 +274,9 @@ class _Rows:
 
 def _checked_marks(marks: Any, engine: Engine) -> Array:
     values = np.asarray(marks)
+    if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
+        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
     n = engine.law.threshold.size
     if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
         raise ValueError(f"marks must be integers in [0, {n})")
     return values.astype(np.int64, copy=False)
-
-
-def _called_back(callback: Callback, engine: Engine, x: Array, k: int, t: float) -> Status | None:
-    try:
-        callback(intermediate_result(x, engine.value(), k, t))
-    except StopIteration:
-        return Status.CALLBACK
-    return None

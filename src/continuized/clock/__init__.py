@@ -1,0 +1,12 @@
+"""Clocks: when events happen, and with what mark.  All randomness of a run lives here.
+
+A clock is a description (a seed, a list of times); `clock.stream()` starts it from the
+beginning, so that the same clock gives the same run again.  A stream is drawn in blocks;
+how a run is cut into blocks does not change its events.
+"""
+
+from continuized.clock.kinds import Poisson, Recorded, Unit
+from continuized.clock.merged import Merged
+from continuized.clock.stream import Clock, Event, Events, Stream
+
+__all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream", "Unit"]

@@ -1,0 +1,108 @@
+"""Events, and a clock under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.checkpoints import CheckpointError
+
+Floats = NDArray[np.float64]
+
+SKIP = 2**16  # events drawn at once, where they are only counted
+
+
+class Event(NamedTuple):
+    """The k-th event (k >= 1): its time, the gap drawn before it, and its mark."""
+
+    k: int
+    t: float
+    dt: float
+    mark: Any = None
+
+
+class Events(NamedTuple):
+    """A block of consecutive events k0 + 1, ..., k0 + n as arrays."""
+
+    k0: int
+    t0: float
+    t: Floats
+    dt: Floats
+    marks: NDArray[Any] | None = None
+
+    def each(self) -> Iterator[Event]:
+        """The events one by one."""
+        for i, (t, dt) in enumerate(zip(self.t.tolist(), self.dt.tolist(), strict=True)):
+            mark = None if self.marks is None else self.marks[i]
+            yield Event(self.k0 + 1 + i, t, dt, mark)
+
+    @property
+    def size(self) -> int:
+        return int(self.t.size)
+
+
+class Stream:
+    """A clock under way: draws the next n gaps and adds them up."""
+
+    def __init__(
+        self,
+        gaps: Callable[[int], Floats],
+        times: Floats | None = None,
+        marks: Callable[[int], NDArray[Any]] | None = None,
+        generators: Sequence[np.random.Generator] = (),
+    ) -> None:
+        self.gaps = gaps  # draws the next n gaps without counting them
+        self._marks = marks  # draws the next n marks
+        self._times = times  # exact, where they were recorded: a sum of gaps would round
+        self._generators = generators  # all that gaps and marks draw from, or none of it
+        self.k = 0
+        self.t = 0.0
+
+    def draw(self, n: int) -> Events:
+        """The next n events, or fewer when a recorded clock runs out."""
+        dt = self.gaps(n)
+        if not np.all(dt >= 0.0):
+            raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
+        if self._times is None:
+            # cumsum adds from left to right, so that blocks of any size give equal bits.
+            t = np.cumsum(np.concatenate(([self.t], dt)))[1:]
+        else:
+            t = self._times[self.k : self.k + n]
+        marks = None if self._marks is None else self._marks(len(t))
+        events = Events(self.k, self.t, t, dt, marks)
+        if t.size:
+            self.k, self.t = self.k + int(t.size), float(t[-1])
+        return events
+
+    def state(self) -> dict[str, Any]:
+        """How far the stream is, as plain data; see `restore`."""
+        states = [rng.bit_generator.state for rng in self._generators]
+        return {"k": self.k, "t": self.t, "generators": states}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where `state` was taken; this stream must not have been drawn from.
+
+        Without generators the events up to there are drawn again, and must end at the same time.
+        """
+        saved = state["generators"]
+        if saved and len(saved) == len(self._generators):
+            for rng, its in zip(self._generators, saved, strict=True):
+                rng.bit_generator.state = its
+            self.k, self.t = state["k"], state["t"]
+            return
+        while self.k < state["k"] and self.draw(min(SKIP, state["k"] - self.k)).size:
+            pass
+        if (self.k, self.t) != (state["k"], state["t"]):
+            raise CheckpointError(
+                f"the clock is not that of the checkpoint: event {self.k} is at {self.t!r}, but "
+                f"event {state['k']} was at {state['t']!r}; give the same clock, with its seed"
+            )
+
+
+class Clock(Protocol):
+    """What a run needs of a clock."""
+
+    def stream(self) -> Stream: ...
