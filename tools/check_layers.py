@@ -39,6 +39,7 @@ ROOMS = (
     "points",
     "pace",
     "driver",
+    "dual",
     "coordinate",
     "rows",
     "curvature",

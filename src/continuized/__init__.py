@@ -15,7 +15,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from continuized import clock, marks, metric, noise, parameters, problems, prox, theory
     from continuized.checkpoints import CheckpointError, CheckpointWarning
-    from continuized.coordinate import CoordinateDescent, DualCoordinate
+    from continuized.coordinate import CoordinateDescent
+    from continuized.dual import DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
@@ -28,7 +29,7 @@ _HOME = {
     "CheckpointWarning": "checkpoints",
     "ConstantsWarning": "result",
     "CoordinateDescent": "coordinate",
-    "DualCoordinate": "coordinate",
+    "DualCoordinate": "dual",
     "Kaczmarz": "rows",
     "StochasticLeastSquares": "rows",
     "Continuized": "methods",

@@ -6,9 +6,9 @@ from typing import Any
 
 from continuized import seeds
 from continuized.adaptive import Setting
-from continuized.coordinate import DualCoordinate
 from continuized.curvature import best_kind, filled, source, variables
 from continuized.driver import Limits
+from continuized.dual import DualCoordinate
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem

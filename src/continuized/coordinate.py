@@ -1,4 +1,4 @@
-"""Coordinate descent, primal and dual, plain and accelerated (the continuized process with
+"""Coordinate descent, plain and accelerated (the continuized process with
 coordinates for marks).
 
 Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
@@ -18,15 +18,13 @@ from scipy import sparse
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import lazy
 from continuized.kernels.layout import index_arrays, pairs_at
-from continuized.marks import Categorical, checked_probabilities
+from continuized.marks import Categorical, Changing, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
-from continuized.problems.losses import LOGISTIC, SQUARED
-from continuized.problems.threads import inner, norm
+from continuized.problems.losses import SQUARED
+from continuized.problems.threads import norm
 from continuized.words import brief
-
-BISECTIONS = 12  # for the scale of a start: it need not be exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,37 +45,6 @@ class CoordinateDescent:
         """The run on this problem from x0."""
         form = _primal_form(problem)
         return Coordinates(form, self, x0.ravel(), problem)
-
-
-@dataclass(frozen=True, eq=False)
-class DualCoordinate:
-    """Coordinate descent on the dual of ridge or l2-logistic regression.
-
-    Minimises D(a) = mean_i loss*(-a_i) + l2/2 |w|^2, w = sum_i a_i x_i / (l2 n) (signs of the
-    labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
-    duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
-    step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
-    """
-
-    sampling: Any = "sqrt"
-    accelerated: bool = True
-    start: float | None = None
-    name: ClassVar[str] = "dual-coordinate"
-
-    def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
-        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled."""
-        if not isinstance(problem, LeastSquares | LogisticRegression):
-            raise TypeError(
-                f"DualCoordinate is for LeastSquares and LogisticRegression, got "
-                f"{type(problem).__name__}"
-            )
-        problem.refuse_extras("DualCoordinate")
-        if problem.l2 <= 0.0:
-            raise ValueError(
-                "DualCoordinate needs l2 > 0: without it there is no dual of this form"
-            )
-        form, a0 = _dual_form(problem, x0.ravel())
-        return DualCoordinates(form, self, a0, problem)
 
 
 @dataclass(frozen=True)
@@ -129,54 +96,14 @@ def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, 
     """(indptr, indices, values) of the columns of X; of a dense X there are no indices."""
     columns = problem.columns
     if isinstance(columns, np.ndarray):
-        return _dense(columns.T)
+        return dense_lines(columns.T)
     return *index_arrays(columns), columns.data
 
 
-def _rows(X: Any) -> tuple[Array, Array, Array]:
-    """The same of the rows of X, which are X's own memory."""
-    if isinstance(X, np.ndarray):
-        return _dense(np.ascontiguousarray(X))
-    return *index_arrays(X), X.data
-
-
-def _dense(lines: Array) -> tuple[Array, Array, Array]:
+def dense_lines(lines: Array) -> tuple[Array, Array, Array]:
+    """(indptr, indices, values) of the lines of a dense array: no indices."""
     n, d = lines.shape
     return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
-
-
-def _dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
-    n, d = problem.X.shape
-    indptr, indices, values = _rows(problem.X)
-    margins = problem.X @ x0
-    shrink = 1.0 / (problem.l2 * n)
-    smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
-    if problem.loss == LOGISTIC:
-        a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
-        scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
-    else:
-        a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
-    form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
-                indices, values, np.zeros(d), smooth + mu, mu)  # fmt: skip
-    w = form.image(a0)
-    return form, a0 * _best_scale(problem, a0, problem.l2 * float(w @ w))
-
-
-def _best_scale(problem: Any, a: Array, squares: float) -> float:
-    """The c in [0, 1] for which c a is best in the dual.
-
-    Far from the solution the slopes of the losses give a w that is too large by far: with
-    l2 = 0.01/n, a few passes are spent on coming back.  Near the solution c is about 1.
-    """
-    if problem.loss != LOGISTIC:
-        below = float(a @ a) / a.size + squares
-        return min(max(float(a @ problem.y) / a.size / below, 0.0), 1.0) if below > 0.0 else 1.0
-    low, high = 0.0, 1.0
-    for _ in range(BISECTIONS):  # mean a logit(c a) + c squares is increasing in c
-        c = 0.5 * (low + high)
-        slope = float(np.mean(a * np.log(c * a / (1.0 - c * a)))) + c * squares
-        low, high = (low, c) if slope > 0.0 else (c, high)
-    return high
 
 
 class Coordinates:
@@ -184,23 +111,13 @@ class Coordinates:
 
     measured = "gradient norm"
 
-    def __init__(
-        self, form: Form, method: CoordinateDescent | DualCoordinate, x0: Array, problem: Problem
-    ) -> None:
+    def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated
         self.name = method.name
-        self.p = _probabilities(method.sampling, form.L_i)
-        live = form.L_i > 0.0
-        with np.errstate(divide="ignore", over="ignore"):
-            self.S = float(np.max(form.L_i[live] / self.p[live] ** 2, initial=0.0)) or 1.0
-        if not np.isfinite(self.S):
-            raise ValueError(
-                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
-            )
-        self.process = Continuized(self.S, min(form.mu, self.S), method.start)
-        self.steps = np.divide(1.0, form.L_i, out=np.zeros(live.size), where=live)
-        self.weights = np.divide(1.0, self.p, out=np.zeros(live.size), where=self.p > 0.0)
-        self.law = Categorical(self.p)
+        self.start = method.start
+        self._set_law(_probabilities(method.sampling, form.L_i), np.ones(form.L_i.size))
+        self.law = Changing(Categorical(self.p))
+        self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
         self.scalars = np.array([0.5, -0.5])
@@ -214,6 +131,19 @@ class Coordinates:
                 self.image_pairs = np.asfortranarray(self.image_pairs)
         else:
             self.x, self.u = np.array(x0, dtype=np.float64), images
+
+    def _set_law(self, p: Array, metric: Array) -> None:
+        """The constants for marks with probabilities p, in the norm |v|^2 = sum metric_i v_i^2."""
+        self.p = p
+        L_i, live = self.form.L_i / metric, self.form.L_i > 0.0
+        with np.errstate(divide="ignore", over="ignore"):
+            self.S = float(np.max(L_i[live] / p[live] ** 2, initial=0.0)) or 1.0
+        if not np.isfinite(self.S):
+            raise ValueError(
+                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
+            )
+        self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
+        self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
 
     @property
     def constants(self) -> dict[str, float]:
@@ -275,33 +205,6 @@ class Coordinates:
     def measure(self) -> float:
         """What tol is compared with."""
         return norm(self.problem.grad(self.point()))
-
-
-class DualCoordinates(Coordinates):
-    """Coordinates are dual variables, and their image the primal point."""
-
-    measured = "duality gap"
-
-    def point(self) -> Array:
-        return self.images()
-
-    def dual_value(self) -> float:
-        """The dual objective (to be maximised) at the dual variables."""
-        from scipy.special import entr  # -b log(b), 0 at 0
-
-        p: Any = self.problem
-        a, w = self.coordinates(), self.images()
-        if self.form.entropy > 0.0:
-            # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
-            # nearest point inside, and w with it, for the gap to be a bound.
-            b = np.clip(a, 0.0, 1.0)
-            out = np.flatnonzero(a != b)
-            w -= p.X[out].T @ (self.form.scale * (a - b))[out]
-            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
-        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
-
-    def measure(self) -> float:
-        return self.value() - self.dual_value()
 
 
 def _probabilities(sampling: Any, L_i: Array) -> Array:
