@@ -41,6 +41,7 @@ ROOMS = (
     "points",
     "pace",
     "driver",
+    "dual",
     "coordinate",
     "forms",
     "rows",

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
         theory,
     )
     from continuized.checkpoints import CheckpointError, CheckpointWarning
-    from continuized.coordinate import CoordinateDescent, DualCoordinate
+    from continuized.coordinate import CoordinateDescent
+    from continuized.dual import DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
@@ -38,7 +39,7 @@ _HOME = {
     "CheckpointWarning": "checkpoints",
     "ConstantsWarning": "result",
     "CoordinateDescent": "coordinate",
-    "DualCoordinate": "coordinate",
+    "DualCoordinate": "dual",
     "Kaczmarz": "rows",
     "StochasticLeastSquares": "rows",
     "Continuized": "methods",

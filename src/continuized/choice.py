@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import seeds
-from continuized.coordinate import DualCoordinate
 from continuized.curvature import best_kind, filled, source
+from continuized.dual import DualCoordinate
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem
