@@ -21,6 +21,7 @@ ROOMS = (
     "cli",
     "commands",
     "verify",
+    "bench",
     "plot",
     "report",
     "reproduce",

@@ -22,10 +22,19 @@ def dense(n: int, d: int, rotated: bool) -> tuple[Array, Array]:
 
 
 def sparse(n: int, d: int, per_row: int = 50) -> tuple[Any, Array]:
-    """Rows of unit norm with Gaussian entries, column j drawn in proportion to j^-0.7; labels."""
+    """Rows of `sparse_rows`; labels."""
+    rng = np.random.default_rng(0)
+    X = sparse_rows(n, d, per_row, rng)
+    return X, labels(X, rng)
+
+
+def sparse_rows(n: int, d: int, per_row: int, rng: np.random.Generator) -> Any:
+    """Rows of unit norm with Gaussian entries, column j drawn in proportion to j^-0.7.
+
+    Entries that fall into the same column of a row are added up.
+    """
     from scipy.sparse import csr_array
 
-    rng = np.random.default_rng(0)
     popularity = np.arange(1, d + 1.0) ** -0.7
     columns = Categorical(popularity / popularity.sum()).draw(rng, n * per_row)
     starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
@@ -33,7 +42,7 @@ def sparse(n: int, d: int, per_row: int = 50) -> tuple[Any, Array]:
     X = csr_array((entries, columns.astype(np.int32), starts), shape=(n, d))
     X.sum_duplicates()
     X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
-    return X, labels(X, rng)
+    return X
 
 
 def labels(X: Any, rng: np.random.Generator) -> Array:

@@ -5,7 +5,9 @@ The stream is a compiled sum over the data with all threads: the least that a gr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,14 +52,15 @@ def run(size: Size, say: Say) -> Suite:
         ("sparse", data.sparse(*size.sparse)),
     ):
         n, d = X.shape
-        given = Data(X, y, 0.1 * np.random.default_rng(1).standard_normal(d))
+        w: Array = np.random.default_rng(1).normal(0.0, 0.1, d)
+        given = Data(X, y, w)
         expected = in_numpy(given)
         contests.append(
             compete(
                 f"loss and gradient, {kind} {n:,} x {d:,}",
                 contestants(given, kind == "sparse"),
                 repeats=size.repeats,
-                check=lambda answer, expected=expected: _agrees(answer, expected),
+                check=partial(_agrees, expected),
                 note=NOTE,
                 say=say,
                 warm=True,
@@ -69,7 +72,7 @@ def run(size: Size, say: Say) -> Suite:
 def contestants(given: Data, is_sparse: bool) -> list[Contestant]:
     """Ours first."""
     sklearn = [
-        Contestant(f"scikit-learn, {count} threads", lambda count=count: _sklearn(given, count))
+        Contestant(f"scikit-learn, {count} threads", partial(_sklearn, given, count))
         for count in sorted({1, threads.count()})
     ]
     return [
@@ -81,7 +84,7 @@ def contestants(given: Data, is_sparse: bool) -> list[Contestant]:
     ]
 
 
-def _agrees(answer: tuple[float, Array] | None, expected: tuple[float, Array]) -> float:
+def _agrees(expected: tuple[float, Array], answer: tuple[float, Array] | None) -> float:
     """1; WrongError where the loss or the gradient is another.  The stream gives None."""
     if answer is not None:
         value, gradient = answer
@@ -120,7 +123,7 @@ def _stream(given: Data, is_sparse: bool) -> Work:
     flats = [given.X.data, given.X.indices] if is_sparse else [given.X.reshape(-1)]
 
     def part(i: int) -> float:
-        return sum(compiled(a, a.size * i // parts, a.size * (i + 1) // parts) for a in flats)
+        return math.fsum(compiled(a, a.size * i // parts, a.size * (i + 1) // parts) for a in flats)
 
     return lambda: threads.in_parts(part, parts) and None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +19,20 @@ import continuized as cz
 from continuized.bench import data
 from continuized.bench.logistic_peers import SOLVERS, Solve
 from continuized.bench.outcome import Contest, Curve, Panel, Suite
-from continuized.bench.timing import Contestant, Say, StoppedError, Work, compete, quietly, seconds_of
+from continuized.bench.timing import (
+    Contestant,
+    Say,
+    StoppedError,
+    Work,
+    compete,
+    quietly,
+    seconds_of,
+)
 from continuized.problems.base import Array
 
 PRECISION = 1e-6
+LEAST = 0.5  # seconds that a trial of a solver may always take
+FIRST_TOL = 1e-3  # tight enough for all of a solver to be compiled
 TOLERANCES = tuple(np.geomspace(1e-1, 1e-9, 17).tolist())
 NOTE = (
     "Time to (f - f*) / f* <= 1e-6, each with the loosest tolerance that gets there. > is a solver "
@@ -30,7 +41,7 @@ NOTE = (
 
 
 class Size(NamedTuple):
-    """How much is done.  A solver is given up after trials of `most` times our time."""
+    """How much is done.  A solver is given up when a trial takes more than `most` times ours."""
 
     dense: tuple[int, int]
     sparse: tuple[int, int]
@@ -96,7 +107,7 @@ class Race:
         """Every solver, ours first."""
         solvers: dict[str, Solve] = {"continuized": _ours, **SOLVERS}
         contestants = [
-            Contestant(name, lambda name=name, solve=solve: self.prepare(name, solve))
+            Contestant(name, partial(self.prepare, name, solve))
             for name, solve in solvers.items()
         ]
         return compete(title, contestants, repeats=repeats, note=NOTE, say=say)
@@ -104,8 +115,8 @@ class Race:
     def prepare(self, name: str, solve: Solve) -> Work:
         """Find the loosest tolerance that gets there; the work is to solve with it."""
         trials = self.trials[name] = []
-        quietly(lambda: solve(self.p, 1e-1))  # compile; and an absent peer says so
-        budget = 3.0 * self.most * self.ours
+        quietly(lambda: solve(self.p, FIRST_TOL))
+        limit = max(self.most * self.ours, LEAST)
         for tol in TOLERANCES:
             trial = self._try(solve, tol)
             trials.append(trial)
@@ -114,7 +125,7 @@ class Race:
                     self.ours = trial.seconds
                 return lambda: solve(self.p, tol)
             longest = max(t.seconds for t in trials)
-            if longest > self.most * self.ours or sum(t.seconds for t in trials) > budget:
+            if longest > limit or sum(t.seconds for t in trials) > 3.0 * limit:
                 raise StoppedError(longest, f"given up at {trial.above:.1e}")
         raise StoppedError(longest, f"ends at {trial.above:.1e} with its tightest tolerance")
 

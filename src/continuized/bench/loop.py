@@ -8,6 +8,7 @@ in JAX.  Whoever is not below gradient descent after as many gradients does not 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ def run(size: Size, say: Say) -> Suite:
             f"a gradient step, {task.title}",
             [Contestant(c.name, c.prepare) for c in contestants(task)],
             repeats=size.repeats,
-            check=lambda answer, task=task: below_gradient_descent(task, answer),
+            check=partial(below_gradient_descent, task),
             note=NOTE,
             say=say,
         )

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 from continuized.problems.base import Array
 
 # The statuses of an entry.
-TIMED, AT_LEAST, ABSENT, FAILED = "timed", "at least", "absent", "failed"
+TIMED, AT_LEAST, NOT_RUN, ABSENT, FAILED = "timed", "at least", "not run", "absent", "failed"
 
 
 @dataclass(frozen=True)
 class Entry:
     """One contestant's outcome.
 
-    `amount` is what was measured, in the contest's unit: None where the contestant is absent or
-    failed, and a lower bound where it was stopped ("at least").  `words` say why.
+    `amount` is what was measured, in the contest's unit: a lower bound where the contestant was
+    stopped ("at least"), None where it is absent, failed or was not run.  `words` say why.
     """
 
     name: str

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from continuized.bench.outcome import ABSENT, AT_LEAST, FAILED, TIMED, Contest, Entry
+from continuized.bench.outcome import ABSENT, AT_LEAST, FAILED, NOT_RUN, TIMED, Contest, Entry
 from continuized.bench.peers import AbsentError, first_line
 
 Answer = TypeVar("Answer")
@@ -37,6 +37,10 @@ class StoppedError(Exception):
     def __init__(self, seconds: float, why: str) -> None:
         super().__init__(why)
         self.seconds = seconds
+
+
+class NotRunError(Exception):
+    """Raised by `prepare` where the work is not for this contestant."""
 
 
 class WrongError(Exception):
@@ -104,6 +108,8 @@ def compete(
 def _without_a_time(name: str, error: Exception) -> Entry:
     if isinstance(error, AbsentError):
         return Entry(name, ABSENT, words=str(error))
+    if isinstance(error, NotRunError):
+        return Entry(name, NOT_RUN, words=str(error))
     if isinstance(error, StoppedError):
         return Entry(name, AT_LEAST, error.seconds, str(error))
     return Entry(name, FAILED, words=first_line(error))
