@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import continuized as cz
 from continuized.clock import Event
@@ -162,11 +163,55 @@ def method_step(case: Case, dtype: str, events: Events) -> np.ndarray:
     return np.array(rows)
 
 
+def scipy_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
+    data = [array.astype(dtype) for array in case.data]
+    rows = [case.x0.astype(dtype)]
+    options = {"L": case.L, "mu": case.mu, "start": case.start, "clock": events.clock}
+    scipy.optimize.minimize(
+        lambda x, *data: case.fun(np, x, *data),
+        case.x0.astype(dtype),
+        tuple(data),
+        method=cz.scipy_method,
+        jac=lambda x, *data: case.grad(np, x, *data),
+        tol=0.0,
+        callback=rows.append,
+        options={**options, "maxiter": len(events.t)},
+    )
+    return np.array(rows)
+
+
+def array_api(xp: Any, case: Case, dtype: str, events: Events) -> np.ndarray:
+    """`cz.minimize` on arrays of another library, and their path."""
+    data = [xp.asarray(array.astype(dtype)) for array in case.data]
+    r = cz.minimize(
+        lambda x: case.fun(xp, x, *data),
+        xp.asarray(case.x0.astype(dtype)),
+        lambda x: case.grad(xp, x, *data),
+        method=case.method,
+        clock=events.clock,
+        record="path",
+    )
+    assert type(r.x) is type(data[0])
+    return np.from_dlpack(r.path.x)
+
+
+def array_api_torch(case: Case, dtype: str, events: Events) -> np.ndarray:
+    import torch
+
+    return array_api(torch, case, dtype, events)
+
+
+def array_api_strict(case: Case, dtype: str, events: Events) -> np.ndarray:
+    import array_api_strict
+
+    return array_api(array_api_strict, case, dtype, events)
+
+
 ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {
     "method.step": method_step,
-    # SciPy
-    # Array API: torch
-    # Array API: array-api-strict
+    "scipy.optimize.minimize": scipy_minimize,
+    "array API, torch": array_api_torch,
+    "array API, array-api-strict": array_api_strict,
     # PyTorch optimizer
     # optax
     # JAX

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from continuized import clock, marks, metric, noise, parameters, problems, prox, theory
+    from continuized.adapters.scipy import scipy_method
     from continuized.checkpoints import CheckpointError, CheckpointWarning
     from continuized.coordinate import CoordinateDescent, DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
@@ -41,6 +42,7 @@ _HOME = {
     "Status": "result",
     "ensemble": "ensembles",
     "minimize": "minimizer",
+    "scipy_method": "adapters.scipy",
 }
 _ROOMS = ("clock", "marks", "metric", "noise", "parameters", "problems", "prox", "theory")
 
@@ -69,6 +71,7 @@ __all__ = [
     "parameters",
     "problems",
     "prox",
+    "scipy_method",
     "theory",
 ]
 

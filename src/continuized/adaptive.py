@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.arrays import copy, inner, norm
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.curvature import Source
 from continuized.driver import Callback, Limits
@@ -32,10 +33,10 @@ from continuized.metric import Identity, Metric
 from continuized.pace import Carried, Known
 from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner, norm
 from continuized.progress import Bar, silent
 from continuized.prox import Prox, proximal_step, value_after_step
 from continuized.result import Result, Status, Trace, intermediate_result
+from continuized.watching import skipped_sentence
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
@@ -55,6 +56,7 @@ class Setting(NamedTuple):
     method: Method | None = None  # known constants: nothing is adapted
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
+    skipping: bool = False  # known constants: no jump where a gradient is not finite
 
     def identity(self, probe: Array) -> dict[str, Any]:
         """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""
@@ -91,11 +93,11 @@ class _Run:
         self.stream, self.setting = stream, setting
         self.callback, self.bar = callback, bar
         self.limits, self.prox, self.source = setting.limits, setting.prox, setting.source
-        self.restarts = self.rejected = self.since = self.metrics_made = 0
+        self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.measure = Measure(problem, setting.prox, setting.certified)
         self.measure.dual_norm = self.source is None or self.source.kind != "nystrom"
         self.points = Points(problem, x0, setting.metric)
-        self.x, self.z = x0.copy(), x0.copy()
+        self.x, self.z = copy(x0), copy(x0)
         self.k, self.t = 0, 0.0
         self.shrink, self.anchor = SHRINK, math.inf
         self.metric_from = x0
@@ -114,7 +116,7 @@ class _Run:
         return seen if seen > 0.0 else 1.0 / step
 
     def go(self, keeper: AnyKeeper) -> Result:
-        start = self.x.copy()
+        start = copy(self.x)
         if self.source is not None:
             self._make_metric(start)
         self.best = self.last = self.points.at(start)
@@ -171,11 +173,14 @@ class _Run:
         a, b = self.pace.weights(event)
         y, z = mix(self.x, self.z, a, b)
         at = self.points.at(y) if self.k else self.last  # the first is at the start
-        if not (math.isfinite(at.f) or isinstance(self.pace, Carried)):
+        lost = not (math.isfinite(at.f) or isinstance(self.pace, Carried))
+        if lost and not self.setting.skipping:
             return Status.NOT_FINITE
         self.k, self.t, self.since = event.k, event.t, self.since + 1
         status, value = None, at.f
-        if isinstance(self.pace, Carried) and not self._accepted(at):
+        if lost:
+            self.x, self.z, self.skipped = y, z, self.skipped + 1
+        elif isinstance(self.pace, Carried) and not self._accepted(at):
             self._back()
         else:
             status, value = self._step(at, z)
@@ -210,7 +215,7 @@ class _Run:
         if self.source is not None and self.since >= self.source.steps:
             self._renew_metric(at)
             return
-        against = self.k > 1 and inner(g.ravel(), (x - self.x).ravel()) > 0.0
+        against = self.k > 1 and inner(g, x - self.x) > 0.0
         if against and isinstance(self.pace, Carried):
             self.restarts += 1
             self._begin(x)
@@ -285,7 +290,7 @@ class _Run:
     def _stopped(self) -> bool:
         assert self.callback is not None
         try:
-            self.callback(intermediate_result(self.shown[0].copy(), self.shown[1], self.k, self.t))
+            self.callback(intermediate_result(copy(self.shown[0]), self.shown[1], self.k, self.t))
         except StopIteration:
             return True
         return False
@@ -320,20 +325,21 @@ class _Run:
             self.rows.append((self.k, self.t, f))
         k, t, fun = (np.array(column) for column in zip(*self.rows, strict=True))
         return Result(
-            x=x.copy(),
+            x=copy(x),
             fun=float(f),
-            jac=at.g.copy(),
+            jac=copy(at.g),
             nit=self.k,
             nfev=self.points.evaluations,
             njev=self.points.evaluations,
             success=status.success,
             status=status,
-            message=self.measure.sentence(status, x),
+            message=self.measure.sentence(status, x) + skipped_sentence(self.skipped),
             trace=Trace(k, t, fun),
             path=None,
             method=self.setting.method or Continuized(self._L),
             constants=self._constants(),
             gap=self.measure.gap(at),
+            skipped=self.skipped,
         )
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable
@@ -21,13 +20,18 @@ from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
 from continuized.recording import Recorder
 from continuized.result import ConstantsWarning, Result, Status, intermediate_result
+from continuized.watching import (
+    SIGNALS,
+    scale_of_gradients,
+    skipped_sentence,
+    watch_for,
+    witness_sentence,
+)
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
-
-SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
 
 Callback = Callable[[Any], Any]
 Advance = Callable[[Array, Array, int], tuple[int, int]]
@@ -53,9 +57,14 @@ def run(
     callback: Callback | None = None,
     bar: Bar = silent,
     keeper: AnyKeeper = nowhere,
+    skipping: bool = False,
 ) -> Result:
-    """Run a method on a problem from x0.  `rng` draws the marks, where there is noise."""
+    """Run a method on a problem from x0.  `rng` draws the marks, where there is noise.
+
+    `skipping`: an event whose gradient is not finite makes no jump, in place of the run's end.
+    """
     run_ = _Run(method, problem, x0, stream, limits, noise, rng, record, callback, bar, keeper)
+    run_.skipping = skipping
     return run_.go()
 
 
@@ -86,10 +95,11 @@ class _Run:
         self.work[kernel.X] = self.work[kernel.Z] = self.start = x0.ravel()
         rows = most if self.recorder.on else 0
         self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
-        self.watch = _watch(method, limits, noise, self.dtype)
+        self.watch = watch_for(method, limits.tol, noise is not None, self.oracle.eps)
         self.k, self.t, self.carry = 0, 0.0, method.init(0.0).carry
         self.compiled_calls = 0
-        self.warned = False
+        self.warned = self.skipping = False
+        self.skipped = 0
         self.advance = self._choose_engine()
 
     def _at_most(self, block: int) -> int:
@@ -146,7 +156,7 @@ class _Run:
 
     def go(self) -> Result:
         status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
-        self._scale_of_gradients(float(self.recorder.fun[0][0]))
+        scale_of_gradients(self.watch, float(self.recorder.fun[0][0]))
         with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
@@ -215,6 +225,9 @@ class _Run:
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self.advance(marks, coefs, i)
+            if signal == kernel.NOT_FINITE and self.skipping:
+                i = self._skip(coefs, i)
+                continue
             status = SIGNALS.get(signal)
             if signal == kernel.SMALL_GRADIENT and self._confirmed():
                 status = Status.CONVERGED
@@ -228,6 +241,14 @@ class _Run:
             self.k, self.t = self.k + i, float(events.t[i - 1])
             self.carry = float(coefs[i - 1, CARRY])
         return status
+
+    def _skip(self, coefs: Array, i: int) -> int:
+        """Event i without a jump; the number of the next."""
+        kernel.skip(self.work, coefs, i)
+        if self.recorder.on:
+            self.xs[i], self.zs[i] = self.work[kernel.X], self.work[kernel.Z]
+        self.skipped += 1
+        return i + 1
 
     def _confirmed(self) -> bool:
         """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
@@ -251,15 +272,8 @@ class _Run:
             return Status.CALLBACK
         return None
 
-    def _scale_of_gradients(self, f0: float) -> None:
-        # A gradient is a sum that may cancel, as at a warm start; its rounding errors are those
-        # of the terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
-        scale = 2.0 * self.watch[kernel.L] * abs(f0)
-        if math.isfinite(scale):
-            self.watch[kernel.G_MAX] = scale
-
     def _warn_of_witnesses(self) -> None:
-        seen = _witness_sentence(self.watch)
+        seen = witness_sentence(self.watch)
         if seen and not self.warned:
             self.warned = True
             warnings.warn(seen, ConstantsWarning, stacklevel=5)
@@ -280,10 +294,11 @@ class _Run:
             njev=self.oracle.calls + self.compiled_calls,
             success=status.success,
             status=status,
-            message=status.value,
+            message=status.value + skipped_sentence(self.skipped),
             trace=self.recorder.trace(),
             path=self.recorder.recorded_path(),
             method=self.method,
+            skipped=self.skipped,
         )
 
     def _end_is_finite(self) -> bool:
@@ -301,29 +316,3 @@ class _Run:
         if self.k < self.limits.maxiter:
             return Status.CLOCK_ENDED
         return Status.COMPLETED if tol is None else Status.MAXITER
-
-
-def _watch(method: Method, limits: Limits, noise: Noise | None, dtype: Any) -> Array:
-    watch = np.zeros(kernel.WATCH_SIZE)
-    watch[kernel.TOL2] = -1.0 if limits.tol is None else limits.tol * limits.tol
-    watch[kernel.LIMIT2] = math.inf
-    watch[kernel.L] = method.L if noise is None else math.nan
-    watch[kernel.MU] = method.mu
-    watch[kernel.EPS] = np.finfo(dtype).eps
-    watch[kernel.MU_SEEN] = math.inf
-    return watch
-
-
-def _witness_sentence(watch: Array) -> str | None:
-    L, mu = watch[kernel.L], watch[kernel.MU]
-    L_seen, mu_seen = watch[kernel.L_SEEN], watch[kernel.MU_SEEN]
-    if math.isinf(L_seen) or mu_seen < 0.0:
-        return (
-            "two gradients show that f is not convex, or that its gradient is wrong: "
-            f"<g - g', y - y'> < 0; no L makes the method converge (L = {L:.6g} was used)"
-        )
-    if L_seen > 0.0:
-        return f"L = {L:.6g} is too small: two gradients show that L is at least {L_seen:.6g}"
-    if math.isfinite(mu_seen):
-        return f"mu = {mu:.6g} is too large: two gradients show that mu is at most {mu_seen:.6g}"
-    return None
