@@ -17,6 +17,8 @@ from continuized.problems import threads
 from continuized.problems.base import Problem, writes_into_out
 from continuized.words import brief
 
+OWN = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives numbers of NumPy
+
 # Libraries with the functions of the standard, whose arrays need not say so themselves.
 SILENT = ("torch", "cupy")
 
@@ -27,7 +29,7 @@ def namespace(x: Any) -> Any:
     >>> namespace(np.zeros(2)) is None, namespace([0.0, 1.0]) is None
     (True, True)
     """
-    if isinstance(x, np.ndarray | np.generic):
+    if isinstance(x, OWN):
         return None
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
@@ -44,7 +46,7 @@ def name_of(xp: Any) -> str:
 
 def copy(x: Any) -> Any:
     """A copy on the same device, free of any graph of gradients."""
-    if isinstance(x, np.ndarray):
+    if isinstance(x, OWN):
         return x.copy()
     if hasattr(x, "detach"):  # torch
         return x.detach().clone()
@@ -53,7 +55,7 @@ def copy(x: Any) -> Any:
 
 def inner(u: Any, v: Any) -> float:
     """<u, v> of arrays of one shape."""
-    if isinstance(u, np.ndarray):
+    if isinstance(u, OWN):
         return threads.inner(u.ravel(), v.ravel())
     return float(namespace(u).sum(u * v))
 
@@ -73,7 +75,7 @@ def norm(v: Any) -> float:
 
 def is_finite(x: Any) -> bool:
     """Whether every entry is."""
-    if isinstance(x, np.ndarray):
+    if isinstance(x, OWN):
         return bool(np.all(np.isfinite(x)))
     xp = namespace(x)
     return bool(xp.all(xp.isfinite(x)))
