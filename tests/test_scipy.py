@@ -241,6 +241,12 @@ def test_bounds_are_kept(name: str, options: dict[str, Any]) -> None:
     assert all(np.all((box.lb <= x) & (x <= box.ub)) for x in [*points, r.x])
 
 
+def test_a_start_outside_the_bounds_is_moved_inside() -> None:
+    r = run(booth, [0.0, 9.0], jac=booth_grad, bounds=Bounds(1.5, 2.5), options={"maxiter": 0})
+    assert r.x.tolist() == [1.5, 2.5]
+    assert r.fun == booth(r.x)
+
+
 def _ends(pairs: Any) -> tuple[list[float], list[float]]:
     low = [-np.inf if low is None else low for low, _ in pairs]
     return low, [np.inf if high is None else high for _, high in pairs]
