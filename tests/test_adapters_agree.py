@@ -162,12 +162,30 @@ def method_step(case: Case, dtype: str, events: Events) -> np.ndarray:
     return np.array(rows)
 
 
+def torch_optimizer(case: Case, dtype: str, events: Events) -> np.ndarray:
+    import torch
+
+    from continuized.adapters.torch import Continuized
+
+    data = [torch.tensor(array.astype(dtype)) for array in case.data]
+    w = torch.tensor(case.x0.astype(dtype), requires_grad=True)
+    optimizer = Continuized([w], lr=1.0 / case.L, mu=case.mu, start=case.start, seed=SEED)
+    rows = [w.detach().numpy().copy()]
+    for _ in events.t:
+        optimizer.zero_grad()
+        case.fun(torch, w, *data).backward()
+        optimizer.step()
+        with optimizer.evaluating():
+            rows.append(w.detach().numpy().copy())
+    return np.array(rows)
+
+
 ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {
     "method.step": method_step,
     # SciPy
     # Array API: torch
     # Array API: array-api-strict
-    # PyTorch optimizer
+    "PyTorch optimizer": torch_optimizer,
     # optax
     # JAX
 }

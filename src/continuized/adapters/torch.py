@@ -16,7 +16,6 @@ from typing import Any
 from continuized import clock
 from continuized.adapters.torch_checks import (
     COMMON,
-    as_lr,
     check_common,
     check_gradient,
     check_group,
@@ -24,7 +23,6 @@ from continuized.adapters.torch_checks import (
 )
 from continuized.adapters.torch_import import torch
 from continuized.adapters.torch_update import Many, all_finite, scalars, update
-from continuized.words import brief
 
 __all__ = ["Continuized"]
 
@@ -102,9 +100,6 @@ class Continuized(torch.optim.Optimizer):
         foreach: bool | None = None,
         nonfinite: str = "raise",
     ) -> None:
-        if nonfinite not in ("raise", "skip"):
-            raise ValueError(f"nonfinite must be 'raise' or 'skip', got {brief(nonfinite)}")
-        as_lr(lr)
         self._begin()
         defaults = {
             "lr": lr,
@@ -135,14 +130,18 @@ class Continuized(torch.optim.Optimizer):
         It shares the clock of the others, and may have its own lr, mu, start, weight_decay,
         maximize and foreach.
         """
+        shared: dict[str, Any] = {"k": 0, "holds_x": False}
+        if self.param_groups and isinstance(param_group, dict):  # else the parent says so
+            first = self.param_groups[0]
+            shared = {name: first[name] for name in shared}
+            for name in ("seed", "nonfinite"):  # those of now: the defaults are before a load
+                param_group.setdefault(name, first[name])
         super().add_param_group(param_group)
-        *others, group = self.param_groups
+        group = self.param_groups[-1]
         try:
             check_group(group)
-            group.update(k=0, holds_x=False, time=group["start"], time_lr=None)
-            if others:
-                group.update(k=others[0]["k"], holds_x=others[0]["holds_x"])
-                check_common(others[0], group)
+            group.update(shared, time=group["start"], time_lr=None)
+            check_common(self.param_groups[0], group)
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
@@ -255,13 +254,14 @@ class Continuized(torch.optim.Optimizer):
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """In this context the parameters hold x."""
-        if not self.param_groups[0]["holds_x"]:
+        """In this context the parameters hold x; after it, what they held before."""
+        held_x = self.param_groups[0]["holds_x"]
+        if not held_x:
             self.swap()
         try:
             yield
         finally:
-            if self.param_groups[0]["holds_x"]:
+            if self.param_groups[0]["holds_x"] != held_x:
                 self._exchange()
 
     @torch.no_grad()

@@ -27,6 +27,9 @@ def check_group(group: dict[str, Any]) -> None:
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
     group["weight_decay"] = non_negative(group["weight_decay"], "weight_decay")
     check_lr(lr, mu)
+    group["seed"] = kept_seed(group["seed"])
+    if group["nonfinite"] not in ("raise", "skip"):
+        raise ValueError(f"nonfinite must be 'raise' or 'skip', got {brief(group['nonfinite'])}")
 
 
 def check_common(first: dict[str, Any], group: dict[str, Any]) -> None:
