@@ -19,6 +19,8 @@ from continuized.clock import Event
 from torch_steps import EIGENVALUES, X0, a_parameter, take_step, x_of
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
 # The process
 
 
