@@ -147,8 +147,12 @@ def test_a_run_saved_while_it_holds_x() -> None:
 
 
 @pytest.mark.parametrize("foreach", [False, True])
+@pytest.mark.parametrize("is_cpu", [False, True])
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_gradient_that_is_not_finite_counts_as_zero(bad: float, foreach: bool) -> None:
+def test_a_gradient_that_is_not_finite_counts_as_zero(
+    bad: float, is_cpu: bool, foreach: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda self: is_cpu))
     p, q, u, v = (a_parameter() for _ in range(4))
     skipping = Continuized([p, q], lr=0.3, nonfinite="skip", foreach=foreach)
     other = Continuized([u, v], lr=0.3)
@@ -162,6 +166,17 @@ def test_a_gradient_that_is_not_finite_counts_as_zero(bad: float, foreach: bool)
         other.step()
     assert (skipping.skipped, other.skipped) == (2, 0)
     assert same(skipping, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
+def test_the_largest_gradients_are_finite(dtype: torch.dtype) -> None:
+    """Their squares, and their sum, are not."""
+    p = torch.zeros(4, dtype=dtype, requires_grad=True)
+    optimizer = Continuized([p, torch.zeros(0, dtype=dtype)], lr=1e-3)
+    p.grad = torch.full_like(p, torch.finfo(dtype).max)
+    optimizer.step()
+    assert optimizer.skipped == 0
+    assert bool((p < 0.0).all())
 
 
 def test_a_gradient_that_is_not_finite_raises_once_and_the_run_may_go_on() -> None:

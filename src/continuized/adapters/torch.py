@@ -198,13 +198,14 @@ class Continuized(torch.optim.Optimizer):
         return self._ahead[0], self._ahead[1]
 
     def _leave_out_if_not_finite(self, jobs: list[_Job]) -> None:
-        """Put zeros for the gradients if one of them is not finite; the host does not learn it."""
+        """Put zeros for all gradients if one of them is not finite, without waiting for a GPU."""
         grads = [g for job in jobs for g in job.grads]
         if not grads:
             return
         finite = all_finite(grads, grads[0].device)
-        for job in jobs:
-            job.grads = [torch.where(finite.to(g.device), g, 0.0) for g in job.grads]
+        if not (finite.is_cpu and finite):  # the CPU need not copy them to know
+            for job in jobs:
+                job.grads = [torch.where(finite.to(g.device), g, 0.0) for g in job.grads]
         left_out = (~finite).to(torch.int64)
         self._skipped = left_out if self._skipped is None else self._skipped + left_out
 

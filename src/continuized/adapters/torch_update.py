@@ -47,7 +47,10 @@ def scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scalars:
 
 def all_finite(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
     """Whether every entry of every tensor is finite, as a boolean that stays on the device."""
-    return torch.stack([torch.isfinite(t).all().to(device) for t in tensors]).all()
+    # The largest |entry| is read in one pass, and cannot overflow as a sum would.
+    largest = [torch.linalg.vector_norm(t, math.inf) for t in tensors if t.numel()]
+    finite = [torch.isfinite(norm).to(device) for norm in largest]
+    return torch.stack([torch.ones((), dtype=torch.bool, device=device), *finite]).all()
 
 
 class Many:
