@@ -208,12 +208,30 @@ def array_api_strict(case: Case, dtype: str, events: Events) -> np.ndarray:
     return array_api(array_api_strict, case, dtype, events)
 
 
+def torch_optimizer(case: Case, dtype: str, events: Events) -> np.ndarray:
+    import torch
+
+    from continuized.adapters.torch import Continuized
+
+    data = [torch.tensor(array.astype(dtype)) for array in case.data]
+    w = torch.tensor(case.x0.astype(dtype), requires_grad=True)
+    optimizer = Continuized([w], lr=1.0 / case.L, mu=case.mu, start=case.start, seed=SEED)
+    rows = [w.detach().numpy().copy()]
+    for _ in events.t:
+        optimizer.zero_grad()
+        case.fun(torch, w, *data).backward()
+        optimizer.step()
+        with optimizer.evaluating():
+            rows.append(w.detach().numpy().copy())
+    return np.array(rows)
+
+
 ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {
     "method.step": method_step,
     "scipy.optimize.minimize": scipy_minimize,
     "array API, torch": array_api_torch,
     "array API, array-api-strict": array_api_strict,
-    # PyTorch optimizer
+    "PyTorch optimizer": torch_optimizer,
     # optax
     # JAX
 }
