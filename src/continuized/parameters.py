@@ -82,6 +82,34 @@ def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float
     return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
 
 
+# A change of L.  (sqrt A, sqrt B) and the parameters depend on t and L by way of t / sqrt(L)
+# only, up to the factors below: tau, the sum of dt / sqrt(L) over a run whose L changes at events,
+# says where on the curve of L = 1 its pair is.
+
+
+def unit_time(dt: float, L: float) -> float:
+    """A gap on the clock of L = 1: `flow.weights` there, with L = 1, are those of the gap at L."""
+    return dt / math.sqrt(L)
+
+
+def unit_start(start: float, L: float) -> tuple[float, float]:
+    """(tau at time 0, what is left of start) on the clock of L = 1, where runs begin with this L.
+
+    A finite start is time that has passed before; an infinite one has no clock.
+    """
+    if start == math.inf:
+        return 0.0, math.inf
+    return unit_time(start, L), 0.0
+
+
+def carried_gamma_prime(tau: float, L: float, mu: float, start: float) -> float:
+    """gamma' at L where the gaps before, each with the L of its own, sum up to tau.
+
+    `start` too is that on the clock of L = 1.
+    """
+    return gamma_prime(tau, 1.0, mu, start) / math.sqrt(L)
+
+
 def log_A(t: float, L: float, mu: float, start: float) -> float:
     """log A_t; minus infinity at t = 0 when start = 0.  In logs, for A overflows early.
 
@@ -122,6 +150,9 @@ FORMULAS = (
     convex_gamma_prime,
     exponential_gamma_prime,
     hyperbolic_gamma_prime,
+    unit_time,
+    unit_start,
+    carried_gamma_prime,
     log_A,
     log_B,
     _log_sinh,
