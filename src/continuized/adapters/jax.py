@@ -91,7 +91,7 @@ def minimize(
     mu: float = 0.0,
     start: float | None = None,
     key: int | Any = 0,
-    clock: clocks.Recorded | None = None,
+    clock: clocks.Recorded | jax.Array | None = None,
     tol: float | None = None,
     maxiter: int | None = None,
 ) -> Result:
@@ -115,7 +115,7 @@ def minimize(
         As in `cz.Continuized`.
     key : integer or key of jax.random
         Of the event times; see `gaps`.  May be traced: `jax.vmap` over keys runs many at once.
-    clock : cz.clock.Recorded or None
+    clock : cz.clock.Recorded, JAX array of gaps, or None
         Recorded event times in place of random ones.
     tol : float or None
         Stop when the gradient norm is at most tol, as in `cz.minimize`: without tol and maxiter,
@@ -154,7 +154,8 @@ def minimize(
     recorded = recorded_gaps(clock)
     tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
     run = _Run(tuple(args), method.constants, key_of(key), recorded, tol, maxiter)
-    return _solve(fun, method.rule, checked_copy(x0, "x0"), run)
+    result: Result = _solve(fun, method.rule, checked_copy(x0, "x0"), run)
+    return result
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -174,7 +175,7 @@ def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
         g = gradient(y, *run.args)
         x, z = jump(y, z, g, *steps)
         after = _Carry(k, t, x, z, _norm(g) <= run.tol, c.failed)
-        return where(all_finite(x, z), after, c._replace(failed=jnp.asarray(True)))
+        return _Carry(*where(all_finite(x, z), after, c._replace(failed=jnp.asarray(True))))
 
     # x and its gradient, once that at y is small; going on if it is not small at x, too.
     def try_to_stop(state: tuple[_Carry, Tree, Any, Any]) -> tuple[_Carry, Tree, Any, Any]:
@@ -192,17 +193,23 @@ def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
     failed = c.failed | ~all_finite(value, g)
     status = _status(failed, converged, c.k, run)
     njev = c.k + c.failed + asked
-    return Result(c.x, value, g, c.k, njev, c.t.hi, status <= 1, status)
+    return Result(c.x, value, g, c.k, njev, c.t.hi, _succeeded(status), status)
 
 
 def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
-    at_the_end = jnp.where(
-        k < run.maxiter,
-        STATUSES.index(Status.CLOCK_ENDED),
-        jnp.where(run.tol < 0.0, *map(STATUSES.index, (Status.COMPLETED, Status.MAXITER))),
-    )
-    status = jnp.where(converged, STATUSES.index(Status.CONVERGED), at_the_end)
-    return jnp.where(failed, STATUSES.index(Status.NOT_FINITE), status)
+    """The number in STATUSES of the first that applies."""
+    cases = {
+        Status.NOT_FINITE: failed,
+        Status.CONVERGED: converged,
+        Status.CLOCK_ENDED: k < run.maxiter,
+        Status.COMPLETED: run.tol < 0.0,
+    }
+    numbers = [jnp.asarray(STATUSES.index(status), jnp.int32) for status in cases]
+    return jnp.select(list(cases.values()), numbers, STATUSES.index(Status.MAXITER))
+
+
+def _succeeded(status: Any) -> Any:
+    return jnp.asarray([each.success for each in STATUSES])[status]
 
 
 def _norm(tree: Tree) -> Any:

@@ -81,16 +81,18 @@ def gaps(key: Any, n: int) -> Any:
     return jax.vmap(gap, (None, 0))(key_of(key), jnp.arange(1, n + 1))
 
 
-def recorded_gaps(clock: clocks.Recorded | None) -> Any:
-    """Those of a recorded clock; None where there is none."""
-    if clock is None:
-        return None
-    if not isinstance(clock, clocks.Recorded):
+def recorded_gaps(clock: Any) -> Any:
+    """Those of a recorded clock, or an array of JAX of them; None where there is no clock."""
+    if isinstance(clock, clocks.Recorded):
+        return jnp.asarray(clock.gaps, real_dtype())
+    if isinstance(clock, jax.Array) and clock.ndim == 1:
+        return clock.astype(real_dtype())
+    if clock is not None:
         raise TypeError(
-            f"clock must be cz.clock.Recorded(times) or None, got {brief(clock)}; give key= for "
-            "random times"
+            "clock must be cz.clock.Recorded(times), a one-dimensional JAX array of gaps, or None "
+            f"for random times, got {brief(clock)}"
         )
-    return jnp.asarray(clock.gaps, real_dtype())
+    return None
 
 
 def recorded_gap(recorded: Any, k: Any) -> Any:
@@ -117,10 +119,8 @@ def _cast(like: Any, *scalars: Any) -> list[Any]:
 
 def _both(function: Callable[..., tuple[Any, Any]], x: Tree, *others: Tree) -> tuple[Tree, Tree]:
     """The two trees of what a function of leaves gives back."""
-    leaves, structure = jax.tree.flatten(x)
-    rest = [structure.flatten_up_to(other) for other in others]
-    made = [function(*of_leaf) for of_leaf in zip(leaves, *rest, strict=True)]
-    return structure.unflatten([m[0] for m in made]), structure.unflatten([m[1] for m in made])
+    made = jax.tree.map(function, x, *others)
+    return tuple(jax.tree.map(lambda _, pair, i=i: pair[i], x, made) for i in (0, 1))
 
 
 def checked_copy(tree: Tree, name: str) -> Tree:

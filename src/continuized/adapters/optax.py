@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
+import optax  # type: ignore[import-untyped]
 
 from continuized import clock as clocks
 from continuized import flow, methods, parameters
@@ -67,7 +67,7 @@ def continuized(
     start: float | Any | None = None,
     key: int | Any = 0,
     *,
-    clock: clocks.Recorded | None = None,
+    clock: clocks.Recorded | jax.Array | None = None,
     nonfinite: str = "raise",
 ) -> optax.GradientTransformationExtraArgs:
     """The continuized Nesterov acceleration (Theorem 3) for optax.
@@ -87,7 +87,7 @@ def continuized(
         0 if mu = 0 and infinity if mu > 0.
     key : integer or key of jax.random
         Of the event times.  The k-th gap depends on the key and k only; see `gaps`.
-    clock : cz.clock.Recorded or None
+    clock : cz.clock.Recorded, JAX array of gaps, or None
         Recorded event times in place of random ones.  After the last of them y is x, and further
         updates change nothing.
     nonfinite : "raise" or "skip"
@@ -198,14 +198,22 @@ def continuized_eval_params(state: Any, params: Tree) -> Tree:
     ValueError
         If no ContinuizedState is in the state.
     """
-    ours = lambda node: isinstance(node, ContinuizedState)  # noqa: E731
-    masked = lambda node: isinstance(node, optax.MaskedNode)  # noqa: E731
-    found = [node for node in jax.tree.leaves(state, is_leaf=ours) if ours(node)]
+    found = [node for node in jax.tree.leaves(state, is_leaf=_is_ours) if _is_ours(node)]
     if not found:
         raise ValueError(f"no ContinuizedState in the state given, {brief(state)}")
-    for part in found:
-        params = jax.tree.map(lambda x, p: p if masked(x) else x, part.x, params, is_leaf=masked)
+    for ours in found:
+        params = jax.tree.map(
+            lambda x, p: p if _is_masked(x) else x, ours.x, params, is_leaf=_is_masked
+        )
     return params
+
+
+def _is_ours(node: Any) -> bool:
+    return isinstance(node, ContinuizedState)
+
+
+def _is_masked(node: Any) -> bool:
+    return isinstance(node, optax.MaskedNode)
 
 
 def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
