@@ -200,7 +200,7 @@ def optax_transformation(case: Case, dtype: str, events: Events) -> np.ndarray:
 
 
 def jax_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
-    """Runs of 0, 1, ..., n steps at once."""
+    """Runs of 0, 1, ..., n steps."""
     import jax
     import jax.numpy as jnp
 
@@ -208,13 +208,10 @@ def jax_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
 
     with jax.enable_x64(dtype == "float64"):
         x0, *data = (jnp.asarray(a, dtype) for a in (case.x0, *case.data))
-        constants = dict(zip(("L", "mu", "start"), case.method.constants, strict=True))
-
-        def end(n: Any) -> Any:
-            options = {"clock": events.clock, "maxiter": n} | constants
-            return minimize(in_jax(case.fun), x0, tuple(data), **options).x
-
-        return np.asarray(jax.vmap(end)(jnp.arange(STEPS + 1)))
+        options = dict(zip(("L", "mu", "start"), case.method.constants, strict=True))
+        options["clock"] = events.clock
+        run = partial(minimize, in_jax(case.fun), x0, tuple(data), **options)
+        return np.array([run(maxiter=n).x for n in range(STEPS + 1)])
 
 
 ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {

@@ -71,6 +71,16 @@ class _Carry(NamedTuple):
     failed: Any  # the coming event would have made a number that is not finite
 
 
+class _End(NamedTuple):
+    """Where a run may end."""
+
+    at: _Carry
+    jac: Tree
+    converged: Any
+    done: Any
+    asked: Any  # how many gradients at x
+
+
 class _Run(NamedTuple):
     """The arrays of a run."""
 
@@ -177,18 +187,17 @@ def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
         after = _Carry(k, t, x, z, _norm(g) <= run.tol, c.failed)
         return _Carry(*where(all_finite(x, z), after, c._replace(failed=jnp.asarray(True))))
 
-    # x and its gradient, once that at y is small; going on if it is not small at x, too.
-    def try_to_stop(state: tuple[_Carry, Tree, Any, Any]) -> tuple[_Carry, Tree, Any, Any]:
-        c, _, _, asked = state
-        c = c._replace(small=jnp.asarray(False))
+    def try_to_stop(end: _End) -> _End:
+        """Events until a gradient is small, or the last; then is the gradient at x small, too?"""
+        c = end.at._replace(small=false)
         c = lax.while_loop(lambda c: goes_on(c) & ~c.small, event, c)
         g = gradient(c.x, *run.args)
-        return c, g, _norm(g) <= run.tol, asked + 1
+        converged = _norm(g) <= run.tol
+        return _End(c, g, converged, converged | ~goes_on(c), end.asked + 1)
 
     false, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
-    begin = (_Carry(zero, time_at(0.0), x0, x0, false, false), x0, false, zero)
-    begin = try_to_stop(begin)
-    c, g, converged, asked = lax.while_loop(lambda s: goes_on(s[0]) & ~s[2], try_to_stop, begin)
+    begin = _End(_Carry(zero, time_at(0.0), x0, x0, false, false), x0, false, false, zero)
+    c, g, converged, _, asked = lax.while_loop(lambda end: ~end.done, try_to_stop, begin)
     value = fun(c.x, *run.args)
     failed = c.failed | ~all_finite(value, g)
     status = _status(failed, converged, c.k, run)

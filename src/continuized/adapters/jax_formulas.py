@@ -101,6 +101,11 @@ def _both(*tests: Any) -> Any:
 
 
 def _repeat(test: Callable[..., Any], body: Callable[..., Any], values: tuple[Any, ...]) -> Any:
+    # The body may make traced numbers of plain ones: whether it does is seen after a turn of it.
+    if all(isinstance(value, int | float) for value in body(*values)):
+        while test(*values):
+            values = body(*values)
+        return values
     return lax.while_loop(lambda v: test(*v), lambda v: _typed(body(*v)), _typed(values))
 
 
