@@ -171,4 +171,5 @@ def test_time_in_float32_after_a_hundred_million_events() -> None:
 
 def test_the_page() -> None:
     page = Path(__file__).parents[1] / "docs" / "adapters" / "jax.md"
-    assert doctest.testfile(str(page), module_relative=False) == (0, 9)
+    failed, run = doctest.testfile(str(page), module_relative=False)
+    assert (failed, run > 5) == (0, True)

@@ -132,12 +132,14 @@ class _Optimiser(NamedTuple):
     nonfinite: str
 
     def init(self, params: Tree) -> ContinuizedState:
-        zero, data = jnp.zeros((), jnp.int32), jax.random.key_data(self.key)
-        L = self._L(zero)
+        # No two arrays of the state are one: their memory may be donated.
+        count, skipped = jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)
+        data = jnp.array(jax.random.key_data(self.key))
+        L = self._L(count)
         tau, _ = in_jax(parameters.unit_start)(self.start, L)
         first = in_jax(parameters.unit_time)(self._gap(1, data), L)
         x, z = checked_copy(params, "params"), checked_copy(params, "params")
-        return ContinuizedState(zero, zero, data, time_at(tau).after(first), x, z)
+        return ContinuizedState(count, skipped, data, time_at(tau).after(first), x, z)
 
     def update(
         self, updates: Tree, state: ContinuizedState, params: Tree | None = None, **extra: Any
