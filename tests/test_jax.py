@@ -94,6 +94,15 @@ def test_a_run_that_overflows_ends_at_the_last_good_point() -> None:
     assert np.all(np.isfinite(r.x))
 
 
+def test_a_small_gradient_is_asked_for_again_at_x() -> None:
+    """L is so small that a step makes the gradient three times larger."""
+    x0, tol = np.array([1.0, 1.0, 1.001], np.float32), 0.003
+    assert np.linalg.norm(EIGENVALUES * (x0 - 1.0)) < tol
+    r = minimize(f, x0, ARGS, L=0.5, maxiter=1, tol=tol)
+    assert r.message == Status.MAXITER.value
+    assert float(r.jac[2]) == pytest.approx(-0.006, rel=1e-3)
+
+
 def test_a_tree_keeps_its_structure_and_dtypes() -> None:
     def g(x: Any) -> Any:
         return f(x["a"], ARGS[0]) + 0.5 * (x["b"][0] - 2.0) ** 2

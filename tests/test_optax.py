@@ -56,7 +56,7 @@ def xs_of(optimiser: Any, n: int, rates: Any = None) -> np.ndarray:
 def test_dtypes_and_structure_are_kept_and_nothing_is_compiled_again() -> None:
     params = {
         "half": (jnp.zeros((2, 3), jnp.bfloat16), jnp.ones(2, jnp.float16)),
-        "scalar": jnp.zeros(()),
+        "scalar": np.zeros((), np.float32),
         "empty": [jnp.zeros((0, 4))],
         "none": None,
     }
@@ -81,7 +81,10 @@ def test_buffers_may_be_donated() -> None:
     key = jax.random.key(1)
     optimiser = continuized(LR, MU, key=key)
     update = jax.jit(lambda y, s: optimiser.update(gradient(y), s, y), donate_argnums=(0, 1))
-    ends = [update(jnp.asarray(Y0), optimiser.init(Y0)) for _ in range(2)]
+    ends = []
+    for _ in range(2):
+        y = jnp.array(Y0)
+        ends.append(update(y, optimiser.init(y)))
     assert_same_bits(*ends)
     assert gaps(key, 1).shape == (1,)  # the user's key is still there
 
@@ -92,6 +95,13 @@ def test_nothing_given_is_changed() -> None:
     optimiser.update(g, optimiser.init(y), y)
     np.testing.assert_array_equal(y, Y0)
     np.testing.assert_array_equal(g, gradient(Y0))
+
+
+def test_plain_numbers_are_params_too() -> None:
+    optimiser = continuized(LR, MU)
+    updates, state = optimiser.update({"w": 3.0}, optimiser.init({"w": 1.0}), {"w": 1.0})
+    assert updates["w"].dtype == state.x["w"].dtype == np.float32
+    assert float(state.x["w"]) == 1.0 - 3.0 * LR
 
 
 def test_half_precision_is_rounded_once_a_step() -> None:

@@ -137,12 +137,16 @@ def checked_copy(tree: Tree, name: str) -> Tree:
 
 def widened(tree: Tree) -> Tree:
     """Half precision in float32, so that a step is rounded once; the rest as it is."""
-    return jax.tree.map(lambda v: v.astype(jnp.promote_types(v.dtype, jnp.float32)), tree)
+
+    def wide(leaf: Any) -> Any:
+        return jnp.asarray(leaf, jnp.promote_types(jnp.result_type(leaf), jnp.float32))
+
+    return jax.tree.map(wide, tree)
 
 
 def like(tree: Tree, other: Tree) -> Tree:
     """In the dtypes of another tree."""
-    return jax.tree.map(lambda v, o: v.astype(o.dtype), tree, other)
+    return jax.tree.map(lambda v, o: jnp.asarray(v, jnp.result_type(o)), tree, other)
 
 
 def all_finite(*trees: Tree) -> Any:
