@@ -260,6 +260,7 @@ def test_a_warm_up_from_zero() -> None:
     xs = xs_of(optimiser, 200)
     np.testing.assert_array_equal(xs[0], Y0)
     np.testing.assert_allclose(xs[-1], np.ones(3), atol=0.05)
+    np.testing.assert_array_equal(xs_of(continuized(lambda count: 0.0, MU), 3), [Y0] * 3)
 
 
 # Gradients that are not finite

@@ -175,8 +175,12 @@ class _Optimiser(NamedTuple):
         return y, state._replace(count=count, tau=tau, x=x, z=z)
 
     def _L(self, count: Any) -> Any:
-        rate = self.learning_rate(count) if callable(self.learning_rate) else self.learning_rate
-        return 1.0 / (jnp.asarray(rate, real_dtype()) if isinstance(rate, jax.Array) else rate)
+        rate = self.learning_rate
+        if callable(rate):
+            rate = jnp.asarray(rate(count))
+        # A plain number stays one, so that what depends on it alone is computed once; an array
+        # may be 0, and L infinite: then nothing moves.
+        return 1.0 / (rate.astype(real_dtype()) if isinstance(rate, jax.Array) else rate)
 
     def _gap(self, event: Any, data: Any) -> Any:
         if self.recorded is not None:
