@@ -1,30 +1,190 @@
-"""The spectral gap and the effective resistances of a weighted graph."""
+"""The spectral gap and the effective resistances of a weighted graph, small or large.
+
+The theorem of accelerated gossip holds with any mu_g from below and any R from above, so what is
+computed for large graphs is a range.  Three ways:
+
+- up to EXACT_UP_TO nodes: dense, exact to rounding.
+- *narrow* graphs, whose breadth-first levels are small, as of paths, cycles and grids, have small
+  separators: the Laplacian without a node is factorised.  1/mu_g is the largest eigenvalue of
+  Lambda^+, found by Lanczos on solves, and all resistances come from the entries of the inverse
+  on the pattern of the factor, exact to rounding.
+- *wide* graphs, such as random ones, cannot be factorised, but mix quickly: Lanczos on Lambda
+  itself, and for each edge Lanczos in its neighbourhood (`local_resistance`), which bounds its
+  resistance from both sides.
+
+Lanczos starts in a random direction: that the eigenvalue it finds is the extreme one, and not the
+next, is almost sure, not proved.  How far the one found can be from the Ritz value is.
+"""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from continuized.network import inverse_entries, local_resistance
 from continuized.problems.base import Array
 
+EXACT_UP_TO = 1500  # nodes
+NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
+SEED = 2021  # of Lanczos' first direction
+TOL = 1e-3  # relative: Lanczos on Lambda
+TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
+MARGIN = 1e-6  # relative, on resistances from the factor
 
-def laplacian(nodes: int, edges: Array, P: Array) -> Array:
-    """Lambda, dense."""
+
+class Ranges(NamedTuple):
+    """Bounds (low, high) of mu_g and R, and how they were found."""
+
+    mu_g: tuple[float, float]
+    R: tuple[float, float]
+    how: str
+
+
+def constants(nodes: int, edges: Array, P: Array) -> Ranges:
+    """Both constants of gossip, each with its bounds."""
+    if nodes <= EXACT_UP_TO:
+        return _dense(nodes, edges, P)
+    if width(nodes, edges) <= NARROW:
+        return _narrow(nodes, edges, P)
+    mu_g = _gap_wide(laplacian(nodes, edges, P))
+    R = _bridges(nodes, edges, P) or local_resistance.largest(nodes, edges, P, mu_g[0])
+    return Ranges(mu_g, R, "wide")
+
+
+def laplacian(nodes: int, edges: Array, P: Array) -> Any:
+    """Lambda, as a sparse array."""
+    from scipy.sparse import csr_array
+
     i, j = edges.T
-    matrix = np.zeros((nodes, nodes))
-    np.add.at(matrix, (i, j), -P)
-    np.add.at(matrix, (j, i), -P)
-    matrix[np.diag_indices(nodes)] = -matrix.sum(axis=1)
-    return matrix
+    rows, columns = np.concatenate([i, j, i, j]), np.concatenate([j, i, i, j])
+    return csr_array((np.concatenate([-P, -P, P, P]), (rows, columns)), shape=(nodes, nodes))
 
 
-def gap(nodes: int, edges: Array, P: Array) -> float:
-    """lambda_2 of Lambda."""
-    return float(np.linalg.eigvalsh(laplacian(nodes, edges, P))[1])
+def width(nodes: int, edges: Array) -> int:
+    """The size of the largest breadth-first level, seen from a node at the rim."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    graph = csr_array((np.ones(len(edges)), edges.T), shape=(nodes, nodes))
+    first = dijkstra(graph, directed=False, unweighted=True, indices=0)
+    far = int(np.argmax(first))
+    levels = dijkstra(graph, directed=False, unweighted=True, indices=far)
+    return int(np.bincount(levels.astype(np.int64)).max())
 
 
 def resistances(nodes: int, edges: Array, P: Array) -> Array:
-    """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge."""
-    inverse = np.linalg.pinv(laplacian(nodes, edges, P), hermitian=True)
+    """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+    if nodes <= EXACT_UP_TO:
+        return _dense_resistances(nodes, edges, P)
+    if width(nodes, edges) > NARROW:
+        raise ValueError(
+            f"all resistances are for graphs of up to {EXACT_UP_TO} nodes, or with small "
+            "separators, such as grids; R_range bounds the largest"
+        )
+    return _factorised_resistances(_factor(nodes, edges, P), nodes, edges, P)
+
+
+def _dense(nodes: int, edges: Array, P: Array) -> Ranges:
+    gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+    R = float(_dense_resistances(nodes, edges, P).max())
+    return Ranges((gap, gap), (R, R), "exact")
+
+
+def _dense_resistances(nodes: int, edges: Array, P: Array) -> Array:
+    # Adding 1 1^T / n where Lambda vanishes makes it invertible, and changes no resistance.
+    whole = laplacian(nodes, edges, P).toarray() + P.mean() / nodes
+    inverse = np.linalg.inv(whole)
     i, j = edges.T
     found: Array = inverse[i, i] + inverse[j, j] - 2.0 * inverse[i, j]
+    return found
+
+
+def _narrow(nodes: int, edges: Array, P: Array) -> Ranges:
+    factor = _factor(nodes, edges, P)
+    mu_g = _gap_narrow(nodes, factor)
+    R = _bridges(nodes, edges, P)
+    if R is None:
+        largest = float(_factorised_resistances(factor, nodes, edges, P).max())
+        R = largest * (1.0 - MARGIN), largest * (1.0 + MARGIN)
+    return Ranges(mu_g, R, "narrow")
+
+
+def _factor(nodes: int, edges: Array, P: Array) -> Any:
+    """Lambda without node 0, factorised, rows and columns in the same order."""
+    from scipy.sparse.linalg import splu
+
+    grounded = laplacian(nodes, edges, P)[1:, 1:].tocsc()
+    return splu(
+        grounded,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+
+
+def _gap_narrow(nodes: int, factor: Any) -> tuple[float, float]:
+    """1/mu_g is the largest eigenvalue of Lambda^+; a solve applies it."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    def solve(v: Array) -> Array:
+        v = v.ravel() - v.mean()
+        out = np.concatenate([[0.0], factor.solve(v[1:])])
+        return np.asarray(out - out.mean())
+
+    operator = LinearOperator((nodes, nodes), matvec=solve, dtype=np.float64)
+    v = eigsh(operator, k=1, which="LA", tol=TOL_INVERSE, v0=_direction(nodes))[1][:, 0]
+    image = solve(v)
+    found = float(v @ image)
+    error = float(np.linalg.norm(image - found * v))
+    return 1.0 / (found + error), 1.0 / found
+
+
+def _gap_wide(Lambda: Any) -> tuple[float, float]:
+    """The smallest eigenvalue beside that of the constants, which are moved to the top."""
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    n, top = Lambda.shape[0], 2.0 * float(Lambda.diagonal().max())
+
+    def moved(v: Array) -> Array:
+        v = v.ravel()
+        return np.asarray(Lambda @ v + top * v.mean())
+
+    operator = LinearOperator((n, n), matvec=moved, dtype=np.float64)
+    v = eigsh(operator, k=1, which="SA", tol=TOL, v0=_direction(n), ncv=40, maxiter=2000)[1][:, 0]
+    v = v - v.mean()
+    v /= np.linalg.norm(v)
+    image = Lambda @ v
+    found = float(v @ image)
+    error = float(np.linalg.norm(image - found * v))
+    return found - error, found
+
+
+def _direction(nodes: int) -> Array:
+    v = np.random.default_rng(SEED).standard_normal(nodes)
+    return np.asarray(v - v.mean())
+
+
+def _bridges(nodes: int, edges: Array, P: Array) -> tuple[float, float] | None:
+    """R where an edge to a leaf, or any edge of a tree, rings most rarely: then R = 1 / min P.
+
+    No edge resists more than 1 / P_e, as much as it would alone, and a bridge just as much.
+    """
+    degrees = np.bincount(edges.ravel(), minlength=nodes)
+    bridge = (degrees[edges] == 1).any(axis=1) | (len(edges) == nodes - 1)
+    rarest = float(P.min())
+    return (1.0 / rarest, 1.0 / rarest) if P[bridge].min(initial=2.0) == rarest else None
+
+
+def _factorised_resistances(factor: Any, nodes: int, edges: Array, P: Array) -> Array:
+    """From the entries of the inverse that belong to nodes and edges."""
+    diagonal, between = inverse_entries.of(factor, edges - 1)  # node 0 is at -1: zeros
+    i, j = edges.T
+    found: Array = diagonal[i - 1] * (i > 0) + diagonal[j - 1] * (j > 0) - 2.0 * between
+    foster = float(P @ found) / (nodes - 1)  # is 1 for every graph (Foster 1949)
+    if not abs(foster - 1.0) <= MARGIN:
+        raise ArithmeticError(
+            f"the resistances are off by {abs(foster - 1.0):.1e}: the rates differ by too many "
+            "orders of magnitude; bring them closer together"
+        )
     return found
