@@ -63,13 +63,13 @@ def _largest(
         i, j = edges[e]
         touched[0], touched[1] = i, j
         seen[i] = seen[j] = True
-        count = 2
+        inner, count = 0, 2
         now[i], now[j] = 0.5**0.5, -(0.5**0.5)
         beta2 = 0.0
         lower, upper = 0.0, 1.0 / P[e]  # no edge resists more than it would alone
         c2, delta, shifted = 1.0, 1.0, 1.0
         for k in range(steps):
-            count = _grow(indptr, neighbours, touched, seen, count)
+            inner, count = count, _grow(indptr, neighbours, touched, seen, inner, count)
             alpha, beta2_next = _advance(
                 indptr, neighbours, weight, strength, touched[:count], before, now, after,
                 beta2**0.5,
@@ -100,10 +100,12 @@ def _largest(
     return low, high
 
 
-def _grow(indptr: Array, neighbours: Array, touched: Array, seen: Array, count: int) -> int:
-    """Touch the neighbours of all that is touched."""
+def _grow(
+    indptr: Array, neighbours: Array, touched: Array, seen: Array, inner: int, count: int
+) -> int:
+    """Touch the neighbours of what was touched last."""
     end = count
-    for s in range(count):
+    for s in range(inner, count):
         for q in range(indptr[touched[s]], indptr[touched[s] + 1]):
             node = neighbours[q]
             if not seen[node]:
