@@ -8,10 +8,11 @@ Over the probabilities P of the edges, theta(P) = sqrt(mu_g C / 2) is to be larg
 are minima of functions linear in P.  So both are concave and homogeneous, and so is their
 geometric mean: by sqrt(ab) = min_s (s a + b/s) / 2, theta is a minimum of linear functions too.
 
-Each eigenvector, each potential f = R_e Lambda^+ (e_i - e_j) and each s met so far is a cut, an upper
-bound of theta that is linear in P.  A linear programme maximises the lowest of the cuts: its value
-bounds theta from above for all P (the certificate), and its solution is where to look next, once it
-is drawn towards the best P so far (as of old, cutting planes alone jump about).
+Each eigenvector, each potential f = Lambda^+ (e_i - e_j) / R_e and each s met so far is a cut, an
+upper bound of theta that is linear in P.  A linear programme maximises the lowest of the cuts: its
+value bounds theta from above for all P (the certificate, good to the programme's tolerance, 1e-7),
+and its solution is where to look next, drawn half-way to the best P so far, for cutting planes
+alone jump about.
 """
 
 from __future__ import annotations

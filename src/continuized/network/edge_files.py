@@ -102,7 +102,9 @@ def numbered(edges: Sequence[tuple[Any, Any, float | None]], where: str) -> Edge
     """
     with_rate = sum(rate is not None for *_, rate in edges)
     if with_rate not in (0, len(edges)):
-        raise ValueError(f"{where}: {with_rate} of {len(edges)} edges have a rate; give all or none")
+        raise ValueError(
+            f"{where}: {with_rate} of {len(edges)} edges have a rate; give all or none"
+        )
     ends = [end for i, j, _ in edges for end in (i, j)]
     names: list[Any]
     if all(str(end).isascii() and str(end).isdigit() for end in ends):

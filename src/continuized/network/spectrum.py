@@ -1,16 +1,14 @@
 """The spectral gap and the effective resistances of a weighted graph, small or large.
 
 The theorem of accelerated gossip holds with any mu_g from below and any R from above, so what is
-computed for large graphs is a range.  Three ways:
+computed for large graphs is a range.
 
-- up to EXACT_UP_TO nodes: dense, exact to rounding.
-- *narrow* graphs, whose breadth-first levels are small, as of paths, cycles and grids, have small
-  separators: the Laplacian without a node is factorised.  1/mu_g is the largest eigenvalue of
-  Lambda^+, found by Lanczos on solves, and all resistances come from the entries of the inverse
-  on the pattern of the factor, exact to rounding.
-- *wide* graphs, such as random ones, cannot be factorised, but mix quickly: Lanczos on Lambda
-  itself, and for each edge Lanczos in its neighbourhood (`local_resistance`), which bounds its
-  resistance from both sides.
+- Up to EXACT_UP_TO nodes: dense, exact to rounding.
+- *Narrow* graphs, whose breadth-first levels are small, as of paths, cycles and grids, have small
+  separators: the Laplacian without a node is factorised, and 1/mu_g, the largest eigenvalue of
+  Lambda^+, is found by Lanczos on solves.
+- *Wide* graphs, such as random ones, cannot be factorised, but mix quickly: Lanczos on Lambda.
+- R of a large graph is bounded edge by edge (`local_resistance`).
 
 Lanczos starts in a random direction: that the eigenvalue it finds is the extreme one, and not the
 next, is almost sure, not proved.  How far the one found can be from the Ritz value is.
@@ -22,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network import inverse_entries, local_resistance
+from continuized.network import local_resistance
 from continuized.problems.base import Array
 
 EXACT_UP_TO = 1500  # nodes
@@ -31,7 +29,7 @@ SEED = 2021  # of Lanczos' first direction
 TOL = 0.01  # relative: Lanczos on Lambda
 STEPS = 5000  # of it
 TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
-MARGIN = 1e-6  # relative, on what comes from the factor
+MARGIN = 1e-6  # relative, on a gap from the factor
 
 
 class Ranges(NamedTuple):
@@ -46,11 +44,10 @@ def constants(nodes: int, edges: Array, P: Array) -> Ranges:
     """Both constants of gossip, each with its bounds."""
     if nodes <= EXACT_UP_TO:
         return _dense(nodes, edges, P)
-    if width(nodes, edges) <= NARROW:
-        return _narrow(nodes, edges, P)
-    mu_g = _gap_wide(laplacian(nodes, edges, P))
-    R = _bridges(nodes, edges, P) or local_resistance.largest(nodes, edges, P, mu_g[0])
-    return Ranges(mu_g, R, "wide")
+    narrow = width(nodes, edges) <= NARROW
+    mu_g = _gap_narrow(nodes, edges, P) if narrow else _gap_wide(laplacian(nodes, edges, P))
+    R = local_resistance.largest(nodes, edges, P, mu_g[0])
+    return Ranges(mu_g, R, "narrow" if narrow else "wide")
 
 
 def laplacian(nodes: int, edges: Array, P: Array) -> Any:
@@ -76,39 +73,22 @@ def width(nodes: int, edges: Array) -> int:
 
 def resistances(nodes: int, edges: Array, P: Array) -> Array:
     """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
-    if nodes <= EXACT_UP_TO:
-        return _dense_resistances(nodes, edges, P)
-    if width(nodes, edges) > NARROW:
+    if nodes > EXACT_UP_TO:
         raise ValueError(
-            f"all resistances are for graphs of up to {EXACT_UP_TO} nodes, or with small "
-            "separators, such as grids; R_range bounds the largest"
+            f"all resistances are for graphs of up to {EXACT_UP_TO} nodes, this one has {nodes}; "
+            "R_range bounds the largest"
         )
-    return _factorised_resistances(_factor(nodes, edges, P), nodes, edges, P)
-
-
-def _dense(nodes: int, edges: Array, P: Array) -> Ranges:
-    gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
-    R = float(_dense_resistances(nodes, edges, P).max())
-    return Ranges((gap, gap), (R, R), "exact")
-
-
-def _dense_resistances(nodes: int, edges: Array, P: Array) -> Array:
-    # Adding 1 1^T / n where Lambda vanishes makes it invertible, and changes no resistance.
-    whole = laplacian(nodes, edges, P).toarray() + P.mean() / nodes
-    inverse = np.linalg.inv(whole)
+    # Adding a constant to all entries makes Lambda invertible, and changes no resistance.
+    inverse = np.linalg.inv(laplacian(nodes, edges, P).toarray() + P.mean() / nodes)
     i, j = edges.T
     found: Array = inverse[i, i] + inverse[j, j] - 2.0 * inverse[i, j]
     return found
 
 
-def _narrow(nodes: int, edges: Array, P: Array) -> Ranges:
-    factor = _factor(nodes, edges, P)
-    mu_g = _gap_narrow(nodes, edges, P, factor)
-    R = _bridges(nodes, edges, P)
-    if R is None:
-        largest = float(_factorised_resistances(factor, nodes, edges, P).max())
-        R = largest * (1.0 - MARGIN), largest * (1.0 + MARGIN)
-    return Ranges(mu_g, R, "narrow")
+def _dense(nodes: int, edges: Array, P: Array) -> Ranges:
+    gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+    R = float(resistances(nodes, edges, P).max())
+    return Ranges((gap, gap), (R, R), "exact")
 
 
 def _factor(nodes: int, edges: Array, P: Array) -> Any:
@@ -124,13 +104,15 @@ def _factor(nodes: int, edges: Array, P: Array) -> Any:
     )
 
 
-def _gap_narrow(nodes: int, edges: Array, P: Array, factor: Any) -> tuple[float, float]:
+def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     """1/mu_g is the largest eigenvalue of Lambda^+; a solve applies it.
 
     A solve may lose as many digits as the gap is small, 8 of them on a path of a million nodes;
     sum_e P_e (v_i - v_j)^2 loses none, and bounds mu_g from above.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
+
+    factor = _factor(nodes, edges, P)
 
     def solve(v: Array) -> Array:
         v = v.ravel() - v.mean()
@@ -182,28 +164,3 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
 def _direction(nodes: int) -> Array:
     v = np.random.default_rng(SEED).standard_normal(nodes)
     return np.asarray(v - v.mean())
-
-
-def _bridges(nodes: int, edges: Array, P: Array) -> tuple[float, float] | None:
-    """R where an edge to a leaf, or any edge of a tree, rings most rarely: then R = 1 / min P.
-
-    No edge resists more than 1 / P_e, as much as it would alone, and a bridge just as much.
-    """
-    degrees = np.bincount(edges.ravel(), minlength=nodes)
-    bridge = (degrees[edges] == 1).any(axis=1) | (len(edges) == nodes - 1)
-    rarest = float(P.min())
-    return (1.0 / rarest, 1.0 / rarest) if P[bridge].min(initial=2.0) == rarest else None
-
-
-def _factorised_resistances(factor: Any, nodes: int, edges: Array, P: Array) -> Array:
-    """From the entries of the inverse that belong to nodes and edges."""
-    diagonal, between = inverse_entries.of(factor, edges - 1)  # node 0 is at -1: zeros
-    i, j = edges.T
-    found: Array = diagonal[i - 1] * (i > 0) + diagonal[j - 1] * (j > 0) - 2.0 * between
-    foster = float(P @ found) / (nodes - 1)  # is 1 for every graph (Foster 1949)
-    if not abs(foster - 1.0) <= MARGIN:
-        raise ArithmeticError(
-            f"the resistances are off by {abs(foster - 1.0):.1e}: the rates differ by too many "
-            "orders of magnitude; bring them closer together"
-        )
-    return found

@@ -7,8 +7,8 @@ C = E ww^T, summed over the columns of x, obey the linear system
     B' = -Lambda B / 2 - gamma' A Lambda     + gamma'/2 S + theta (A + C - 2B)
     C' = -gamma' (Lambda B + B^T Lambda)     + gamma'^2 S + theta (B + B^T - 2C)
 
-where S = sum_e P_e (b_e^T A b_e) b_e b_e^T, of 3 n^2 unknowns.  For plain gossip w = u and the first
-line, with theta = 0, is all.
+where S = sum_e P_e (b_e^T A b_e) b_e b_e^T, of 3 n^2 unknowns.  For plain gossip w = u, and the
+first line, with theta = 0, is all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ CHUNK = 8.0  # times 1/theta: moments are rescaled this often, lest they decay b
 
 
 def gossip_moments(
-    graph: Graph | str, method: Gossip, x0: ArrayLike, times: ArrayLike | None
+    graph: Any, method: Gossip, x0: ArrayLike, times: ArrayLike | None, sigma2: float = 0.0
 ) -> Moments:
     """E |x_t - mean|^2 in `fun`, E |z_t - mean|^2 in `z2`, and a column to a node in xx, xz, zz.
 
@@ -44,6 +44,8 @@ def gossip_moments(
     g = checked_graph(graph)
     if times is None:
         raise ValueError("the moments of gossip are for fixed times: give times, not k=")
+    if sigma2 > 0.0:
+        raise ValueError("gossip draws no gradients: sigma2 must be 0")
     if g.nodes > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
     t = np.atleast_1d(checked_times(times, "times", ordered=True))
