@@ -137,19 +137,19 @@ class Response(NamedTuple):
 
 
 def plain_response(values: Array, constants: Constants) -> Response:
-    """(s + (a + b)/2) A = 1/4 S, for eigenvalues a and b."""
-    a, b = values[:, None], values[None, :]
-    return Response(lambda s: 0.25 / (s + 0.5 * (a + b)), -float(values[0]))
+    """(s + gamma (a + b)) A = gamma^2 S, for eigenvalues a and b."""
+    a, b, gamma = values[:, None], values[None, :], constants.gamma
+    return Response(lambda s: gamma**2 / (s + gamma * (a + b)), -2.0 * gamma * float(values[0]))
 
 
 def accelerated_response(values: Array, constants: Constants) -> Response:
     """The 4 x 4 system of A_ab, B_ab, B_ba and C_ab, with B eliminated.
 
-    With e = s + 2 theta, B_ab = p (f_b A + theta C + gamma'/2 S), where p = 1 / (e + a/2) and
+    With e = s + 2 theta, B_ab = p (f_b A + theta C + gamma gamma' S), p = 1 / (e + gamma a) and
     f_b = theta - gamma' b, and B_ba the same with a and b exchanged; what is left is
 
-        (e + (a + b)/2) A = 1/4 S      + theta (B_ab + B_ba)
-                     e C  = gamma'^2 S + f_a B_ab + f_b B_ba
+        (e + gamma (a + b)) A = gamma^2 S  + theta (B_ab + B_ba)
+                          e C = gamma'^2 S + f_a B_ab + f_b B_ba
     """
     a, b = values[:, None], values[None, :]
     theta, gamma, step = constants
