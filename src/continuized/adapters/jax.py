@@ -29,8 +29,9 @@ from continuized.adapters.jax_process import (
     where,
 )
 from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL
-from continuized.methods import Continuized, Rule, as_float
+from continuized.methods import Continuized, as_float
 from continuized.result import Status
+from continuized.rules import Rule
 from continuized.words import brief, is_real
 
 __all__ = ["Result", "gaps", "minimize"]
