@@ -31,6 +31,7 @@ class Engine(Protocol):
 
     t: float
     messages: int
+    alive: Array
 
     def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
         """Go on to the end of the block, the time `stop`, `most` exchanges or a squared error out
@@ -38,7 +39,6 @@ class Engine(Protocol):
         ...
 
     def states(self, t: float) -> tuple[Array, Array]: ...
-    def alive(self) -> Array: ...
     def balance(self) -> tuple[Array, Array, Array]:
         """Where the living agree; what there is and was lost; what came by joining."""
         ...
@@ -77,10 +77,10 @@ class Atomic:
         self.edges = np.ascontiguousarray(graph.edges, np.int64)
         self.constants = constants
         self.block = Block(graph, Categorical(graph.P), root, 1.0)
-        self.work = np.hstack([np.zeros((graph.nodes, 1)), values, values])
-        self._alive, self.speeds = np.ones(graph.nodes, np.bool_), np.ones(graph.nodes)
+        self.work = engine_node.rows_of(values, np.ones(graph.nodes))
+        self.alive = np.ones(graph.nodes, np.bool_)
         self.t, self.messages = 0.0, 0
-        self.middle = np.zeros(values.shape[1])
+        self.owed = np.zeros(values.shape[1])  # nothing is ever on its way
         self._logged: list[Array] | None = [] if log else None
         self._log_times: list[Array] = []
         self._run(np.zeros(0), np.zeros(0, np.int64), 0, np.array([0.0, np.inf]))
@@ -89,8 +89,7 @@ class Atomic:
         rows = np.empty((len(times) // self.block.period, 3))
         done, tests = engine_atomic.run_edges(
             self.edges, self.messages - self.block.done, times, marks, self.block.done, end,
-            self.work, self._alive, self.speeds, self.constants, self.block.period, bounds, rows,
-            self.middle,
+            self.work, self.alive, self.constants, self.block.period, bounds, rows, self.owed,
         )  # fmt: skip
         return done, rows[:tests]
 
@@ -118,25 +117,19 @@ class Atomic:
 
     def states(self, t: float) -> tuple[Array, Array]:
         """Of every node at time t."""
-        both = engine_node.states_at(self.work, self._alive, self.speeds, t, self.constants.theta)
+        both = engine_node.states_at(self.work, self.alive, t, self.constants.theta)
         x, z = np.hsplit(both, 2)
         return x.copy(), z.copy()
 
-    def alive(self) -> Array:
-        """All."""
-        return self._alive
-
     def balance(self) -> tuple[Array, Array, Array]:
         """See `Engine`."""
-        nothing = np.zeros_like(self.middle)
-        engine_node.centre(self.work, self._alive, nothing, self.middle)
-        return self.middle.copy(), held(self.work, self._alive), nothing
+        middle = engine_node.centre(self.work, self.alive, self.owed)
+        return middle, held(self.work, self.alive), self.owed
 
     def error(self, t: float) -> float:
         """The squared error at time t."""
-        middle = self.balance()[0]
-        rest = (self._alive, self.speeds, t, self.constants.theta, middle)
-        return float(engine_node.squared_error(self.work, *rest))
+        middle, theta = self.balance()[0], self.constants.theta
+        return float(engine_node.squared_error(self.work, self.alive, t, theta, middle))
 
     def staleness(self) -> None:
         """Exchanges are instantaneous."""
@@ -175,6 +168,6 @@ class Atomic:
 
 def held(work: Array, alive: Array) -> Array:
     """The sum of x + z over some nodes, by coordinates."""
-    x, z = np.hsplit(work[alive, 1:], 2)
+    x, z = np.hsplit(work[alive, engine_node.X :], 2)
     total: Array = (x + z).sum(axis=0)
     return total

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized import seeds
+from continuized import checkpoints, seeds
 from continuized.checkpoints import State
 from continuized.marks import Categorical
-from continuized.network import engine_heap, engine_node, engine_protocol
+from continuized.network import engine_heap, engine_loop, engine_node, engine_protocol
 from continuized.network.engine import BLOCK, EXCHANGES, TEST, TIME, Block, held
 from continuized.network.faults import Faults
 from continuized.network.graph import Graph
@@ -17,6 +17,12 @@ from continuized.problems.base import Array
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
+
+
+# The arrays that change as a network runs; for what is in them see `engine_protocol`.
+CHANGING = (
+    "alive", "node", "edge", "work", "transfer", "when", "what", "body", "counts", "sums", "ledger",
+)  # fmt: skip
 
 
 class Messages:
@@ -31,10 +37,8 @@ class Messages:
         log: bool,
         faults: Faults,
     ) -> None:
+        n, d = values.shape
         self.constants = constants
-        self.net = _net(graph, values, faults, log)
-        total = float(self.net.rates.sum())
-        self.block = Block(graph, Categorical(self.net.rates / total), root, total)
         self.links = engine_protocol.Links(
             delay=float(faults.delay),
             constant=faults.law == "constant",
@@ -42,24 +46,36 @@ class Messages:
             duplication=float(faults.duplication),
             wait=faults.wait,
         )
+        self.work = engine_node.rows_of(values, faults.speeds(n))
+        self.edge = _directed(graph)
+        self.rates = (
+            0.5 * np.tile(graph.P, 2) * faults.speeds(n)[self.edge[:, engine_protocol.HEAD]]
+        )
+        total = float(self.rates.sum())
+        self.block = Block(graph, Categorical(self.rates / total), root, total)
         self.rng = seeds.generator(root, seeds.LINKS)
-        changes = faults.changes(graph.nodes)
-        self.heap = engine_heap.empty(FIRST_ROOM + len(changes), values.shape[1])
-        for t, node, joins in changes:
-            kind = engine_protocol.JOIN if joins else engine_protocol.DEATH
-            engine_heap.push(self.heap, t, kind, node, 0, 0)
+        self.alive = np.ones(n, np.bool_)
+        self.alive[list(faults.absent())] = False
+        self.node = np.zeros((n, 7), np.int64)
+        self.transfer = np.zeros((n, 1 + d))
+        self.counts, self.sums, self.ledger = np.zeros(4, np.int64), np.zeros(4), np.zeros((2, d))
+        self.lines = np.zeros((LOG_ROOM if log else 0, 5))
+        self._parts: list[Array] = []  # of the log, put aside
+        changes = faults.changes(n)
+        self.when, self.what, self.body = engine_heap.empty(FIRST_ROOM + len(changes), d)
+        for t, i, joins in changes:
+            engine_loop.plan(self.when, self.what, self.counts, t, i, joins)
         self.t, self.messages = 0.0, 0
-        self.middle = np.zeros(values.shape[1])
-        self._parts: list[tuple[Array, Array]] = []  # of the log
         # Compiled now, so that the run is timed without it.
         self._run(np.zeros(1), np.zeros(1, np.int64), -1.0, 1, np.zeros(2), np.empty((0, 3)))
 
     def _run(
         self, times: Array, marks: Array, stop: float, most: int, bounds: Array, rows: Array
     ) -> tuple[int, bool]:
-        self.block.done, tests, full = engine_protocol.run_messages(
-            self.net, self.heap, self.links, self.rng, self.constants, times, marks,
-            self.block.done, stop, most, self.block.period, bounds, rows, self.middle,
+        self.block.done, tests, full = engine_loop.run_messages(
+            *(getattr(self, name) for name in CHANGING), self.rates, self.lines, self.links,
+            self.rng, self.constants, times, marks, self.block.done, stop, most,
+            self.block.period, bounds, rows,
         )  # fmt: skip
         return tests, full
 
@@ -74,7 +90,8 @@ class Messages:
             if full:
                 self._make_room()
         rows = rows[:made]
-        self.t, self.messages = float(self.net.now[0]), int(self.net.counts[0])
+        self.t = float(self.sums[engine_protocol.NOW])
+        self.messages = int(self.counts[engine_protocol.EXCHANGES])
         if made and not bounds[0] < rows[-1, 2] < bounds[1]:
             return TEST, rows
         if self.messages >= most:
@@ -85,50 +102,44 @@ class Messages:
         return BLOCK, rows
 
     def _make_room(self) -> None:
-        if self.heap.room < engine_protocol.ROOM:
-            self.heap = engine_heap.grown(self.heap)
+        if len(self.when) - self.counts[engine_heap.SIZE] < engine_protocol.ROOM:
+            self.when, self.what, self.body = engine_heap.grown(self.when, self.what, self.body)
         self._put_log_aside()
 
     def _put_log_aside(self) -> None:
-        n = int(self.net.counts[engine_protocol.LOGGED])
+        n = int(self.counts[engine_protocol.LOGGED])
         if n:
-            self._parts.append((self.net.log[:n].copy(), self.net.log_time[:n].copy()))
-            self.net.counts[engine_protocol.LOGGED] = 0
+            self._parts.append(self.lines[:n].copy())
+            self.counts[engine_protocol.LOGGED] = 0
 
     def states(self, t: float) -> tuple[Array, Array]:
         """Of every node at time t; of a dead one at its death."""
-        net = self.net
-        both = engine_node.states_at(net.work, net.alive, net.speeds, t, self.constants.theta)
+        both = engine_node.states_at(self.work, self.alive, t, self.constants.theta)
         x, z = np.hsplit(both, 2)
         return x.copy(), z.copy()
 
-    def alive(self) -> Array:
-        """Which nodes are."""
-        return self.net.alive
-
     def balance(self) -> tuple[Array, Array, Array]:
         """See `Engine`."""
-        owed = np.zeros_like(self.middle)
-        engine_protocol.on_the_way(self.net, self.constants, owed)
-        engine_node.centre(self.net.work, self.net.alive, owed, self.middle)
-        died, joined = self.net.ledger
-        return self.middle.copy(), held(self.net.work, self.net.alive) + owed + died, joined.copy()
+        owed = engine_protocol.on_the_way(self.alive, self.node, self.transfer, self.constants)
+        middle = engine_node.centre(self.work, self.alive, owed)
+        died, joined = self.ledger
+        return middle, held(self.work, self.alive) + owed + died, joined.copy()
 
     def error(self, t: float) -> float:
         """The squared error at time t."""
-        return float(engine_protocol.error_at(self.net, self.constants, t, self.middle))
+        arrays = (self.alive, self.node, self.work, self.transfer)
+        return float(engine_protocol.error_at(*arrays, self.constants, t))
 
     def staleness(self) -> Staleness | None:
         """How old answers were."""
-        total, largest, count = self.net.ages.tolist()
+        _, total, largest, count = self.sums.tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
     def log(self) -> Log:
         """So far."""
         self._put_log_aside()
-        lines = np.concatenate([np.empty((0, 4), np.int64), *(p[0] for p in self._parts)])
-        times = np.concatenate([np.empty(0), *(p[1] for p in self._parts)])
-        return Log(*lines.T.copy(), times)
+        *lines, times = np.concatenate([np.empty((0, 5)), *self._parts]).T
+        return Log(*(line.astype(np.int64) for line in lines), times.copy())
 
     def state(self) -> State:
         """Between two blocks."""
@@ -139,10 +150,8 @@ class Messages:
             "stream": self.block.stream.state(),
             "links": self.rng.bit_generator.state,
         }
-        arrays = {f"net_{name}": a.copy() for name, a in self.net._asdict().items()}
-        arrays |= {f"heap_{name}": a.copy() for name, a in self.heap._asdict().items()}
-        log = self.log()
-        return State(plain, arrays | {f"log_{name}": a for name, a in log._asdict().items()})
+        log = {"log": np.concatenate([np.empty((0, 5)), *self._parts])}
+        return State(plain, checkpoints.copies(self, CHANGING) | log)
 
     def restore(self, state: State) -> None:
         """Go on from there."""
@@ -150,40 +159,12 @@ class Messages:
         self.t, self.messages = plain["t"], plain["messages"]
         self.block.stream.restore(plain["stream"])
         self.rng.bit_generator.state = plain["links"]
-        self.net = engine_protocol.Net(*(arrays[f"net_{name}"] for name in self.net._fields))
-        self.heap = engine_heap.Heap(*(arrays[f"heap_{name}"] for name in self.heap._fields))
-        *lines, times = (arrays[f"log_{name}"] for name in Log._fields)
-        self._parts = [(np.column_stack(lines), times)]
+        for name in CHANGING:  # not in place: the heap may have grown
+            setattr(self, name, arrays[name])
+        self._parts = [arrays["log"]]
 
 
-def _net(graph: Graph, values: Array, faults: Faults, log: bool) -> engine_protocol.Net:
-    """The network before anything has happened."""
-    n, d = values.shape
-    head, tail = np.vstack([graph.edges, graph.edges[:, ::-1]]).astype(np.int64).T
-    speeds = faults.speeds(n)
-    alive = np.ones(n, np.bool_)
-    alive[list(faults.absent())] = False
-    return engine_protocol.Net(
-        head=head.copy(),
-        tail=tail.copy(),
-        rates=0.5 * np.tile(graph.P, 2) * speeds[head],
-        speeds=speeds,
-        work=np.hstack([np.zeros((n, 1)), values, values]),
-        alive=alive,
-        epoch=np.zeros(n, np.int64),
-        phase=np.zeros(n, np.int64),
-        over=np.zeros(n, np.int64),
-        seq=np.zeros(n, np.int64),
-        held=np.zeros(n, np.int64),
-        since=np.zeros(n),
-        out=np.zeros((n, d)),
-        settled=np.ones(n, np.bool_),
-        pair=np.zeros(n, np.int64),
-        last=np.zeros(head.size, np.int64),
-        now=np.zeros(1),
-        counts=np.zeros(2, np.int64),
-        ledger=np.zeros((2, d)),
-        ages=np.zeros(3),
-        log=np.zeros((LOG_ROOM if log else 0, 4), np.int64),
-        log_time=np.zeros(LOG_ROOM if log else 0),
-    )
+def _directed(graph: Graph) -> Array:
+    """Both directions of every edge: head, tail, and the last transfer applied."""
+    both = np.vstack([graph.edges, graph.edges[:, ::-1]])
+    return np.column_stack([both, np.zeros(len(both), np.int64)]).astype(np.int64)

@@ -1,104 +1,81 @@
 """Compiled: what is on its way, in the order of its arrival.
 
-Entries are kept in slots; a binary heap of (time, order) gives the next one.  Of two entries
-for the same time the one pushed first comes first.
+A binary heap by (time, order): of two entries for the same time the one pushed first comes
+first.  `when` holds the times and `what`, in its first two columns, the order and the slot of
+each place of the heap; the slots at the places behind the heap are free.  The other columns of
+`what`, and the rows of `body`, are the entries themselves, by slot.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
 import numpy as np
 
-from continuized.jit import jit
+from continuized.network.engine_node import inlined
 from continuized.problems.base import Array
 
-SIZE, ORDER = 0, 1  # the entries of `counts`
+ORDER, SLOT, KIND, EDGE, SEQ, EPOCH = range(6)  # the columns of `what`
+SIZE, PUSHED = 0, 1  # the first two entries of `counts`
 
 
-class Heap(NamedTuple):
-    """The first counts[SIZE] of time, order and slot are the heap; the slots from there on are
-    free.  An entry is about an exchange over a directed edge (or a node), see `engine_protocol`.
-    """
-
-    counts: Array
-    time: Array
-    order: Array
-    slot: Array
-    kind: Array
-    edge: Array
-    seq: Array
-    epoch: Array
-    payload: Array  # (slots, dim)
-
-    @property
-    def room(self) -> int:
-        return int(self.time.size - self.counts[SIZE])
+def empty(slots: int, dim: int) -> tuple[Array, Array, Array]:
+    """when, what and body, with room for so many entries."""
+    what = np.zeros((slots, 6), np.int64)
+    what[:, SLOT] = np.arange(slots)
+    return np.zeros(slots), what, np.zeros((slots, dim))
 
 
-def empty(slots: int, dim: int) -> Heap:
-    """A heap with room for so many entries."""
-    whole = [np.zeros(slots, np.int64) for _ in range(5)]
-    order, kind, edge, seq, epoch = whole
-    counts, slot = np.zeros(2, np.int64), np.arange(slots)
-    return Heap(
-        counts, np.zeros(slots), order, slot, kind, edge, seq, epoch, np.zeros((slots, dim))
-    )
-
-
-def grown(heap: Heap) -> Heap:
+def grown(when: Array, what: Array, body: Array) -> tuple[Array, Array, Array]:
     """The same entries, with room for twice as many."""
-    old = heap.time.size
-    larger = empty(2 * old, heap.payload.shape[1])
-    for mine, theirs in zip(larger[1:], heap[1:], strict=True):
-        mine[:old] = theirs
-    return larger._replace(counts=heap.counts)
+    larger = empty(2 * len(when), body.shape[1])
+    for mine, theirs in zip(larger, (when, what, body), strict=True):
+        mine[: len(theirs)] = theirs
+    return larger
 
 
-@jit
-def before(heap: Any, a: int, b: int) -> bool:
-    """Whether the entry at place a comes before the one at place b."""
-    if heap.time[a] != heap.time[b]:
-        return bool(heap.time[a] < heap.time[b])
-    return bool(heap.order[a] < heap.order[b])
+@inlined
+def push(
+    when: Array, what: Array, counts: Array, time: float, kind: int, edge: int, seq: int, epoch: int
+) -> int:
+    """Add an entry; returns its slot, for the body.  There must be room."""
+    place = counts[SIZE]
+    counts[SIZE] += 1
+    counts[PUSHED] += 1
+    slot = what[place, SLOT]
+    what[slot, KIND], what[slot, EDGE], what[slot, SEQ], what[slot, EPOCH] = kind, edge, seq, epoch
+    while place > 0:
+        above = (place - 1) // 2
+        if when[above] <= time:
+            break  # those above were pushed before, so that they come first at the same time
+        when[place] = when[above]
+        what[place, ORDER], what[place, SLOT] = what[above, ORDER], what[above, SLOT]
+        place = above
+    when[place] = time
+    what[place, ORDER], what[place, SLOT] = counts[PUSHED], slot
+    return slot
 
 
-@jit
-def swap(heap: Any, a: int, b: int) -> None:
-    """Exchange two places."""
-    heap.time[a], heap.time[b] = heap.time[b], heap.time[a]
-    heap.order[a], heap.order[b] = heap.order[b], heap.order[a]
-    heap.slot[a], heap.slot[b] = heap.slot[b], heap.slot[a]
-
-
-@jit
-def push(heap: Any, time: float, kind: int, edge: int, seq: int, epoch: int) -> int:
-    """Add an entry; returns its slot, for the payload.  There must be room."""
-    place = heap.counts[SIZE]
-    heap.counts[SIZE] += 1
-    heap.counts[ORDER] += 1
-    heap.time[place], heap.order[place] = time, heap.counts[ORDER]
-    slot = heap.slot[place]
-    heap.kind[slot], heap.edge[slot], heap.seq[slot], heap.epoch[slot] = kind, edge, seq, epoch
-    while place > 0 and before(heap, place, (place - 1) // 2):
-        swap(heap, place, (place - 1) // 2)
-        place = (place - 1) // 2
-    return int(slot)
-
-
-@jit
-def pop(heap: Any) -> int:
+@inlined
+def pop(when: Array, what: Array, counts: Array) -> int:
     """Take out the first entry; returns its slot, which stays as it is until the next push."""
-    heap.counts[SIZE] -= 1
-    last = heap.counts[SIZE]
-    swap(heap, 0, last)
+    counts[SIZE] -= 1
+    last = counts[SIZE]
+    first = what[0, SLOT]
+    time, order, slot = when[last], what[last, ORDER], what[last, SLOT]
     place = 0
     while 2 * place + 1 < last:
         child = 2 * place + 1
-        if child + 1 < last and before(heap, child + 1, child):
-            child += 1
-        if not before(heap, child, place):
+        other = child + 1
+        if other < last and (
+            when[other] < when[child]
+            or (when[other] == when[child] and what[other, ORDER] < what[child, ORDER])
+        ):
+            child = other
+        if time < when[child] or (time == when[child] and order < what[child, ORDER]):
             break
-        swap(heap, place, child)
+        when[place] = when[child]
+        what[place, ORDER], what[place, SLOT] = what[child, ORDER], what[child, SLOT]
         place = child
-    return int(heap.slot[last])
+    when[place] = time
+    what[place, ORDER], what[place, SLOT] = order, slot
+    what[last, SLOT] = first
+    return first

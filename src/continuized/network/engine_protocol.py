@@ -6,7 +6,13 @@
     j mixes and is paid, once, unlocks  ->  ACK, upon which i is free
 
 An exchange is named by its directed edge, from the initiator i to j, and by i's count of
-exchanges, `seq`.  A message from or to a node that died since it was sent is lost with it.
+exchanges, `seq`.  What a node does when something comes changes its state and returns the kind of
+message that it sends, or NOTHING.  A message from or to a node that died since it was sent is
+lost with it.
+
+The arrays: `work` is that of `engine_node`; `node`, `edge` have the columns below; `transfer` has
+a row for each node, the own time when it locked and the d that it paid; `when`, `what`, `body` and
+`counts` are those of `engine_heap`.
 """
 
 from __future__ import annotations
@@ -14,58 +20,40 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from continuized.jit import jit
-from continuized.network.engine_heap import SIZE, pop, push
-from continuized.network.engine_node import centre, mix_to, pay, squared_error
-from continuized.network.outcome import ANSWER as LOG_ANSWER
-from continuized.network.outcome import APPLY as LOG_APPLY
-from continuized.network.outcome import JOIN as LOG_JOIN
-from continuized.network.outcome import PAY as LOG_PAY
-from continuized.problems.base import Array
+from continuized.network import outcome
+from continuized.network.engine_heap import push
+from continuized.network.engine_node import (
+    SPEED,
+    TIME,
+    X,
+    centre,
+    inlined,
+    mix_to,
+    pay,
+    squared_error,
+)
 from continuized.network.rules import Constants
+from continuized.problems.base import Array
 
-# What may come out of the heap.
+# What may come out of the heap: messages, timers, and changes of the network.
 REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, DEATH, JOIN = range(9)
+NOTHING = -1
 # What a node may be doing: nothing; waiting for an answer, for an ack, for a transfer.
 FREE, ASKING, PAID, HELD = range(4)
-
-EXCHANGES, LOGGED = 0, 1  # the entries of `counts`
+# The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,
+# held_seq is that of the one it is locked for; settled tells whether what it paid was applied (or
+# lost by a death), pair is the epochs of both ends then, epoch counts its deaths.
+PHASE, OVER, OWN_SEQ, HELD_SEQ, SETTLED, PAIR, NODE_EPOCH = range(7)
+HEAD, TAIL, LAST = range(3)  # the columns of `edge`; last is the seq of the last transfer applied
+SINCE, D = 0, 1  # the columns of `transfer`
+EXCHANGES, LOGGED = 2, 3  # the entries of `counts` after those of the heap
+NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 DIED, JOINED = 0, 1  # the rows of `ledger`
-TOTAL_AGE, LARGEST_AGE, AGES = 0, 1, 2  # the entries of `ages`
 ROOM = 8  # entries of the heap and of the log that one event may take
 
-
-class Net(NamedTuple):
-    """All that changes as a network runs, and what it is made of (the first four).
-
-    By node: work (see `engine_node`), alive, epoch (the number of its deaths), phase, over (the
-    directed edge of its exchange), seq (of its own exchanges), held (the seq of the one it is
-    locked for), since (its own time when it locked), out (the d it paid), settled (whether that
-    was applied, or lost by a death), pair (the epochs of both ends when it paid).  By directed
-    edge: last, the seq of the last transfer applied.  now: the time of what happened last.
-    """
-
-    head: Array
-    tail: Array
-    rates: Array
-    speeds: Array
-    work: Array
-    alive: Array
-    epoch: Array
-    phase: Array
-    over: Array
-    seq: Array
-    held: Array
-    since: Array
-    out: Array
-    settled: Array
-    pair: Array
-    last: Array
-    now: Array
-    counts: Array
-    ledger: Array
-    ages: Array
-    log: Array  # (rows, 4): kind, node, peer, seq; empty where none is wanted
-    log_time: Array
+LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = (
+    outcome.ANSWER, outcome.PAY, outcome.APPLY, outcome.JOIN,
+)  # fmt: skip
 
 
 class Links(NamedTuple):
@@ -78,276 +66,240 @@ class Links(NamedTuple):
     wait: float
 
 
-@jit
-def write(net: Any, kind: int, node: int, peer: int, seq: int) -> None:
-    """A line of the log, at the node's own time."""
-    row = net.counts[LOGGED]
-    if row < net.log.shape[0]:
-        net.log[row, 0], net.log[row, 1], net.log[row, 2], net.log[row, 3] = kind, node, peer, seq
-        net.log_time[row] = net.work[node, 0]
-        net.counts[LOGGED] += 1
+@inlined
+def write(
+    log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
+) -> None:
+    """A line of the log, where one is kept."""
+    row = counts[LOGGED]
+    if row < log.shape[0]:
+        log[row, 0], log[row, 1], log[row, 2], log[row, 3], log[row, 4] = (
+            kind,
+            node,
+            peer,
+            seq,
+            time,
+        )
+        counts[LOGGED] += 1
 
 
-@jit
-def epochs(net: Any, edge: int) -> int:
+@inlined
+def epochs(node: Array, edge: Array, e: int) -> int:
     """A number that changes when one of the two ends dies."""
-    return int(net.epoch[net.head[edge]] + net.epoch[net.tail[edge]])
+    return node[edge[e, HEAD], NODE_EPOCH] + node[edge[e, TAIL], NODE_EPOCH]
 
 
-@jit
-def send(
-    net: Any, heap: Any, links: Any, rng: Any, t: float, kind: int, edge: int, seq: int, body: Any
-) -> None:
-    """Put a message on its way: never, once or twice."""
-    if links.loss > 0.0 and rng.random() < links.loss:
-        return
-    copies = 2 if links.duplication > 0.0 and rng.random() < links.duplication else 1
-    for _ in range(copies):
-        late = 0.0
-        if links.delay > 0.0:
-            late = links.delay if links.constant else links.delay * rng.standard_exponential()
-        slot = push(heap, t + late, kind, edge, seq, epochs(net, edge))
-        for c in range(body.size):
-            heap.payload[slot, c] = body[c]
-
-
-@jit
-def set_timer(
-    net: Any, heap: Any, links: Any, t: float, kind: int, edge: int, seq: int, node: int
-) -> None:
-    """Ring when the node's own clock has moved on by the timeout."""
-    push(heap, t + links.wait / net.speeds[node], kind, edge, seq, epochs(net, edge))
-
-
-@jit
-def ring(net: Any, heap: Any, links: Any, rng: Any, t: float, edge: int) -> None:
+@inlined
+def rung(alive: Array, node: Array, edge: Array, e: int) -> int:
     """The clock of the edge's head rings: it asks, if it is in no exchange."""
-    i = net.head[edge]
-    if not net.alive[i] or net.phase[i] != FREE:
-        return
-    net.seq[i] += 1
-    net.phase[i], net.over[i] = ASKING, edge
-    send(net, heap, links, rng, t, REQUEST, edge, net.seq[i], net.out[i, :0])
-    set_timer(net, heap, links, t, GIVE_UP, edge, net.seq[i], i)
+    i = edge[e, HEAD]
+    if not alive[i] or node[i, PHASE] != FREE:
+        return NOTHING
+    node[i, OWN_SEQ] += 1
+    node[i, PHASE], node[i, OVER] = ASKING, e
+    return REQUEST
 
 
-@jit
+@inlined
 def asked(
-    net: Any, heap: Any, links: Any, rng: Any, t: float, edge: int, seq: int, theta: float
-) -> None:
+    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, e: int, seq: int,
+    t: float, theta: float,
+) -> int:  # fmt: skip
     """A REQUEST: lock, mix and answer; refuse where in an exchange, or dead."""
-    i, j = net.head[edge], net.tail[edge]
-    if net.phase[j] == HELD and net.over[j] == edge and net.held[j] == seq:
-        return  # a second copy; the answer is on its way
-    if not net.alive[j] or net.phase[j] != FREE:
-        send(net, heap, links, rng, t, REFUSAL, edge, seq, net.out[j, :0])
-        return
-    if net.last[edge] >= seq:
-        return  # a copy that comes after the exchange
-    mix_to(net.work, j, net.speeds[j] * t, theta)
-    net.phase[j], net.over[j], net.held[j], net.since[j] = HELD, edge, seq, net.work[j, 0]
-    write(net, LOG_ANSWER, j, i, seq)
-    x = net.work[j, 1 : 1 + net.out.shape[1]]
-    send(net, heap, links, rng, t, ANSWER, edge, seq, x)
-    set_timer(net, heap, links, t, UNLOCK, edge, seq, j)
+    j = edge[e, TAIL]
+    if edge[e, LAST] >= seq or (
+        node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
+    ):
+        return NOTHING  # a second copy: the exchange is over, or the answer on its way
+    if not alive[j] or node[j, PHASE] != FREE:
+        return REFUSAL
+    mix_to(work, j, work[j, SPEED] * t, theta)
+    node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
+    transfer[j, SINCE] = work[j, TIME]
+    return ANSWER
 
 
-@jit
+@inlined
 def answered(
-    net: Any, heap: Any, links: Any, rng: Any, t: float, slot: int, constants: Constants
-) -> None:
-    """An ANSWER: fix d, pay, and send the transfer."""
-    theta, gamma, gamma_prime = constants
-    edge, seq = heap.edge[slot], heap.seq[slot]
-    i = net.head[edge]
-    if net.phase[i] != ASKING or net.seq[i] != seq:
-        return
-    mix_to(net.work, i, net.speeds[i] * t, theta)
-    for c in range(net.out.shape[1]):
-        net.out[i, c] = net.work[i, c + 1] - heap.payload[slot, c]
-        pay(net.work, i, c, net.out[i, c], gamma, gamma_prime)
-    net.phase[i], net.settled[i], net.pair[i] = PAID, False, epochs(net, edge)
-    write(net, LOG_PAY, i, net.tail[edge], seq)
-    send(net, heap, links, rng, t, TRANSFER, edge, seq, net.out[i])
-    set_timer(net, heap, links, t, GIVE_UP, edge, seq, i)
+    node: Array, edge: Array, work: Array, transfer: Array, sent: Array, slot: int, e: int,
+    seq: int, t: float, theta: float, gamma: float, gamma_prime: float,
+) -> int:  # fmt: skip
+    """An ANSWER: fix d and pay."""
+    i = edge[e, HEAD]
+    if node[i, PHASE] != ASKING or node[i, OWN_SEQ] != seq:
+        return NOTHING  # i had given up
+    mix_to(work, i, work[i, SPEED] * t, theta)
+    for c in range(sent.shape[1]):
+        transfer[i, D + c] = work[i, X + c] - sent[slot, c]
+        pay(work, i, c, transfer[i, D + c], gamma, gamma_prime)
+    node[i, PHASE], node[i, SETTLED] = PAID, 0
+    node[i, PAIR] = epochs(node, edge, e)
+    return TRANSFER
 
 
-@jit
+@inlined
 def brought(
-    net: Any, heap: Any, links: Any, rng: Any, t: float, slot: int, constants: Constants
-) -> None:
-    """A TRANSFER: apply it unless it was, acknowledge, unlock."""
-    theta, gamma, gamma_prime = constants
-    edge, seq = heap.edge[slot], heap.seq[slot]
-    i, j = net.head[edge], net.tail[edge]
-    if net.last[edge] < seq:
-        net.last[edge] = seq
-        mix_to(net.work, j, net.speeds[j] * t, theta)
-        for c in range(net.out.shape[1]):
-            pay(net.work, j, c, -heap.payload[slot, c], gamma, gamma_prime)
-        net.settled[i] = True  # i has one transfer at a time, and this is it
-        net.counts[EXCHANGES] += 1
-        write(net, LOG_APPLY, j, i, seq)
-        if net.phase[j] == HELD and net.over[j] == edge and net.held[j] == seq:
-            age = net.work[j, 0] - net.since[j]
-            net.ages[TOTAL_AGE] += age
-            net.ages[LARGEST_AGE] = max(net.ages[LARGEST_AGE], age)
-            net.ages[AGES] += 1.0
-            net.phase[j] = FREE
-    send(net, heap, links, rng, t, ACK, edge, seq, net.out[j, :0])
+    node: Array, edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float,
+    theta: float, gamma: float, gamma_prime: float,
+) -> bool:  # fmt: skip
+    """A TRANSFER: apply it unless it was; returns whether it was not."""
+    i, j = edge[e, HEAD], edge[e, TAIL]
+    fresh = edge[e, LAST] < seq
+    if fresh:
+        edge[e, LAST] = seq
+        mix_to(work, j, work[j, SPEED] * t, theta)
+        for c in range(brings.shape[1]):
+            pay(work, j, c, -brings[slot, c], gamma, gamma_prime)
+        node[i, SETTLED] = 1  # i has one transfer at a time, and this is it
+    return fresh
 
 
-@jit
-def waited(net: Any, heap: Any, links: Any, rng: Any, t: float, edge: int, seq: int) -> None:
+@inlined
+def unlock(node: Array, j: int, e: int, seq: int) -> bool:
+    """Free a node that waits for the transfer of this exchange; returns whether it did."""
+    waits = node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
+    if waits:
+        node[j, PHASE] = FREE
+    return waits
+
+
+@inlined
+def release(node: Array, i: int, phase: int, seq: int) -> None:
+    """Free an initiator that is in this phase of this exchange."""
+    if node[i, PHASE] == phase and node[i, OWN_SEQ] == seq:
+        node[i, PHASE] = FREE
+
+
+@inlined
+def waited(node: Array, edge: Array, e: int, seq: int) -> int:
     """The initiator's timer: without an answer it gives up; without an ack it sends again, unless
     the other end has died."""
-    i = net.head[edge]
-    if net.seq[i] != seq:
-        return
-    if net.phase[i] == ASKING or (net.phase[i] == PAID and net.pair[i] != epochs(net, edge)):
-        net.phase[i] = FREE
-    elif net.phase[i] == PAID:
-        send(net, heap, links, rng, t, TRANSFER, edge, seq, net.out[i])
-        set_timer(net, heap, links, t, GIVE_UP, edge, seq, i)
+    i = edge[e, HEAD]
+    if node[i, OWN_SEQ] == seq and node[i, PHASE] == PAID:
+        if node[i, PAIR] == epochs(node, edge, e):
+            return TRANSFER
+        node[i, PHASE] = FREE
+    release(node, i, ASKING, seq)
+    return NOTHING
+
+
+@inlined
+def aged(sums: Array, age: float) -> None:
+    """Count the age of an answer."""
+    sums[TOTAL_AGE] += age
+    sums[LARGEST_AGE] = max(sums[LARGEST_AGE], age)
+    sums[AGES] += 1.0
+
+
+@inlined
+def send(
+    node: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array, body: Array,
+    counts: Array, links: Links, rng: Any, t: float, kind: int, e: int, seq: int,
+) -> None:  # fmt: skip
+    """Put a message on its way, never, once or twice, and set the timer of its sender."""
+    pair = epochs(node, edge, e)
+    copies = 1
+    if links.loss > 0.0 and rng.random() < links.loss:
+        copies = 0
+    elif links.duplication > 0.0 and rng.random() < links.duplication:
+        copies = 2
+    timed = kind in (REQUEST, ANSWER, TRANSFER)
+    for n in range(copies + 1 if timed else copies):
+        if n == copies:
+            sender = edge[e, TAIL if kind == ANSWER else HEAD]
+            timer = UNLOCK if kind == ANSWER else GIVE_UP
+            push(when, what, counts, t + links.wait / work[sender, SPEED], timer, e, seq, pair)
+            continue
+        late = 0.0
+        if links.delay > 0.0:
+            late = links.delay * (1.0 if links.constant else rng.standard_exponential())
+        slot = push(when, what, counts, t + late, kind, e, seq, pair)
+        for c in range(body.shape[1]):
+            if kind == ANSWER:
+                body[slot, c] = work[edge[e, TAIL], X + c]
+            else:
+                body[slot, c] = transfer[edge[e, HEAD], D + c]
 
 
 @jit
-def lose(net: Any, i: int, constants: Constants) -> None:
+def lose(node: Array, transfer: Array, ledger: Array, i: int, constants: Constants) -> None:
     """Enter what i paid, and nobody will get, among what died."""
-    if net.phase[i] == PAID and not net.settled[i]:
-        net.settled[i] = True
-        for c in range(net.out.shape[1]):
-            net.ledger[DIED, c] += (constants[1] + constants[2]) * net.out[i, c]
+    if node[i, PHASE] == PAID and not node[i, SETTLED]:
+        node[i, SETTLED] = 1
+        for c in range(ledger.shape[1]):
+            ledger[DIED, c] += (constants[1] + constants[2]) * transfer[i, D + c]
 
 
 @jit
-def die(net: Any, node: int, t: float, constants: Constants) -> None:
+def die(
+    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array, dead: int,
+    t: float, constants: Constants,
+) -> None:  # fmt: skip
     """The node falls silent; what it has, has paid and is owed goes with it."""
-    mix_to(net.work, node, net.speeds[node] * t, constants[0])
-    d = net.out.shape[1]
+    mix_to(work, dead, work[dead, SPEED] * t, constants[0])
+    d = ledger.shape[1]
     for c in range(d):
-        net.ledger[DIED, c] += net.work[node, 1 + c] + net.work[node, 1 + c + d]
-    lose(net, node, constants)
-    for i in range(net.alive.size):
-        if net.alive[i] and net.tail[net.over[i]] == node:
-            lose(net, i, constants)
-    net.alive[node], net.phase[node] = False, FREE
-    net.epoch[node] += 1
+        ledger[DIED, c] += work[dead, X + c] + work[dead, X + d + c]
+    lose(node, transfer, ledger, dead, constants)
+    for i in range(node.shape[0]):
+        if alive[i] and edge[node[i, OVER], TAIL] == dead:
+            lose(node, transfer, ledger, i, constants)
+    alive[dead], node[dead, PHASE] = False, FREE
+    node[dead, NODE_EPOCH] += 1
 
 
 @jit
-def neighbour(net: Any, node: int, u: float) -> int:
+def neighbour(alive: Array, edge: Array, rates: Array, of: int, u: float) -> int:
     """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
-    for edge in range(net.head.size):
-        if net.head[edge] == node and net.alive[net.tail[edge]]:
-            total += net.rates[edge]
-    chosen = -1
-    left = u * total
-    for edge in range(net.head.size):
-        if net.head[edge] == node and net.alive[net.tail[edge]] and left >= 0.0:
-            chosen = net.tail[edge]
-            left -= net.rates[edge]
-    return int(chosen)
+    for e in range(edge.shape[0]):
+        if edge[e, HEAD] == of and alive[edge[e, TAIL]]:
+            total += rates[e]
+    chosen, left = -1, u * total
+    for e in range(edge.shape[0]):
+        if edge[e, HEAD] == of and alive[edge[e, TAIL]] and left >= 0.0:
+            chosen = edge[e, TAIL]
+            left -= rates[e]
+    return chosen
 
 
 @jit
-def join(net: Any, node: int, t: float, rng: Any, theta: float) -> None:
+def join(
+    alive: Array, node: Array, edge: Array, rates: Array, work: Array, ledger: Array, log: Array,
+    counts: Array, new: int, t: float, u: float, theta: float,
+) -> None:  # fmt: skip
     """The node comes with a neighbour's x and z = x; without a neighbour, with what it has."""
-    d = net.out.shape[1]
-    other = neighbour(net, node, rng.random())
-    net.seq[node] += 1
-    net.alive[node], net.phase[node] = True, FREE
-    net.work[node, 0] = net.speeds[node] * t
+    d, other = ledger.shape[1], neighbour(alive, edge, rates, new, u)
+    node[new, OWN_SEQ] += 1
+    alive[new], node[new, PHASE] = True, FREE
+    work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
-        mix_to(net.work, other, net.speeds[other] * t, theta)
-        write(net, LOG_ANSWER, other, node, net.seq[node])
-        for c in range(1, d + 1):
-            net.work[node, c] = net.work[other, c]
-    for c in range(1, d + 1):
-        net.work[node, c + d] = net.work[node, c]
-        net.ledger[JOINED, c - 1] += net.work[node, c] + net.work[node, c + d]
-    write(net, LOG_JOIN, node, other, net.seq[node])
+        mix_to(work, other, work[other, SPEED] * t, theta)
+        write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        for c in range(d):
+            work[new, X + c] = work[other, X + c]
+    for c in range(d):
+        work[new, X + d + c] = work[new, X + c]
+        ledger[JOINED, c] += work[new, X + c] + work[new, X + d + c]
+    write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @jit
-def happen(net: Any, heap: Any, links: Any, rng: Any, constants: Constants) -> None:
-    """The next entry of the heap."""
-    t = net.now[0] = heap.time[0]
-    slot = pop(heap)
-    kind, edge, seq = heap.kind[slot], heap.edge[slot], heap.seq[slot]
-    if kind == DEATH:
-        die(net, edge, t, constants)
-    elif kind == JOIN:
-        join(net, edge, t, rng, constants[0])
-    elif kind == GIVE_UP:
-        waited(net, heap, links, rng, t, edge, seq)
-    elif kind == UNLOCK:
-        j = net.tail[edge]
-        if net.phase[j] == HELD and net.over[j] == edge and net.held[j] == seq:
-            net.phase[j] = FREE
-    elif heap.epoch[slot] != epochs(net, edge):
-        return
-    elif kind == REQUEST:
-        asked(net, heap, links, rng, t, edge, seq, constants[0])
-    elif kind == ANSWER:
-        answered(net, heap, links, rng, t, slot, constants)
-    elif kind == TRANSFER:
-        brought(net, heap, links, rng, t, slot, constants)
-    else:  # REFUSAL or ACK
-        i = net.head[edge]
-        expected = ASKING if kind == REFUSAL else PAID
-        if net.phase[i] == expected and net.seq[i] == seq:
-            net.phase[i] = FREE
-
-
-@jit
-def on_the_way(net: Any, constants: Constants, into: Array) -> None:
+def on_the_way(alive: Array, node: Array, transfer: Array, constants: Constants) -> Array:
     """What was paid and not applied yet."""
-    into[:] = 0.0
-    for i in range(net.alive.size):
-        if net.alive[i] and net.phase[i] == PAID and not net.settled[i]:
-            for c in range(into.size):
-                into[c] += (constants[1] + constants[2]) * net.out[i, c]
+    total = transfer[0, D:] * 0.0
+    for i in range(node.shape[0]):
+        if alive[i] and node[i, PHASE] == PAID and not node[i, SETTLED]:
+            for c in range(total.size):
+                total[c] += (constants[1] + constants[2]) * transfer[i, D + c]
+    return total
 
 
 @jit
-def error_at(net: Any, constants: Constants, t: float, middle: Array) -> float:
-    """The squared error at time t; the centre is left in `middle`."""
-    on_the_way(net, constants, middle)
-    centre(net.work, net.alive, middle.copy(), middle)
-    return float(squared_error(net.work, net.alive, net.speeds, t, constants[0], middle))
-
-
-@jit
-def run_messages(
-    net: Any, heap: Any, links: Any, rng: Any, constants: Constants, times: Array, marks: Array,
-    begin: int, stop: float, most: int, period: int, bounds: Array, rows: Array, middle: Array,
-) -> tuple[int, int, bool]:  # fmt: skip
-    """All that happens up to the time `stop`, or to the end of the block of rings.
-
-    Tests as in `engine_atomic.run_edges`, by rings.  Returns how many of the block's rings are
-    done, how many tests were made, and whether it ended for want of room.
-    """
-    tests, k = 0, begin
-    while net.counts[EXCHANGES] < most:
-        if heap.time.size - heap.counts[SIZE] < ROOM or 0 < net.log.shape[0] < (
-            net.counts[LOGGED] + ROOM
-        ):
-            return k, tests, True
-        t = times[min(k, times.size - 1)]
-        if heap.counts[SIZE] > 0 and heap.time[0] <= min(t, stop):
-            happen(net, heap, links, rng, constants)
-        elif k < times.size and t <= stop:
-            net.now[0] = t
-            ring(net, heap, links, rng, t, marks[k])
-            k += 1
-            if k % period == 0:
-                error = error_at(net, constants, t, middle)
-                rows[tests, 0], rows[tests, 1], rows[tests, 2] = t, net.counts[EXCHANGES], error
-                tests += 1
-                if not bounds[0] < error < bounds[1]:
-                    break
-        else:
-            break
-    return k, tests, False
+def error_at(
+    alive: Array, node: Array, work: Array, transfer: Array, constants: Constants, t: float
+) -> float:
+    """The squared error at time t."""
+    owed = on_the_way(alive, node, transfer, constants)
+    middle = centre(work, alive, owed)
+    return squared_error(work, alive, t, constants[0], middle)

@@ -151,7 +151,7 @@ class _Run:
         self.tol, self.most, self.until = limits
         self.snapshots: dict[float, Array] = {}
         self.wanted = times
-        alive = engine.alive()
+        alive = engine.alive
         self.start_error = engine.error(0.0)
         self.deviation = math.sqrt(self.start_error / max(1, int(alive.sum())))
         self.centre, self.total, _ = engine.balance()
