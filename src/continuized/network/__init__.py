@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.delay_studies import delay_study, simulated_limit
+    from continuized.network.delays import delay_limit, exchange_share, too_stale
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip
@@ -24,11 +26,28 @@ _HOME = {
     "Gossip": "methods",
     "Graph": "graph",
     "Outcome": "outcome",
+    "delay_limit": "delays",
+    "delay_study": "delay_studies",
+    "exchange_share": "delays",
     "replay": "replaying",
     "simulate": "simulator",
+    "simulated_limit": "delay_studies",
+    "too_stale": "delays",
 }
 
-__all__ = ["Faults", "Gossip", "Graph", "Outcome", "replay", "simulate"]
+__all__ = [
+    "Faults",
+    "Gossip",
+    "Graph",
+    "Outcome",
+    "delay_limit",
+    "delay_study",
+    "exchange_share",
+    "replay",
+    "simulate",
+    "simulated_limit",
+    "too_stale",
+]
 
 
 def __getattr__(name: str) -> Any:
