@@ -12,15 +12,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip
+    from continuized.network.outcome import Outcome
 
 _HOME = {
+    "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
+    "Outcome": "outcome",
 }
 
-__all__ = ["Gossip", "Graph"]
+__all__ = ["Faults", "Gossip", "Graph", "Outcome"]
 
 
 def __getattr__(name: str) -> Any:
