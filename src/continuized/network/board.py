@@ -31,7 +31,6 @@ class Board:
         self.x, self.z, self.answer = (np.full((nodes, dim), np.nan) for _ in range(3))
         self.start = np.full((nodes, dim), np.nan)  # the share each living node began with
         self.of_dead = np.zeros((nodes, dim))
-        self.now = np.zeros(nodes)
         self.living = np.zeros(nodes, dtype=bool)
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
@@ -44,7 +43,8 @@ class Board:
         self._counts = np.zeros((nodes, len(_COUNTS)))
         self._past = np.zeros(len(_COUNTS))  # of lives that ended
         self._fresh: set[int] = set()
-        self._owed: dict[int, Record] = {}
+        self._books: list[dict[str, NDArray[Any]]] = []
+        self.error = 1.0  # of the last row
         self._began: tuple[Array, float] | None = None
 
     def complete(self) -> bool:
@@ -59,7 +59,7 @@ class Board:
         if "t" not in header:
             return []
         at = arrays["number"]
-        for name in ("x", "z", "answer", "start", "of_dead", "now"):
+        for name in ("x", "z", "answer", "start", "of_dead"):
             getattr(self, name)[at] = arrays[name]
         if len(at):
             self._counts[at] = arrays["counts"]
@@ -68,8 +68,9 @@ class Board:
             if self._began is not None:
                 self.joins.append((self.t, node))
         self.times[place], self.dropped[place] = header["t"], header["dropped"]
-        self.idle[place], self.final[place] = header["idle"], header.get("final", False)
-        self._owed[place] = record
+        self.idle[place], self.final[place] = header["idle"], header["final"]
+        if header["final"]:
+            self._books.append(arrays)
         self._fresh.add(place)
         return [(int(node), why) for node, why in header["fell"]]
 
@@ -91,8 +92,15 @@ class Board:
         if not places <= self._fresh:
             return False
         self._fresh.clear()
-        self.rows.append((self.t, self.messages, self.error))
+        self.row()
         return True
+
+    def row(self) -> None:
+        """Add a row to the trace."""
+        assert self._began is not None
+        if self.living.any():
+            self.error = self._squares(self.centre()) / (self._began[1] or 1.0)
+        self.rows.append((self.t, self.messages, self.error))
 
     @property
     def t(self) -> float:
@@ -103,12 +111,6 @@ class Board:
     def messages(self) -> int:
         """Exchanges that were paid."""
         return int(self.total("exchanges"))
-
-    @property
-    def error(self) -> float:
-        """Relative to the start."""
-        assert self._began is not None
-        return self._squares(self.centre()) / (self._began[1] or 1.0)
 
     @property
     def trace(self) -> Trace:
@@ -138,13 +140,13 @@ class Board:
         return np.asarray(share / (2.0 * max(1, int(alive.sum()))))
 
     def in_flight(self) -> Array:
-        """Paid and not applied yet, between living nodes, in shares; exact once all is quiet."""
+        """Paid and not applied, between living nodes, in shares; known from the last reports."""
         applied: dict[tuple[int, int], int] = {}
-        for _, arrays in self._owed.values():
+        for arrays in self._books:
             for node, peer, seq in arrays["applied"].tolist():
                 applied[node, peer] = seq
         flying = np.zeros(self.x.shape[1])
-        for _, arrays in self._owed.values():
+        for arrays in self._books:
             for (node, peer, seq), worth in zip(
                 arrays["owed"].tolist(), arrays["worth"], strict=True
             ):

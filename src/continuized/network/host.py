@@ -16,7 +16,7 @@ from continuized.network.node import Node
 from continuized.words import brief
 
 LONGEST = 200  # letters of an error that is passed on whole
-STALL = 0.002  # seconds: the most that the clock moves on between two looks at it
+STALL = 0.002  # seconds: the most that the clock moves on between two looks, but for sleep
 
 
 class Host:
@@ -32,6 +32,7 @@ class Host:
         self.fell: list[tuple[int, str]] = []  # nodes whose rule raised, and what
         self._skews = dict(skews)
         self._wall: float | None = None
+        self._rest = 0.0
         self._dues: list[tuple[float, int]] = []
         self._next: dict[int, float] = {}
         for number in self.nodes:
@@ -45,8 +46,13 @@ class Host:
     def advance(self, wall: float) -> None:
         """Look at the wall clock."""
         if self._wall is not None:
-            self.t += self.speed * min(max(0.0, wall - self._wall), STALL)
-        self._wall = wall
+            self.t += self.speed * min(max(0.0, wall - self._wall), self._rest + STALL)
+        self._wall, self._rest = wall, 0.0
+
+    def rest(self) -> float:
+        """Seconds of wall time until something is due: so long the process may sleep."""
+        self._rest = max(0.0, (self.due - self.t) / self.speed)
+        return self._rest
 
     def turn(self) -> list[Message]:
         """What the nodes, and their link, send because time passed."""

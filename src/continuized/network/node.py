@@ -209,7 +209,8 @@ class Node:
     def _answer(self, message: Message, now: float) -> list[Message]:
         if not self._waits_for(message):
             return []
-        assert self.exchange is not None and message.values is not None
+        assert self.exchange is not None
+        assert message.values is not None
         self._patience.took(now - self.exchange.since)
         self.exchange = None
         self._mix(now)

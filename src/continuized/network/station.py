@@ -23,6 +23,7 @@ from continuized.network.rule import Array, RuleSpec
 ENTRY = np.dtype(
     [("kind", "u1"), ("node", "<u4"), ("peer", "<u4"), ("seq", "<u8"), ("time", "<f8")]
 )
+NOTHING = np.zeros(0, ENTRY)
 LINK = 0xFFFFFFFF  # the key of a link's own random stream; nodes have their numbers
 
 
@@ -72,7 +73,7 @@ class Station:
 
     def wait(self) -> float:
         """Seconds of wall time until something is due."""
-        return 0.0 if self._loose else max(0.0, (self.host.due - self.host.t) / self.host.speed)
+        return 0.0 if self._loose else self.host.rest()
 
     def command(self, header: dict[str, Any]) -> None:
         """What the run tells: where nodes are, who died or came back, to fall back, to finish."""
@@ -88,12 +89,12 @@ class Station:
 
     def log(self) -> NDArray[Any]:
         """The entries since the last call."""
-        fresh = np.array(self._entries, ENTRY)
+        fresh = np.array(self._entries, ENTRY) if self._entries else NOTHING
         self._entries.clear()
         return fresh
 
-    def report(self) -> Record:
-        """The state of every node, and what happened so far."""
+    def report(self, final: bool = False) -> Record:
+        """The state of every node, and what happened so far; at the end, what is still owed."""
         states = self._states()
         nodes = [self.host.nodes[number] for number in states]
         fell, self.host.fell = self.host.fell, []
@@ -102,8 +103,14 @@ class Station:
             "idle": all(node.quiet and node.idle for node in nodes) and not self._loose,
             "fell": fell,
             "dropped": self.codec.dropped,
+            "final": final,
         }
-        return header, {**self._arrays(nodes), **self._rows(states)}
+        arrays = {
+            "number": np.array([node.number for node in nodes], np.int64),
+            "counts": np.array([astuple(node.counts) for node in nodes], np.float64),
+            **self._rows(states),
+        }
+        return header, {**arrays, **self._owed(nodes)} if final else arrays
 
     def _states(self) -> dict[int, tuple[Array, Array, Array]]:
         """(x, z, answer) of every node that has a value."""
@@ -125,17 +132,14 @@ class Station:
             rows["of_dead"][k] = self.host.nodes[number].of_dead
         return rows
 
-    def _arrays(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
-        dim = self.codec.dim
+    def _owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
+        """What was paid and not acknowledged, and the last numbers that were applied."""
         owed = [(n.number, peer, o.seq) for n in nodes for peer, o in n.owed.items()]
         worth = [n.rule.worth(o.plain) * o.d for n in nodes for o in n.owed.values()]
         applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.applied.items()]
         return {
-            "number": np.array([node.number for node in nodes], np.int64),
-            "now": np.array([node.now for node in nodes]),
-            "counts": np.array([astuple(node.counts) for node in nodes], np.float64),
             "owed": np.array(owed, np.int64).reshape(-1, 3),
-            "worth": np.array(worth).reshape(-1, dim),
+            "worth": np.array(worth).reshape(-1, self.codec.dim),
             "applied": np.array(applied, np.int64).reshape(-1, 3),
         }
 

@@ -94,7 +94,7 @@ class Supervisor:
         if not self._until(lambda: self._all(self.board.final), FINAL_WITHIN):
             for place in [place for place in self._places if not self.board.final[place]]:
                 self._lost(place, "it gave no last report")
-        self.board.rows.append((self.board.t, self.board.messages, self.board.error))
+        self.board.row()
 
     def outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
         """What the run came to."""

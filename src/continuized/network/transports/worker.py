@@ -93,7 +93,7 @@ class Worker:
                 self._out.pop(place, None)
         self.station.command(header)
         if header.get("end"):
-            self._report({"final": True})
+            self._report({}, final=True)
             self._ended.set()
         elif not self._started:
             self._started = True
@@ -129,8 +129,8 @@ class Worker:
             self._out[place] = Outgoing(self._ports[place])
         self._out[place].send(data)
 
-    def _report(self, also: dict[str, Any]) -> None:
-        header, arrays = self.station.report()
+    def _report(self, also: dict[str, Any], final: bool = False) -> None:
+        header, arrays = self.station.report(final)
         _write(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
