@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip
     from continuized.network.outcome import Outcome
+    from continuized.network.replaying import replay
+    from continuized.network.simulator import simulate
 
 _HOME = {
     "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
     "Outcome": "outcome",
+    "replay": "replaying",
+    "simulate": "simulator",
 }
 
-__all__ = ["Faults", "Gossip", "Graph", "Outcome"]
+__all__ = ["Faults", "Gossip", "Graph", "Outcome", "replay", "simulate"]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from continuized.problems.base import Array
 
 # The kinds of entries of an event log.
-ANSWER, PAY, APPLY = 0, 1, 2
+ANSWER, PAY, APPLY, JOIN = 0, 1, 2, 3
 
 
 class Trace(NamedTuple):
@@ -30,7 +30,7 @@ class Staleness(NamedTuple):
 
     mean: float
     largest: float
-    count: int
+    exchanges: int
 
 
 class Log(NamedTuple):
@@ -38,7 +38,8 @@ class Log(NamedTuple):
 
     - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
     - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
-    - APPLY: `node`, that had answered, mixed to `time` and was paid.
+    - APPLY: `node`, that had answered, mixed to `time` and was paid;
+    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x.
 
     Times are each node's own; (initiator, seq) names an exchange.
     """
@@ -85,8 +86,8 @@ class Outcome:
         there at the start and what came with joining nodes, relative to the sum of their sizes:
         rounding, unless a transfer was lost or counted twice.
     mean_drift : float
-        How far xbar moved from the start's, in the norm of the start's root mean square
-        deviation: not at all but by deaths and joins.
+        How far xbar moved, relative to the root mean square deviation at the start (absolute
+        where that is 0): not at all but by deaths and joins.
     events_per_s : float
         Exchanges a second of wall time.
     staleness : Staleness or None
