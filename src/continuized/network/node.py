@@ -107,6 +107,7 @@ class Node:
         # lives that ended.  Its share is what it had at its start and the sum of these.
         self.account: dict[int, Array] = {}
         self.of_dead: Array | float = 0.0
+        self.began = self._share()
         self.dead: set[int] = set()
         self._peers = frozenset(self.neighbours)
         self._lives: dict[int, int] = {}  # of neighbours that died: how often
@@ -185,9 +186,9 @@ class Node:
         peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
         if peer in self.dead or peer in self.owed:
             return []
+        self._last += 1
         if self.joining:
             return [Message(JOIN, self.number, peer, self._last)]
-        self._last += 1
         self.exchange = Exchange(peer, self._last, True, now, now + self._patience.wait)
         return [Message(REQUEST, self.number, peer, self._last)]
 
@@ -256,16 +257,20 @@ class Node:
         return []
 
     def _join(self, message: Message, now: float) -> list[Message]:
-        if self.joining:
+        peer, seq = message.sender, message.seq
+        if self.joining or seq <= self._answered.get(peer, (-1, 0.0))[0]:
             return []
         self._mix(now)
         values = self.rule.answer()
-        return [Message(WELCOME, self.number, message.sender, message.seq, False, values)]
+        self._answered[peer] = (seq, now)
+        self._note(outcome.ANSWER, peer, seq)
+        return [Message(WELCOME, self.number, peer, seq, False, values)]
 
     def _welcome(self, message: Message, now: float) -> list[Message]:
         if self.joining and message.seq == self._last and message.values is not None:
             self.rule.join(message.values)
-            self.now, self.joining = now, False
+            self.now, self.joining, self.began = now, False, self._share()
+            self._note(outcome.JOIN, message.sender, message.seq)
         return []
 
     def _waits_for(self, message: Message) -> bool:
@@ -286,6 +291,10 @@ class Node:
     def _mix(self, now: float) -> None:
         self.rule.mix(now - self.now)
         self.now = now
+
+    def _share(self) -> Array:
+        x, z = self.rule.state()
+        return x + z
 
     def _book(self, peer: int, amount: Array, life: int) -> None:
         if life < self._lives.get(peer, 0):  # it came late, from one that is dead

@@ -20,8 +20,9 @@ from continuized.network.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome
 from continuized.network.rule import AVERAGING, RuleSpec
+from continuized.network.simulator import as_gossip, checked_values
 from continuized.network.supervising import Goal, Supervisor, Troubles
-from continuized.problems.base import number, numbers
+from continuized.problems.base import number
 from continuized.progress import bar
 from continuized.seeds import Seed, seed_sequence
 from continuized.words import brief
@@ -156,15 +157,8 @@ def _rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tupl
         if len(values) != graph.nodes:
             raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
         return list(values), (graph.nodes, -1)
-    x = numbers(values, "values")
-    if x.ndim not in (1, 2) or len(x) != graph.nodes or x.size == 0:
-        raise ValueError(
-            f"values must have a row for each of the {graph.nodes} nodes, got shape {x.shape}"
-        )
-    if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0])
-        raise ValueError(f"values must be finite, but node {bad} has {brief(x[bad].tolist())}")
-    constants = _gossip(method).constants(graph)._asdict()
+    x = checked_values(values, graph)
+    constants = as_gossip(method).constants(graph)._asdict()
     rows = x.reshape(len(x), -1)
     return [RuleSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
 
@@ -175,14 +169,6 @@ def _are_rules(values: Any) -> bool:
         and len(values) > 0
         and all(isinstance(value, RuleSpec) for value in values)
     )
-
-
-def _gossip(method: Any) -> Gossip:
-    if isinstance(method, Gossip):
-        return method
-    if method not in ("accelerated", "plain"):
-        raise ValueError(f'method must be "accelerated", "plain" or a Gossip, got {brief(method)}')
-    return Gossip(method == "accelerated")
 
 
 def _dim(rules: Sequence[RuleSpec]) -> int:

@@ -37,7 +37,6 @@ class Station:
         self.home: dict[int, int] = {}  # the place of each node
         self._loose: list[Message] = []  # between nodes of this place
         self._entries: list[Entry] = []
-        self._starts: dict[int, NDArray[Any]] = {}
         link = Link(
             _generator([*header["seed"], LINK, self.place]),
             *(float(header[name]) for name in ("loss", "duplication", "delay")),
@@ -128,8 +127,8 @@ class Station:
         rows = {name: np.zeros((len(states), self.codec.dim)) for name in names}
         for k, (number, (x, z, answer)) in enumerate(states.items()):
             rows["x"][k], rows["z"][k], rows["answer"][k] = x, z, answer
-            rows["start"][k] = self._starts.setdefault(number, x + z)  # set if it just joined
-            rows["of_dead"][k] = self.host.nodes[number].of_dead
+            node = self.host.nodes[number]
+            rows["start"][k], rows["of_dead"][k] = node.began, node.of_dead
         return rows
 
     def _owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
@@ -147,7 +146,7 @@ class Station:
         number = int(told["number"])
         given = {name: arrays[f"{number}/{name}"] for name in told["arrays"]}
         rule = RuleSpec(told["factory"], given, told["options"]).make()
-        node = Node(
+        return Node(
             number,
             rule,
             told["neighbours"],
@@ -159,10 +158,6 @@ class Station:
             joining=bool(told["joining"]),
             log=self._entries,
         )
-        if not node.joining:
-            x, z = rule.state()
-            self._starts[number] = x + z
-        return node
 
 
 def _generator(key: list[int]) -> np.random.Generator:

@@ -115,7 +115,7 @@ class Supervisor:
             mean_drift=board.drift(),
             events_per_s=board.messages / max(self.wall, 1e-9),
             staleness=board.staleness(),
-            log=merged(entries(self._log)) if self.plan.log else None,
+            log=merged(entries(self._log)) if self.plan.log and not self.plain else None,
         )
 
     def _all(self, flags: NDArray[Any]) -> bool:
