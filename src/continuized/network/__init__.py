@@ -17,18 +17,36 @@ if TYPE_CHECKING:
     from continuized.network.methods import Gossip
     from continuized.network.outcome import Outcome
     from continuized.network.replaying import replay
+    from continuized.network.rule import Rule, RuleSpec
+    from continuized.network.running import run
     from continuized.network.simulator import simulate
+    from continuized.network.supervising import StalenessWarning
 
 _HOME = {
     "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
     "Outcome": "outcome",
+    "Rule": "rule",
+    "RuleSpec": "rule",
+    "StalenessWarning": "supervising",
     "replay": "replaying",
+    "run": "running",
     "simulate": "simulator",
 }
 
-__all__ = ["Faults", "Gossip", "Graph", "Outcome", "replay", "simulate"]
+__all__ = [
+    "Faults",
+    "Gossip",
+    "Graph",
+    "Outcome",
+    "Rule",
+    "RuleSpec",
+    "StalenessWarning",
+    "replay",
+    "run",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:

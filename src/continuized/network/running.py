@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.board import Board
-from continuized.network.crew import Crew, Plan
+from continuized.network.crew import Crew, Plan, adjacency
 from continuized.network.faults import Faults
 from continuized.network.frames import KEY_BYTES
 from continuized.network.graph import Graph
@@ -123,7 +123,7 @@ def run(
     root = [
         int(word) for word in np.random.SeedSequence(seed_sequence(seed).entropy).generate_state(4)
     ]
-    troubles = _troubles(kill, rejoin, graph.nodes, np.random.default_rng(root))
+    troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
     pace = _pace(graph, speed, processes)
     plan = Plan(
         graph=graph,
@@ -206,19 +206,42 @@ def _positive(value: Any, name: str) -> float:
     return given
 
 
-def _troubles(kill: Any, rejoin: Any, nodes: int, random: np.random.Generator) -> Troubles:
+def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
+    nodes = graph.nodes
     if isinstance(kill, int | np.integer) and not isinstance(kill, bool):
         if not 0 <= kill < nodes:
             raise ValueError(f"kill must leave one of the {nodes} nodes, got {kill}")
-        drawn = random.permutation(nodes)[: int(kill)]
-        kill = [(KILL_EVERY * (k + 1), int(node)) for k, node in enumerate(drawn)]
+        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(_drawn(int(kill), graph, random))]
     plan = Faults(deaths=kill, joins=rejoin)  # checks them
-    plan.changes(nodes)
     if plan.absent():
         raise ValueError(f"node {min(plan.absent())} is to rejoin, but was not killed before")
     if len(plan.deaths) - len(plan.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return Troubles(plan.changes(nodes))
+
+
+def _drawn(count: int, graph: Graph, random: np.random.Generator) -> list[int]:
+    """Nodes to kill, drawn so that those left can still reach one another."""
+    neighbours = {i: set(around) for i, (around, _) in enumerate(adjacency(graph))}
+    drawn: list[int] = []
+    for _ in range(count):
+        left = [i for i in neighbours if i not in drawn]
+        for i in random.permutation(left).tolist():
+            rest = set(left) - {i}
+            if _reached(rest, neighbours) == rest:
+                drawn.append(i)
+                break
+    return drawn
+
+
+def _reached(nodes: set[int], neighbours: dict[int, set[int]]) -> set[int]:
+    """The nodes that can be reached from one of them."""
+    seen: set[int] = set()
+    fresh = {min(nodes)}
+    while fresh:
+        seen |= fresh
+        fresh = {j for i in fresh for j in neighbours[i] & nodes} - seen
+    return seen
 
 
 @contextmanager

@@ -115,6 +115,8 @@ class Supervisor:
             mean_drift=board.drift(),
             events_per_s=board.messages / max(self.wall, 1e-9),
             staleness=board.staleness(),
+            dropped=int(board.dropped.sum()),
+            fell_back=self.plain,
             log=merged(entries(self._log)) if self.plan.log and not self.plain else None,
         )
 
