@@ -12,6 +12,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.delay_studies import delay_study, simulated_limit
+    from continuized.network.delays import delay_limit, exchange_share, too_stale
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip
@@ -30,9 +32,14 @@ _HOME = {
     "Rule": "rule",
     "RuleSpec": "rule",
     "StalenessWarning": "supervising",
+    "delay_limit": "delays",
+    "delay_study": "delay_studies",
+    "exchange_share": "delays",
     "replay": "replaying",
     "run": "running",
     "simulate": "simulator",
+    "simulated_limit": "delay_studies",
+    "too_stale": "delays",
 }
 
 __all__ = [
@@ -43,9 +50,14 @@ __all__ = [
     "Rule",
     "RuleSpec",
     "StalenessWarning",
+    "delay_limit",
+    "delay_study",
+    "exchange_share",
     "replay",
     "run",
     "simulate",
+    "simulated_limit",
+    "too_stale",
 ]
 
 
