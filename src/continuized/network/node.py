@@ -10,9 +10,13 @@ An exchange, begun when the clock of i rings:
     i: TRANSFER -> j     sent again until acknowledged; j applies each number once, is free again
     j: ACK -> i
 
-A lost REQUEST or ANSWER costs time: both give up after a while with nothing paid.  A node owes at
-most one transfer to each neighbour, and asks no neighbour that it owes.  Hence the numbers of what
-comes from a neighbour grow, and the last two, answered and applied, are all one must remember.
+A lost REQUEST or ANSWER costs time: both give up after a while with nothing paid.  A ring that
+finds its node busy, is refused or is lost is made up for later: the constants are made for edges
+that exchange as often as their rates say, and with too few exchanges acceleration diverges.
+
+A node owes at most one transfer to each neighbour, and asks no neighbour that it owes.  Hence the
+numbers of what comes from a neighbour grow, and the last two, answered and applied, are all one
+must remember.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ from continuized.network.messages import (
 from continuized.network.patience import Patience
 from continuized.network.rule import Array, Rule
 
+MOST_RINGS = 8  # that are made up for; more would keep a slow node in exchanges for ever
+BACK_OFF = 0.25  # of the time that an answer may take
 LIFE = 1 << 40  # numbers of a node that came back start above all those of its last life
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
 
@@ -103,6 +109,8 @@ class Node:
         self.rate = 0.5 * sum(self.P)  # the other end of an edge rings for it just as often
         self.ring = self.now if self.joining else self.now + self._gap()
         self.owed: dict[int, Owed] = {}
+        self._rings = 0  # of the clock, that are still to be answered by an exchange
+        self._not_before = 0.0
         # Received, less what was given, in shares: of each neighbour's present life, and of all
         # lives that ended.  Its share is what it had at its start and the sum of these.
         self.account: dict[int, Array] = {}
@@ -137,20 +145,27 @@ class Node:
         times = [self.ring, *(owed.resend for owed in self.owed.values())]
         if self.exchange is not None:
             times.append(self.exchange.deadline)
+        elif self._free_to_ask:
+            times.append(self._not_before)
         return min(times)
+
+    @property
+    def _free_to_ask(self) -> bool:
+        return self._rings > 0 and self.exchange is None and not self.quiet
 
     def tick(self, now: float) -> list[Message]:
         """Time passed."""
         if self.exchange is not None and now >= self.exchange.deadline:
-            self._give_up()
+            self._give_up(now)
         out = [
             self._again(peer, owed, now) for peer, owed in self.owed.items() if owed.resend <= now
         ]
-        if self.ring <= now:
-            while self.ring <= now:
-                self.ring += self._gap()
-            if self.exchange is None and not self.quiet:
-                out += self._ask(now)
+        while self.ring <= now:
+            self.ring += self._gap()
+            self._rings = min(MOST_RINGS, self._rings + 1)
+        if self._free_to_ask and now >= self._not_before:
+            self._rings -= 1
+            out += self._ask(now)
         return out
 
     def receive(self, message: Message, now: float) -> list[Message]:
@@ -159,7 +174,7 @@ class Node:
             self.counts.strange += 1
             return []
         if self.exchange is not None and now >= self.exchange.deadline:
-            self._give_up()
+            self._give_up(now)
         return self._on[message.kind](message, now)
 
     def bury(self, peer: int, lives: int) -> None:
@@ -184,10 +199,14 @@ class Node:
 
     def _ask(self, now: float) -> list[Message]:
         peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
-        if peer in self.dead or peer in self.owed:
+        if peer in self.dead:
+            return []
+        if peer in self.owed:
+            self._later(now)
             return []
         self._last += 1
         if self.joining:
+            self._later(now)  # should no welcome come
             return [Message(JOIN, self.number, peer, self._last)]
         self.exchange = Exchange(peer, self._last, True, now, now + self._patience.wait)
         return [Message(REQUEST, self.number, peer, self._last)]
@@ -229,6 +248,7 @@ class Node:
         if self._waits_for(message):
             self.exchange = None
             self.counts.refused += 1
+            self._later(now)
         return []
 
     def _transfer(self, message: Message, now: float) -> list[Message]:
@@ -277,7 +297,14 @@ class Node:
         waited = (message.sender, message.seq, True)
         return self.exchange is not None and self.exchange[:3] == waited
 
-    def _give_up(self) -> None:
+    def _later(self, now: float) -> None:
+        """Make up for a ring that came to nothing, with whichever neighbour, after a while."""
+        self._rings = min(MOST_RINGS, self._rings + 1)
+        self._not_before = now + float(self.random.exponential(BACK_OFF * self._patience.wait))
+
+    def _give_up(self, now: float) -> None:
+        if self.exchange is not None and self.exchange.asking:
+            self._later(now)
         self.exchange = None
         self.counts.given_up += 1
         self._patience.ran_out()

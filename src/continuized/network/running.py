@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from continuized.network.board import Board
 from continuized.network.crew import Crew, Plan, adjacency
+from continuized.network.delays import delay_limit
 from continuized.network.faults import Faults
 from continuized.network.frames import KEY_BYTES
 from continuized.network.graph import Graph
@@ -143,7 +144,10 @@ def run(
     )
     averaging = not _are_rules(values)
     board = Board(plan.places, plan.dim, averaging)
-    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"))
+    watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
+    if watched is not None:
+        delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
+    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
     with _crew(transport, address) as crew, bar("network", None, progress, "message") as tell:
         supervisor = Supervisor(crew, plan, board, troubles, goal, tell)
         supervisor.run()

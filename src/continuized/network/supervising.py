@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from continuized.network.board import Board, entries
 from continuized.network.crew import Crew, Event, Plan
+from continuized.network.delays import too_stale
 from continuized.network.merging import merged
+from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome
 from continuized.progress import Bar
 
@@ -21,8 +23,8 @@ BEGIN_WITHIN = 10.0
 SETTLE_WITHIN = 3.0  # for exchanges under way to be finished, at the end
 FINAL_WITHIN = 5.0
 LOOK_EVERY = 0.05
-NEAR = 0.5  # of the limit: from there on, a warning
-AGES = 50  # answers whose mean age is looked at
+EXCHANGES = 500  # before their share is looked at
+OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
 class StalenessWarning(UserWarning):
@@ -48,11 +50,11 @@ class Troubles:
 
 @dataclass
 class Goal:
-    """When to end, and the mean age of answers past which acceleration fails (None: any)."""
+    """When to end, and what may be too slow for acceleration (None: nothing)."""
 
     tol: float
     seconds: float
-    oldest: float | None = None
+    accelerated: Gossip | None = None
 
 
 @dataclass
@@ -71,7 +73,6 @@ class Supervisor:
     _lives: dict[int, int] = field(default_factory=dict)  # of nodes that died: how often
     _coming: set[int] = field(default_factory=set)  # nodes on their way back
     _reasons: dict[int, str] = field(default_factory=dict)
-    _ages: tuple[float, float] = (0.0, 0.0)
     _warned: bool = False
 
     def __post_init__(self) -> None:
@@ -198,24 +199,28 @@ class Supervisor:
         self.crew.tell({"dead": list(self._lives.items()), "back": back, "plain": self.plain})
 
     def _watch(self) -> None:
-        """Warn when answers are nearly too old for acceleration; past that, go on without it."""
-        if self.goal.oldest is None or self.plain:
+        """Warn when acceleration is at risk; past its limit, go on without it.
+
+        These nodes make up for rings that found them busy, so that delay does harm by exchanges
+        that are missing, and not before it is long against 1/theta by age.
+        """
+        method, stale = self.goal.accelerated, self.board.staleness()
+        if method is None or stale is None or self.plain or self.board.messages < EXCHANGES:
             return
-        count, total = self.board.total("ages"), self.board.total("age_sum")
-        if count - self._ages[0] < AGES:
-            return
-        age = (total - self._ages[1]) / (count - self._ages[0])
-        self._ages = (count, total)
-        if age > self.goal.oldest:
+        share = self.board.messages / self.board.t
+        aged = method.constants(self.plan.graph).theta * stale.mean
+        age = stale.mean if aged > OLD else 0.0
+        verdict = too_stale(self.plan.graph, method, age, share)
+        if verdict == "past":
             self.plain = True
             self.crew.tell({"plain": True})
-        elif self._warned or age <= NEAR * self.goal.oldest:
+        elif verdict == "fine" or self._warned:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
         warnings.warn(
-            f"answers were {age:.3g} units of t old when their transfers came, "
-            f"and acceleration stands about {self.goal.oldest:.3g}: {what}; give a lower speed=",
+            f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
+            f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
             StalenessWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
