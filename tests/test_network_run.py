@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, RuleSpec, replay, run
+from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
 from continuized.network.rule import AVERAGING, GossipRule
 from continuized.network.running import _places, _troubles
 
@@ -181,6 +181,16 @@ def _lives(number: int) -> bool:
         return False
     status = Path(f"/proc/{number}/stat")  # killed and not waited for yet: dead
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
+
+
+def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
+    graph = Graph.of("path:8")
+    with pytest.warns(StalenessWarning, match="went on as plain gossip"):
+        r = run(graph, np.arange(8.0), processes=1, speed=1500.0, delay=30.0, tol=0.02, seed=0)
+    assert r.fell_back
+    assert r.reached  # where acceleration would diverge
+    assert r.ledger_error < 1e-12
+    np.testing.assert_array_equal(r.x, r.z)
 
 
 BAD = {

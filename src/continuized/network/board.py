@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.node import Counts
+from continuized.network.exchange import Counts
 from continuized.network.outcome import Staleness, Trace
 from continuized.network.records import Record
 

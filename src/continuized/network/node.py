@@ -24,11 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
 from continuized.network import outcome
+from continuized.network.exchange import Counts, Entry, Exchange, Owed
 from continuized.network.messages import (
     ACK,
     ANSWER,
@@ -45,41 +45,6 @@ from continuized.network.rule import Array, Rule
 MOST_RINGS = 8  # that are made up for; more would keep a slow node in exchanges for ever
 BACK_OFF = 0.25  # of the time that an answer may take
 LIFE = 1 << 40  # numbers of a node that came back start above all those of its last life
-Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
-
-
-class Exchange(NamedTuple):
-    """The one a node is in: as the initiator, who waits for an answer, or locked by an answer."""
-
-    peer: int
-    seq: int
-    asking: bool
-    since: float
-    deadline: float
-
-
-@dataclass
-class Owed:
-    """A transfer that was paid and is not acknowledged."""
-
-    seq: int
-    d: Array
-    plain: bool
-    resend: float
-
-
-@dataclass
-class Counts:
-    """What happened to a node; ages are those of its answers when the transfer was applied."""
-
-    exchanges: int = 0
-    refused: int = 0
-    given_up: int = 0
-    resent: int = 0
-    strange: int = 0
-    ages: int = 0
-    age_sum: float = 0.0
-    age_largest: float = 0.0
 
 
 @dataclass
@@ -262,7 +227,7 @@ class Node:
             self._book(peer, self.rule.worth(message.plain) * message.values, seq // LIFE)
             self._note(outcome.APPLY, peer, seq)
             self.applied[peer] = seq
-            self._aged(now - since)
+            self.counts.aged(now - since)
             if self.exchange is not None and self.exchange[:3] == (peer, seq, False):
                 self.exchange = None
         elif seq > applied:  # no answer of this life: nothing is known of it
@@ -332,12 +297,6 @@ class Node:
     def _note(self, kind: int, peer: int, seq: int) -> None:
         if self.logging:
             self.log.append((kind, self.number, peer, seq, self.now))
-
-    def _aged(self, age: float) -> None:
-        counts = self.counts
-        counts.ages += 1
-        counts.age_sum += age
-        counts.age_largest = max(counts.age_largest, age)
 
     def _gap(self) -> float:
         return float(self.random.exponential(1.0 / self.rate)) if self.rate > 0.0 else math.inf

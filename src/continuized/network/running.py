@@ -30,7 +30,7 @@ from continuized.words import brief
 
 TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
-BUSY = 0.2  # the part of its time that a node may spend in exchanges, at the default speed
+BUSY = 0.1  # the part of its time that a node may spend in exchanges, at the default speed
 TRIP = 0.002  # seconds that an exchange takes, about
 MOST_PER_CORE = 2500.0  # exchanges a second
 PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.network.exchange import Entry
 from continuized.network.frames import Codec, Stream
 from continuized.network.host import Host, sentence
 from continuized.network.links import Link
 from continuized.network.messages import Message
-from continuized.network.node import Entry, Node
+from continuized.network.node import Node
 from continuized.network.records import Record
 from continuized.network.rule import Array, RuleSpec
 

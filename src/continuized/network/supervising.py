@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -23,7 +24,8 @@ BEGIN_WITHIN = 10.0
 SETTLE_WITHIN = 3.0  # for exchanges under way to be finished, at the end
 FINAL_WITHIN = 5.0
 LOOK_EVERY = 0.05
-EXCHANGES = 500  # before their share is looked at
+SOON = 300.0  # units of t before the share of exchanges is looked at
+DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
 OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
@@ -82,6 +84,7 @@ class Supervisor:
     def run(self) -> None:
         """From the start of the processes to their last reports."""
         self.crew.start(self.plan)
+        self.board.heard[:] = time.monotonic()
         if not self._until(self.board.complete, BEGIN_WITHIN):
             raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
         self.board.begin()
@@ -205,12 +208,13 @@ class Supervisor:
         that are missing, and not before it is long against 1/theta by age.
         """
         method, stale = self.goal.accelerated, self.board.staleness()
-        if method is None or stale is None or self.plain or self.board.messages < EXCHANGES:
+        if method is None or self.plain or self.board.t < SOON:
             return
         share = self.board.messages / self.board.t
-        aged = method.constants(self.plan.graph).theta * stale.mean
-        age = stale.mean if aged > OLD else 0.0
-        verdict = too_stale(self.plan.graph, method, age, share)
+        age = 0.0 if stale is None else stale.mean
+        aged = method.constants(self.plan.graph).theta * age
+        at_most = share + DEVIATIONS * math.sqrt(share / self.board.t)
+        verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
         if verdict == "past":
             self.plain = True
             self.crew.tell({"plain": True})
