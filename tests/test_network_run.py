@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
+from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run, supervising
 from continuized.network.rule import AVERAGING, GossipRule
 from continuized.network.running import _places, _troubles
 
@@ -110,6 +110,29 @@ def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
     assert r.reached
     alive = [0, 1, 3, 4]
     np.testing.assert_allclose(r.x[alive], r.x[alive].mean(), atol=1e-2)
+
+
+class Hanging(GossipRule):
+    """Never comes back from its second answer."""
+
+    asked = 0
+
+    def answer(self) -> np.ndarray:
+        self.asked += 1
+        while self.asked > 1:
+            time.sleep(0.1)
+        return super().answer()
+
+
+def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervising, "SILENT", 3.0)
+    graph = Graph.of("complete:3")
+    constants = Gossip().constants(Graph.of("complete:6"))._asdict()
+    names = ["continuized.network.rule:GossipRule"] * 2 + ["test_network_run:Hanging"]
+    specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
+    r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, seed=0)
+    assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
+    assert r.ledger_error < 1e-12
 
 
 def test_garbage_on_the_ports_does_no_harm() -> None:

@@ -20,8 +20,10 @@ def merged(entries: NDArray[Any]) -> Log | None:
     if order is None:
         return None
     kept = entries[order]
-    whole = (kept[name].astype(np.int64) for name in ("kind", "node", "peer", "seq"))
-    return Log(*whole, kept["time"].copy())
+    kind, node, peer, seq = (
+        kept[name].astype(np.int64) for name in ("kind", "node", "peer", "seq")
+    )
+    return Log(kind, node, peer, seq, kept["time"].copy())
 
 
 def _order(entries: NDArray[Any]) -> list[int] | None:

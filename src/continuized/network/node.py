@@ -27,18 +27,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from continuized.network import outcome
+from continuized.network import messages, outcome
 from continuized.network.exchange import Counts, Entry, Exchange, Owed
-from continuized.network.messages import (
-    ACK,
-    ANSWER,
-    JOIN,
-    REFUSE,
-    REQUEST,
-    TRANSFER,
-    WELCOME,
-    Message,
-)
+from continuized.network.messages import Message
 from continuized.network.patience import Patience
 from continuized.network.rule import Array, Rule
 
@@ -90,13 +81,13 @@ class Node:
         self._patience = Patience(self.timeout)
         self._cumulative = np.cumsum(self.P) / sum(self.P)
         self._on: dict[int, Callable[[Message, float], list[Message]]] = {
-            REQUEST: self._request,
-            ANSWER: self._answer,
-            REFUSE: self._refuse,
-            TRANSFER: self._transfer,
-            ACK: self._ack,
-            JOIN: self._join,
-            WELCOME: self._welcome,
+            messages.REQUEST: self._request,
+            messages.ANSWER: self._answer,
+            messages.REFUSE: self._refuse,
+            messages.TRANSFER: self._transfer,
+            messages.ACK: self._ack,
+            messages.JOIN: self._join,
+            messages.WELCOME: self._welcome,
         }
 
     @property
@@ -166,15 +157,15 @@ class Node:
         peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
         if peer in self.dead:
             return []
+        if self.joining or peer in self.owed:
+            self._later(now)  # when the debt is settled; or should no welcome come
         if peer in self.owed:
-            self._later(now)
             return []
         self._last += 1
         if self.joining:
-            self._later(now)  # should no welcome come
-            return [Message(JOIN, self.number, peer, self._last)]
+            return [Message(messages.JOIN, self.number, peer, self._last)]
         self.exchange = Exchange(peer, self._last, True, now, now + self._patience.wait)
-        return [Message(REQUEST, self.number, peer, self._last)]
+        return [Message(messages.REQUEST, self.number, peer, self._last)]
 
     def _request(self, message: Message, now: float) -> list[Message]:
         peer, seq = message.sender, message.seq
@@ -183,19 +174,19 @@ class Node:
         # A neighbour that asks again has given up the exchange for which this node was locked.
         locked = self.exchange is not None and (self.exchange.asking or self.exchange.peer != peer)
         if locked or self.joining or self.quiet:
-            return [Message(REFUSE, self.number, peer, seq)]
+            return [Message(messages.REFUSE, self.number, peer, seq)]
         self._mix(now)
         values = self.rule.answer()
         self._answered[peer] = (seq, now)
         self.exchange = Exchange(peer, seq, False, now, now + self._patience.wait)
         self._note(outcome.ANSWER, peer, seq)
-        return [Message(ANSWER, self.number, peer, seq, False, values)]
+        return [Message(messages.ANSWER, self.number, peer, seq, False, values)]
 
     def _answer(self, message: Message, now: float) -> list[Message]:
         if not self._waits_for(message):
             return []
         assert self.exchange is not None
-        assert message.values is not None
+        assert message.values is not None  # the frame's schema
         self._patience.took(now - self.exchange.since)
         self.exchange = None
         self._mix(now)
@@ -207,7 +198,7 @@ class Node:
         self._book(peer, -self.rule.worth(plain) * d, self._lives.get(peer, 0))
         self._note(outcome.PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._patience.wait)
-        return [Message(TRANSFER, self.number, peer, message.seq, plain, d)]
+        return [Message(messages.TRANSFER, self.number, peer, message.seq, plain, d)]
 
     def _refuse(self, message: Message, now: float) -> list[Message]:
         if self._waits_for(message):
@@ -233,7 +224,7 @@ class Node:
         elif seq > applied:  # no answer of this life: nothing is known of it
             self.counts.strange += 1
             return []
-        return [Message(ACK, self.number, peer, seq)]
+        return [Message(messages.ACK, self.number, peer, seq)]
 
     def _ack(self, message: Message, now: float) -> list[Message]:
         owed = self.owed.get(message.sender)
@@ -249,7 +240,7 @@ class Node:
         values = self.rule.answer()
         self._answered[peer] = (seq, now)
         self._note(outcome.ANSWER, peer, seq)
-        return [Message(WELCOME, self.number, peer, seq, False, values)]
+        return [Message(messages.WELCOME, self.number, peer, seq, False, values)]
 
     def _welcome(self, message: Message, now: float) -> list[Message]:
         if self.joining and message.seq == self._last and message.values is not None:
@@ -278,7 +269,7 @@ class Node:
         self.counts.resent += 1
         self._patience.ran_out()
         owed.resend = now + self._patience.wait
-        return Message(TRANSFER, self.number, peer, owed.seq, owed.plain, owed.d)
+        return Message(messages.TRANSFER, self.number, peer, owed.seq, owed.plain, owed.d)
 
     def _mix(self, now: float) -> None:
         self.rule.mix(now - self.now)

@@ -70,6 +70,7 @@ class Supervisor:
     goal: Goal
     tell: Bar
     wall: float = 0.0
+    reached: bool = False
     plain: bool = False  # whether it fell back
     _log: list[NDArray[Any]] = field(default_factory=list)
     _lives: dict[int, int] = field(default_factory=dict)  # of nodes that died: how often
@@ -110,7 +111,7 @@ class Supervisor:
             method=method,
             messages=board.messages,
             tol=self.goal.tol,
-            reached=bool(board.living.any()) and board.error <= self.goal.tol,
+            reached=self.reached,
             error=board.error,
             trace=board.trace,
             deaths=board.deaths,
@@ -137,7 +138,8 @@ class Supervisor:
                 self.crew.kill(self._home[node])
         if self.troubles.changes or self._coming:
             return False  # what was asked for is still to come
-        return self.board.error <= self.goal.tol
+        self.reached = self.board.error <= self.goal.tol
+        return self.reached
 
     def _until(self, done: Callable[[], bool], seconds: float) -> bool:
         limit = time.monotonic() + seconds
