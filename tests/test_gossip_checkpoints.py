@@ -19,7 +19,7 @@ FAULTS = Faults(
 )
 ENGINES = {"atomic": None, "messages": FAULTS}
 HOW: dict[str, Any] = {
-    "method": "plain", "seed": 9, "tol": 0.0, "until": 6e4, "log": True, "record": 50,
+    "method": "plain", "seed": 9, "tol": 0.0, "until": 1.5e5, "log": True, "record": 50,
     "snapshots": [10.0, 1.7e4, 5e4],
 }  # fmt: skip
 
