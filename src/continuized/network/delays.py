@@ -35,9 +35,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.graph import Graph
+from continuized.network.inputs import as_gossip
 from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
-from continuized.network.simulator import as_gossip
 from continuized.problems.base import Array
 from continuized.words import brief, is_real
 
@@ -65,8 +65,8 @@ def free_shares(graph: Graph, delay: float) -> Array:
 def exchange_share(graph: Graph, delay: float) -> float:
     """c: exchanges per unit of t, which would be 1 without delays.
 
-    >>> exchange_share(Graph.of("path:10"), 0.0)
-    1.0
+    >>> round(exchange_share(Graph.of("path:10"), 1.0), 2)
+    0.45
     """
     f = free_shares(graph, delay)
     return float(graph.P @ (f[graph.edges[:, 0]] * f[graph.edges[:, 1]]))
