@@ -18,10 +18,10 @@ from continuized.network.delays import delay_limit
 from continuized.network.faults import Faults
 from continuized.network.frames import KEY_BYTES
 from continuized.network.graph import Graph
+from continuized.network.inputs import as_gossip, checked_values
 from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome
 from continuized.network.rule import AVERAGING, RuleSpec
-from continuized.network.simulator import as_gossip, checked_values
 from continuized.network.supervising import Goal, Supervisor, Troubles
 from continuized.problems.base import number
 from continuized.progress import bar
