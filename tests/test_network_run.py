@@ -17,6 +17,7 @@ import pytest
 from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run, supervising
 from continuized.network.rule import AVERAGING, GossipRule
 from continuized.network.running import _places, _troubles
+from continuized.network.transports import local
 
 CYCLE = Graph.of("cycle:6")
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])
@@ -32,10 +33,23 @@ def replayed(r: object, graph: Graph = CYCLE, values: np.ndarray = VALUES) -> No
     np.testing.assert_allclose(z[alive], r.z[alive], rtol=0, atol=1e-12)
 
 
-def test_loss_copies_and_skewed_clocks_leave_the_ledger_closed() -> None:
+def test_loss_copies_and_skewed_clocks_leave_the_ledger_closed(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     values = np.column_stack([VALUES, np.arange(6.0)])
     given = values.copy()
-    r = run(CYCLE, values, processes=2, loss=0.1, duplication=0.05, skew=0.5, speed=300.0, seed=1)
+    r = run(
+        CYCLE,
+        values,
+        processes=2,
+        loss=0.1,
+        duplication=0.05,
+        skew=0.5,
+        speed=300.0,
+        seed=1,
+        progress=True,
+    )
+    assert "error" in capfd.readouterr().err
     assert r.reached
     assert r.deaths == []
     assert r.ledger_error < 1e-12
@@ -195,6 +209,26 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     while any(_lives(number) for number in numbers):
         assert time.monotonic() < limit, "its processes are still there"
         time.sleep(0.05)
+
+
+def test_an_interrupt_ends_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
+    class Spy(local.LocalCrew):
+        def start(self, plan: object) -> None:
+            super().start(plan)
+            started.extend(self._processes.values())
+
+        def next(self, timeout: float) -> object:
+            if started and self._processes:
+                raise KeyboardInterrupt
+            return super().next(timeout)
+
+    monkeypatch.setattr(local, "LocalCrew", Spy)
+    with pytest.raises(KeyboardInterrupt):
+        run(CYCLE, VALUES, processes=2)
+    assert len(started) == 2
+    assert all(process.returncode is not None for process in started)
 
 
 def _lives(number: int) -> bool:

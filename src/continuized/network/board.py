@@ -35,7 +35,9 @@ class Board:
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
         self.rows: list[tuple[float, int, float]] = []
-        self.times = np.zeros(len(places))
+        self.t = 0.0  # the mean of the clocks of the places where nodes live
+        self._times = np.zeros(len(places))
+        self._since = np.zeros(len(places))  # t when the clock of a place started
         self.dropped = np.zeros(len(places), dtype=np.int64)
         self.idle = np.zeros(len(places), dtype=bool)
         self.final = np.zeros(len(places), dtype=bool)
@@ -67,12 +69,24 @@ class Board:
             self.living[node] = True
             if self._began is not None:
                 self.joins.append((self.t, node))
-        self.times[place], self.dropped[place] = header["t"], header["dropped"]
+        self._tell_time(place, header["t"])
+        self.dropped[place] = header["dropped"]
         self.idle[place], self.final[place] = header["idle"], header["final"]
         if header["final"]:
             self._books.append(arrays)
         self._fresh.add(place)
         return [(int(node), why) for node, why in header["fell"]]
+
+    def restart(self, place: int) -> None:
+        """The process of a place starts again, and with it its clock."""
+        self._since[place] = self.t
+        self.heard[place] = time.monotonic()
+
+    def _tell_time(self, place: int, t: float) -> None:
+        self._times[place] = self._since[place] + t
+        there = [k for k, nodes in enumerate(self.places) if self.living[list(nodes)].any()]
+        if there:  # a death may take the quickest clock away; time does not go back for it
+            self.t = max(self.t, float(self._times[there].mean()))
 
     def bury(self, node: int, why: str) -> None:
         """A node died; its last values stay on the board."""
@@ -101,11 +115,6 @@ class Board:
         if self.living.any():
             self.error = self._squares(self.centre()) / (self._began[1] or 1.0)
         self.rows.append((self.t, self.messages, self.error))
-
-    @property
-    def t(self) -> float:
-        """The mean time on the clocks of the places."""
-        return float(self.times.mean())
 
     @property
     def messages(self) -> int:

@@ -193,7 +193,7 @@ class Supervisor:
 
     def _revive(self, node: int) -> None:
         place = self._home[node]
-        self.board.heard[place] = time.monotonic()
+        self.board.restart(place)
         self._places.add(place)
         self._coming.add(node)
         self.crew.revive(place, self._lives.get(node, 0))
