@@ -398,5 +398,7 @@ def test_a_process_that_stood_still_slows_its_clock() -> None:
 def test_a_rule_is_named_by_its_module() -> None:
     with pytest.raises(ValueError, match=r"package\.module:function"):
         RuleSpec("nothing").make()
+    with pytest.raises(ValueError, match="that other processes can import"):
+        RuleSpec("__main__:Mine").make()
     made = RuleSpec(AVERAGING, {"x": np.ones(2)}, CONSTANTS._asdict()).make()
     np.testing.assert_array_equal(made.answer(), [1.0, 1.0])

@@ -15,6 +15,7 @@ from continuized.network.records import Record
 
 Array = NDArray[np.float64]
 _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
+_LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
 
 
 class Board:
@@ -92,7 +93,9 @@ class Board:
         """A node died; its last values stay on the board."""
         self.living[node] = False
         self.deaths.append((self.t, node, why))
+        largest = max(self._past[_LARGEST], self._counts[node, _LARGEST])
         self._past += self._counts[node]
+        self._past[_LARGEST] = largest
         self._counts[node] = 0.0
 
     def begin(self) -> None:
@@ -129,7 +132,7 @@ class Board:
     def total(self, name: str) -> float:
         """A count over all nodes, the dead included."""
         k = _COUNTS[name]
-        if name == "age_largest":
+        if k == _LARGEST:
             return float(max(self._counts[:, k].max(), self._past[k]))
         return float(self._counts[:, k].sum() + self._past[k])
 

@@ -96,7 +96,8 @@ def run(
     progress : bool
         Show the error and the pace on standard error.
     address : str, optional
-        Of a running Ray cluster.
+        Of a running Ray cluster, such as "auto" or "127.0.0.1:6379", whose machines have this
+        package; by default a cluster of this machine is started, and ended with the run.
 
     Returns
     -------

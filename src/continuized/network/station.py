@@ -6,7 +6,6 @@ Transports carry its bytes: local processes by TCP and pipes, Ray by calls of ac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -107,7 +106,7 @@ class Station:
         }
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
-            "counts": np.array([astuple(node.counts) for node in nodes], np.float64),
+            "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
             **self._rows(states),
         }
         return header, {**arrays, **self._owed(nodes)} if final else arrays
