@@ -23,6 +23,12 @@ SETTINGS = {
     "all links": Faults(delay=0.2, loss=0.1, duplication=0.05),
     "short timeout": Faults(delay=0.5, loss=0.1, duplication=0.2, timeout=0.7),
     "skew": Faults(skew=0.5),
+    "deaths amid exchanges": Faults(
+        delay=2.0,
+        loss=0.2,
+        deaths=tuple((30.0 + 3.0 * i, i) for i in range(0, 24, 2)),
+        joins=tuple((50.0 + 3.0 * i, i) for i in range(0, 24, 2)),
+    ),
     "everything": Faults(
         delay=0.2,
         loss=0.1,
@@ -44,7 +50,7 @@ def test_the_ledger_closes_and_consensus_is_reached(name: str, method: str) -> N
     r = run(SETTINGS[name], method, tol=1e-10)
     assert r.reached
     assert r.ledger_error < 1e-12
-    if name != "everything":
+    if not SETTINGS[name].deaths:
         assert r.mean_drift < 1e-12
         assert np.abs(r.x - VALUES.mean(axis=0)).max() < 1e-4
 
@@ -62,9 +68,10 @@ def test_the_ledger_closes_at_any_moment(name: str, events: int) -> None:
 def test_replay_is_the_run(name: str, method: str) -> None:
     faults = SETTINGS[name]
     r = run(faults, method, until=100.0, log=True, tol=0.0)
-    dead = [i for i in range(25) if name == "everything" and i == 7]
     times = faults.speeds(25) * r.t
-    times[dead] = faults.speeds(25)[dead] * 90.0
+    for t, i, _ in r.deaths:
+        if not any(k == i and t < back for back, k in r.joins):
+            times[i] = faults.speeds(25)[i] * t
     assert r.log is not None
     x, z = network.replay(GRID, VALUES, method, r.log, times)
     assert np.abs(x - r.x).max() < 1e-12

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.linalg import expm
 
 import continuized as cz
 from continuized import network, seeds
 from continuized.marks import Categorical
 from continuized.network import Faults, Gossip, Graph
+from continuized.network.outcome import PAY
 from continuized.network.rules import mixed, paid
 
 GRAPHS = ("path:12", "star:9", "grid:4x5")
@@ -23,18 +25,16 @@ def one_hot(graph: Graph) -> np.ndarray:
     return np.eye(graph.nodes)[0]
 
 
-def by_hand(graph: Graph, values: np.ndarray, method: str, seed: int, events: int) -> Any:
-    """All nodes mixed at every event, one edge after the other."""
+def by_hand(graph: Graph, values: np.ndarray, method: str, events: Any) -> Any:
+    """All nodes mixed at every event (dt, i, j), one after the other."""
     theta, gamma, gamma_prime = Gossip(method == "accelerated").constants(graph)
-    stream = cz.clock.Poisson(seed, marks=Categorical(graph.P)).stream()
     x, z = values.astype(float), values.astype(float)
-    for event in stream.draw(events).each():
-        x, z = mixed(x, z, event.dt, theta)
-        i, j = graph.edges[event.mark]
+    for dt, i, j in events:
+        x, z = mixed(x, z, dt, theta)
         d = x[i] - x[j]
         x[i], z[i] = paid(x[i], z[i], d, gamma, gamma_prime)
         x[j], z[j] = paid(x[j], z[j], -d, gamma, gamma_prime)
-    return x, z, event.t
+    return x, z
 
 
 @pytest.mark.parametrize("spec", GRAPHS)
@@ -43,10 +43,13 @@ def by_hand(graph: Graph, values: np.ndarray, method: str, seed: int, events: in
 def test_lazy_mixing_is_mixing(spec: str, method: str, dim: int) -> None:
     graph = Graph.of(spec)
     values = np.random.default_rng(1).normal(size=(graph.nodes, dim) if dim else graph.nodes)
-    x, z, t = by_hand(graph, values, method, 5, 300)
+    drawn = cz.clock.Poisson(5, marks=Categorical(graph.P)).stream().draw(300)
+    x, z = by_hand(
+        graph, values, method, ((event.dt, *graph.edges[event.mark]) for event in drawn.each())
+    )
     r = network.simulate(graph, values, method, seed=5, events=300, tol=0.0)
     assert r.messages == 300
-    assert r.t == t
+    assert r.t == drawn.t[-1]
     assert np.abs(r.x - x).max() < 1e-12
     assert np.abs(r.z - z).max() < 1e-12
     middle = (x + z).mean(axis=0) / 2
@@ -69,6 +72,27 @@ def test_the_mean_is_reached_and_nothing_lost(spec: str, method: str) -> None:
     assert r.mean_drift < 1e-12
     assert np.abs(r.x - values.mean(axis=0)).max() < 1e-5
     assert r.staleness is None
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_messages_without_delay_are_edges_that_ring(method: str) -> None:
+    graph = Graph.of("grid:4x5")
+    values = np.random.default_rng(1).normal(size=(20, 2))
+    r = network.simulate(
+        graph, values, method, seed=2, events=4000, tol=0.0, faults=Faults(), log=True
+    )
+    assert r.log is not None
+    paid_by, to, t = (column[r.log.kind == PAY] for column in (r.log.node, r.log.peer, r.log.time))
+    gaps = np.diff(t, prepend=0.0)
+    x, z = by_hand(graph, values, method, zip(gaps[:300], paid_by[:300], to[:300], strict=True))
+    short = network.simulate(graph, values, method, seed=2, events=300, tol=0.0, faults=Faults())
+    assert np.abs(short.x - x).max() < 1e-12
+    assert np.abs(short.z - z).max() < 1e-12
+    # Every edge in both directions alike, at the rate P; false alarms below 1e-4 each.
+    ends = [tuple(edge) for edge in graph.edges] + [tuple(edge[::-1]) for edge in graph.edges]
+    counts = [np.count_nonzero((paid_by == i) & (to == j)) for i, j in ends]
+    assert stats.chisquare(counts, 4000 * np.tile(graph.P, 2) / 2).pvalue > 1e-4
+    assert stats.kstest(gaps, "expon").pvalue > 1e-4
 
 
 def exact_error(graph: Graph, method: str, values: np.ndarray, t: float) -> float:
