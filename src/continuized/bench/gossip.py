@@ -29,8 +29,8 @@ class Size(NamedTuple):
     repeats: int
 
 
-FULL = Size("grid:30x30", 100_000, ("cycle:100", "grid:30x30", "path:100"), repeats=5)
-QUICK = Size("grid:20x20", 20_000, ("cycle:50", "grid:20x20"), repeats=3)
+FULL = Size("grid:30x30", 500_000, ("cycle:100", "grid:30x30", "path:100"), repeats=5)
+QUICK = Size("grid:20x20", 200_000, ("cycle:50", "grid:20x20"), repeats=3)
 
 
 class Averaged(NamedTuple):

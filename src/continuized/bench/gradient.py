@@ -52,7 +52,7 @@ def run(size: Size, say: Say) -> Suite:
         ("sparse", data.sparse(*size.sparse)),
     ):
         n, d = X.shape
-        w: Array = np.random.default_rng(1).normal(0.0, 0.1, d)
+        w = 0.1 * np.random.default_rng(1).standard_normal((d,))
         given = Data(X, y, w)
         expected = in_numpy(given)
         contests.append(

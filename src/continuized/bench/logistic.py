@@ -107,8 +107,7 @@ class Race:
         """Every solver, ours first."""
         solvers: dict[str, Solve] = {"continuized": _ours, **SOLVERS}
         contestants = [
-            Contestant(name, partial(self.prepare, name, solve))
-            for name, solve in solvers.items()
+            Contestant(name, partial(self.prepare, name, solve)) for name, solve in solvers.items()
         ]
         return compete(title, contestants, repeats=repeats, note=NOTE, say=say)
 
