@@ -134,12 +134,13 @@ class Race:
         return Trial(seconds, (self.p.fun(found[0]) - self.f_star) / self.f_star)
 
     def curves(self) -> tuple[Curve, ...]:
-        """Where each trial ended against its time, in the order of time."""
+        """The best that each had within so many seconds, of all its trials."""
         drawn = []
         for name, trials in self.trials.items():
             if trials:
                 points = np.array(sorted(trials))
-                drawn.append(Curve(name, points[:, 0], points[:, 1]))
+                best = np.minimum.accumulate(points[:, 1])
+                drawn.append(Curve(name, points[:, 0], best))
         return tuple(drawn)
 
 

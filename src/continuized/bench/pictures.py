@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import cycle
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from continuized.problems.base import Array
 
 # Ours is the black line; the others differ by colour, by grey and by marker.
 COLOURS = ("#1f78b4", "#e08a1e", "#33a02c", "#a6439c", "#7a4a2a", "#b3261e", "#5c5c5c", "#17a2b8")
-MARKERS = "s^vDPX*<>"
+MARKERS = "os^vDPX*<>"
 FLOOR = 1e-14  # below it is rounding
 SHOWN = 400  # points of a curve
 
@@ -24,15 +25,22 @@ def render(panels: list[Panel], formats: tuple[str, ...] = ("png", "svg")) -> di
 
         lines = -(-len(panels) // 2)
         drawing = Figure(figsize=(8.4, 3.3 * lines), layout="constrained")
+        styles = _styles(panels)
         for i, panel in enumerate(panels):
-            _draw(drawing.add_subplot(lines, 2, i + 1), panel)
+            _draw(drawing.add_subplot(lines, 2, i + 1), panel, styles)
         return {format: plot.to_bytes(drawing, format) for format in formats}
 
 
-def _draw(axes: Any, panel: Panel) -> None:
-    others = iter(zip(COLOURS, MARKERS, strict=False))
+def _styles(panels: list[Panel]) -> dict[str, tuple[str, str]]:
+    """A colour and a marker for each name, the same in all panels."""
+    names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
+    pairs = zip(cycle(("#111111", *COLOURS)), cycle(MARKERS), strict=False)
+    return dict(zip(names, pairs, strict=False))
+
+
+def _draw(axes: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     for number, curve in enumerate(panel.curves):
-        colour, marker = ("#111111", "o") if number == 0 else next(others, ("#888888", "."))
+        colour, marker = styles[curve.name]
         along, above = _thinned(curve)
         axes.plot(
             along, above, color=colour, marker=marker, label=curve.name,

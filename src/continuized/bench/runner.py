@@ -67,7 +67,7 @@ def table(contest: Contest) -> Table:
 
 
 def markdown(bench: Bench) -> str:
-    """All tables, with the machine and the versions, to be pasted."""
+    """All tables, with the machine and the versions, to be pasted into a page."""
     parts = [machine.sentences(bench.machine)]
     for contests in bench.contests.values():
         for c in contests:
