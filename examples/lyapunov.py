@@ -1,0 +1,52 @@
+"""The Lyapunov function: it falls in the mean, which is the proof, and not on every path.
+
+    phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2
+
+Run `python examples/lyapunov.py [FOLDER]`; makes FOLDER/lyapunov.png.
+"""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+import continuized as cz
+from continuized import plot
+
+INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
+END, PATHS = 40.0, 30
+p = cz.problems.paper_strongly_convex()
+method, x0 = cz.Continuized(p.L, p.mu), np.zeros(p.dim)
+
+times = np.linspace(0.0, END, 401)
+exact = cz.theory.moments(p, method, x0, times)  # the expectations, without sampling
+A = np.exp(np.sqrt(p.mu / p.L) * times)
+mean = A * (exact.fun - p.f_star + 0.5 * p.mu * exact.z2)  # Theorem 3: B = (mu / 2) A
+
+
+def phi_of(seed):
+    """(t, phi_t) along a path, with both sides of every jump."""
+    r = cz.minimize(p, x0, method=method, seed=seed, maxiter=100, record="path")
+    phi, t, values = cz.theory.lyapunov(r, p), [], []
+    for start, end in pairwise(r.trace.t):
+        between = np.linspace(start, end, 6)
+        t += [*between, np.nan]
+        values += [*phi.at(between[:-1]), phi.at(end, side="left"), np.nan]
+    return np.array(t), np.array(values)
+
+
+with plot.settings():
+    figure, axes = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
+    scale = mean[0]
+    for seed in range(1, PATHS):
+        axes.plot(*(phi_of(seed) / np.array([[1.0], [scale]])), color=BLUE, lw=0.5, alpha=0.45)
+    axes.plot(*(phi_of(0) / np.array([[1.0], [scale]])), color=ORANGE, lw=1.6)
+    axes.plot(times, mean / scale, color=INK, lw=1.8)
+    for color, width, label in ((INK, 1.8, "exact mean"), (ORANGE, 1.6, "one path: rises as it drifts"), (BLUE, 0.7, f"{PATHS - 1} others")):
+        axes.plot([], [], color=color, lw=width, label=label)
+    axes.legend(frameon=False, loc="lower left")
+    axes.set(yscale="log", xlim=(0.0, END), xlabel="time $t$", ylabel=r"$\varphi_t \,/\, \varphi_0$")
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    figure.savefig(folder / "lyapunov.png", dpi=200)
