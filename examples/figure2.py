@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import continuized as cz
 from continuized import plot
@@ -31,15 +32,16 @@ with plot.settings():
             r = cz.minimize(p, p.x_star, method=method, noise=NOISE, maxiter=steps, seed=0)
             excess = r.trace.fun[1:] - p.f_star
             found[title, method.name] = excess
-            some = (0.04 * (1 + list(LOOKS).index(name)), 0.15)
-            axes.plot(r.trace.t[1:], excess, color=color, lw=1.1, marker=marker, mfc="white",
+            k = r.trace.k[1:]
+            some = np.searchsorted(k, np.geomspace(2, steps, 9) if scale == "log" else k[20::40])
+            axes.plot(r.trace.t[1:], excess, color=color, lw=0.9, marker=marker, mfc="white",
                       ms=3.8, markevery=some, label=f"{name}, one run")  # fmt: skip
-        t, sigma2 = r.trace.k[1:], NOISE.sigma2(p.dim)
-        bound = cz.theory.bound(methods[-1], p, p.x_star, t=t, sigma2=sigma2)
-        axes.plot(t, bound, "--", color="#111111", lw=0.9, label="continuized, bound of Theorem 6")
+        bound = cz.theory.bound(method, p, p.x_star, t=k, sigma2=NOISE.sigma2(p.dim))
+        axes.plot(k, bound, "--", color="#111111", lw=0.9, label="continuized, bound of Theorem 6")
         axes.set(xscale=scale, yscale="log", title=title, xlim=(scale == "log", steps))
         axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
     both[0].set_ylabel(r"$f(x_k) - f(x_\star)$")
-    both[1].legend(frameon=False, fontsize=8, loc="lower right")
+    both[0].legend(frameon=False, fontsize=8, loc="upper left")
+    both[0].set_ylim(top=20.0)
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     figure.savefig(folder / "figure2.png", dpi=200)

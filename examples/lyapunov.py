@@ -39,14 +39,19 @@ def phi_of(seed):
 
 with plot.settings():
     figure, axes = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
-    scale = mean[0]
     for seed in range(1, PATHS):
-        axes.plot(*(phi_of(seed) / np.array([[1.0], [scale]])), color=BLUE, lw=0.5, alpha=0.45)
-    axes.plot(*(phi_of(0) / np.array([[1.0], [scale]])), color=ORANGE, lw=1.6)
-    axes.plot(times, mean / scale, color=INK, lw=1.8)
-    for color, width, label in ((INK, 1.8, "exact mean"), (ORANGE, 1.6, "one path: rises as it drifts"), (BLUE, 0.7, f"{PATHS - 1} others")):
-        axes.plot([], [], color=color, lw=width, label=label)
-    axes.legend(frameon=False, loc="lower left")
-    axes.set(yscale="log", xlim=(0.0, END), xlabel="time $t$", ylabel=r"$\varphi_t \,/\, \varphi_0$")
+        t, phi = phi_of(seed)
+        axes.plot(t, phi / mean[0], color=BLUE, lw=0.5, alpha=0.45)
+    t, phi = phi_of(0)
+    inside = ~np.isnan(t)
+    axes.plot(t[inside], phi[inside] / mean[0], color=ORANGE, lw=0.8, ls=":")  # the jumps
+    axes.plot(t, phi / mean[0], color=ORANGE, lw=1.8)
+    axes.plot(times, mean / mean[0], color=INK, lw=1.8)
+    looks = {"the exact mean": INK, "one path": ORANGE, f"{PATHS - 1} other paths": BLUE}
+    for label, color in looks.items():
+        axes.plot([], [], color=color, lw=0.7 if color == BLUE else 1.8, label=label)
+    axes.legend(frameon=False, loc="upper right")
+    axes.set(yscale="log", xlim=(0.0, END), ylim=(1e-4, 20.0))
+    axes.set(xlabel="time $t$", ylabel=r"$\varphi_t \,/\, \varphi_0$")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     figure.savefig(folder / "lyapunov.png", dpi=200)

@@ -13,10 +13,11 @@ import continuized as cz
 from continuized import plot
 
 INK, GREY = "#111111", "#8a8a8a"
-LOOKS = {30.0: ("#e08a1e", "^"), 300.0: ("#1f78b4", "s"), 3000.0: ("#7b3294", "D")}
-p = cz.problems.paper_convex()
-x0, sigma2 = np.zeros(p.dim), cz.noise.Gaussian(1e-5).sigma2(p.dim)
-times = np.geomspace(1.0, 5000.0, 60)
+LOOKS = {30.0: ("#e08a1e", "^"), 200.0: ("#1f78b4", "s"), 1000.0: ("#7b3294", "D")}
+i = np.arange(1.0, 26.0)
+p = cz.problems.Quadratic(1.0 / i**2, 1.0 / i, mu=0.0)  # as in the paper's figure 1, left
+x0, sigma2 = np.zeros(p.dim), 1e-3
+times = np.geomspace(1.0, 1500.0, 120)
 
 
 def expected(L, sigma2):
@@ -27,14 +28,18 @@ def expected(L, sigma2):
 with plot.settings():
     figure, axes = plt.subplots(figsize=(6.4, 4.0), layout="constrained")
     axes.plot(times, expected(p.L, 0.0), color=GREY, lw=1.0, label="no noise")
-    axes.plot(times, expected(p.L, sigma2), color=INK, lw=1.4, label="noise, the function's own $L$")
+    own = expected(p.L, sigma2)
+    axes.plot(times, own, color=INK, lw=1.4, label=f"noise, the function's own $L = {p.L:.0f}$")
+    found = {}
     for horizon, (color, marker) in LOOKS.items():
         L = cz.theory.noise_tuned_L(p, x0, sigma2, horizon)
-        curve = expected(L, sigma2)
-        at = np.interp(np.log(horizon), np.log(times), np.log(curve))
-        axes.plot(times, curve, color=color, lw=1.4, label=f"noise, $L$ for $t = {horizon:g}$: {L:.3g}")
-        axes.plot(horizon, np.exp(at), marker, color=color, ms=6, mfc="white")
-    axes.legend(frameon=False, fontsize=8.5)
-    axes.set(xscale="log", yscale="log", xlim=(times[0], times[-1]), xlabel="time $t$", ylabel=r"$\mathbf{E}\, f(x_t) - f(x_\star)$")
+        found[horizon] = curve = expected(L, sigma2)
+        label = f"noise, $L = {L:,.1f}$, the best bound at $t = {horizon:,.0f}$"
+        at = [int(np.searchsorted(times, horizon))]
+        axes.plot(times, curve, color=color, lw=1.4, marker=marker, mfc="white", ms=6,
+                  markevery=at, label=label)  # fmt: skip
+    axes.legend(frameon=False, fontsize=8.5, loc="lower left")
+    axes.set(xscale="log", yscale="log", xlim=(1.0, times[-1]), ylim=(1e-8, 1.0))
+    axes.set(xlabel="time $t$", ylabel=r"$\mathbf{E}\, f(x_t) - f(x_\star)$")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     figure.savefig(folder / "noise_floor.png", dpi=200)
