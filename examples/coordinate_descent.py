@@ -18,7 +18,7 @@ LOOKS = {
     "coordinate descent": (cz.CoordinateDescent(accelerated=False), "#7b3294", "D"),
     "accelerated coordinate descent": (cz.CoordinateDescent(), "#111111", "o"),
 }
-PASSES, rows, columns = 300, 400, 100
+PASSES, rows, columns = 200, 400, 100
 rng = np.random.default_rng(0)
 shared = rng.standard_normal((rows, 1))  # makes the columns alike
 X = (rng.standard_normal((rows, columns)) + shared) / np.arange(1.0, columns + 1.0)
@@ -34,9 +34,11 @@ with plot.settings():
         steps = PASSES if isinstance(method, str) else PASSES * columns
         trace = cz.minimize(p, x0, method=method, maxiter=steps, seed=0).trace
         found[name] = excess = trace.fun - f_star
-        axes.plot(trace.passes, excess, color=color, lw=1.2, marker=marker, mfc="white", ms=4.5, markevery=(20, 50), label=name)
+        axes.plot(trace.passes, excess, color=color, lw=1.2, marker=marker, mfc="white", ms=4.5,
+                  markevery=(15, 40), label=name)  # fmt: skip
     axes.legend(frameon=False)
-    axes.set(yscale="log", xlim=(0, PASSES))
-    axes.set(xlabel=f"passes over the data ({columns} coordinate steps each)", ylabel=r"$f(x) - f(x_\star)$")
+    axes.set(yscale="log", xlim=(0, PASSES), ylim=(1e-14, 100.0))
+    axes.set_xlabel(f"passes over the data (gradients, or {columns} coordinate steps)")
+    axes.set_ylabel(r"$f(x) - f(x_\star)$")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     figure.savefig(folder / "coordinate_descent.png", dpi=200)
