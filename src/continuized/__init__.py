@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         prox,
         theory,
     )
+    from continuized.adapters.scipy import scipy_method
     from continuized.checkpoints import CheckpointError, CheckpointWarning
     from continuized.coordinate import CoordinateDescent
     from continuized.dual import DualCoordinate
@@ -52,6 +53,7 @@ _HOME = {
     "Status": "result",
     "ensemble": "ensembles",
     "minimize": "minimizer",
+    "scipy_method": "adapters.scipy",
 }
 _ROOMS = (
     "clock",
@@ -91,6 +93,7 @@ __all__ = [
     "parameters",
     "problems",
     "prox",
+    "scipy_method",
     "theory",
 ]
 
