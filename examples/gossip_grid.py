@@ -19,7 +19,8 @@ values = np.zeros((SIDE, SIDE))
 values[:, : SIDE // 2] = 1.0  # on the left 1, on the right 0: they should agree on 1/2
 limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "seed": 0}
 found = {
-    name: network.simulate(graph, values.ravel(), name, **limits) for name in ("plain", "accelerated")
+    name: network.simulate(graph, values.ravel(), name, **limits)
+    for name in ("plain", "accelerated")
 }
 
 with plot.settings():
@@ -31,9 +32,10 @@ with plot.settings():
             x = outcome.snapshots[t].reshape(SIDE, SIDE) if t else values
             image = axes.imshow(x, cmap="PuOr", vmin=0.0, vmax=1.0)
             axes.set(xticks=[], yticks=[])
+            axes.spines[:].set_visible(False)
             axes.set_title(f"{t / 1000:.0f}" if t else "start", fontsize=9)
         row[0].set_ylabel(name)
-    left.suptitle("after so many thousand exchanges", fontsize=10)
+    left.suptitle("the nodes at time $t$, in thousands (about as many exchanges)", fontsize=10)
     left.colorbar(image, ax=maps, shrink=0.8, label="the value at a node")
     axes = right.subplots()
     for (name, outcome), color in zip(found.items(), (BLUE, INK), strict=True):

@@ -45,7 +45,9 @@ with plot.settings():
     axes.fill_between(k, low, high, color=INK, alpha=0.2, lw=0)
     axes.plot(k, middle, color=INK, lw=1.3, label="continuized (median and 10-90 % of 20 runs)")
     trace = metric.trace
-    axes.plot(trace.k, trace.fun - f_star, color="#7b3294", lw=1.3, label='continuized, metric="gram"')
+    axes.plot(
+        trace.k, trace.fun - f_star, color="#7b3294", lw=1.3, label='continuized, metric="gram"'
+    )
     best = np.minimum.accumulate(asked) - f_star
     axes.plot(best, color="#777777", lw=1.3, ls="--", label="L-BFGS of SciPy, the best so far")
     axes.legend(frameon=False, fontsize=8.5, loc="lower left")

@@ -17,7 +17,7 @@ LOOKS = {30.0: ("#e08a1e", "^"), 200.0: ("#1f78b4", "s"), 1000.0: ("#7b3294", "D
 i = np.arange(1.0, 26.0)
 p = cz.problems.Quadratic(1.0 / i**2, 1.0 / i, mu=0.0)  # as in the paper's figure 1, left
 x0, sigma2 = np.zeros(p.dim), 1e-3
-times = np.geomspace(1.0, 1500.0, 120)
+times = np.union1d(np.geomspace(1.0, 1500.0, 120), list(LOOKS))
 
 
 def expected(L, sigma2):
@@ -34,8 +34,8 @@ with plot.settings():
     for horizon, (color, marker) in LOOKS.items():
         L = cz.theory.noise_tuned_L(p, x0, sigma2, horizon)
         found[horizon] = curve = expected(L, sigma2)
-        label = f"noise, $L = {L:,.1f}$, the best bound at $t = {horizon:,.0f}$"
-        at = [int(np.searchsorted(times, horizon))]
+        label = f"noise, $L = {L:.3g}$, the best bound at $t = {horizon:g}$"
+        at = np.flatnonzero(times == horizon)
         axes.plot(times, curve, color=color, lw=1.4, marker=marker, mfc="white", ms=6,
                   markevery=at, label=label)  # fmt: skip
     axes.legend(frameon=False, fontsize=8.5, loc="lower left")
