@@ -39,10 +39,9 @@ def phi_of(seed):
 
 with plot.settings():
     figure, axes = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
-    for seed in range(1, PATHS):
-        t, phi = phi_of(seed)
-        axes.plot(t, phi / mean[0], color=BLUE, lw=0.5, alpha=0.45)
-    t, phi = phi_of(0)
+    (t, phi), *others = paths = [phi_of(seed) for seed in range(PATHS)]
+    for t_i, phi_i in others:
+        axes.plot(t_i, phi_i / mean[0], color=BLUE, lw=0.5, alpha=0.45)
     inside = ~np.isnan(t)
     axes.plot(t[inside], phi[inside] / mean[0], color=ORANGE, lw=0.8, ls=":")  # the jumps
     axes.plot(t, phi / mean[0], color=ORANGE, lw=1.8)

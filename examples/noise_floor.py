@@ -13,11 +13,11 @@ import continuized as cz
 from continuized import plot
 
 INK, GREY = "#111111", "#8a8a8a"
-LOOKS = {30.0: ("#e08a1e", "^"), 200.0: ("#1f78b4", "s"), 1000.0: ("#7b3294", "D")}
+LOOKS = {30.0: ("#e08a1e", "^"), 200.0: ("#1f78b4", "s"), 500.0: ("#7b3294", "D")}
 i = np.arange(1.0, 26.0)
 p = cz.problems.Quadratic(1.0 / i**2, 1.0 / i, mu=0.0)  # as in the paper's figure 1, left
 x0, sigma2 = np.zeros(p.dim), 1e-3
-times = np.union1d(np.geomspace(1.0, 1500.0, 120), list(LOOKS))
+times = np.union1d(np.geomspace(1.0, 800.0, 180), list(LOOKS))
 
 
 def expected(L, sigma2):

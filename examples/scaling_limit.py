@@ -26,7 +26,7 @@ with plot.settings():
     for L, color in LOOKS.items():
         # f is 1-smooth, hence L-smooth for every larger L, which only makes the steps smaller.
         end = END * np.sqrt(L)
-        events = int(end + 10.0 * np.sqrt(end))  # the clock passes the end, but for 1 in 10^20
+        events = int(end + 10.0 * np.sqrt(end))  # by then the clock has passed the end
         r = cz.minimize(p, x0, method=cz.Continuized(L), maxiter=events, seed=1, record="path")
         x = [r.at(t)[0][0] for t in s * np.sqrt(L)]
         power = int(np.log10(L))
@@ -45,6 +45,6 @@ with plot.settings():
     rate.loglog(scales, line, color=INK, lw=0.8, label="slope $-1/4$")
     rate.loglog(scales, found.distance, "o", color=INK, mfc="white", label="exact")
     rate.legend(frameon=False, fontsize=8.5)
-    rate.set(xlabel="$L$", ylim=(1e-2, 3e-1), title="root mean square distance, $s \\leq 4$")
+    rate.set(xlabel="$L$", ylim=(1e-2, 1.0), title="root mean square distance, $s \\leq 4$")
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     figure.savefig(folder / "scaling_limit.png", dpi=200)

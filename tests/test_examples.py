@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-import continuized as cz
 from continuized import reproduce
 
 ROOT = Path(__file__).parents[1]
@@ -69,12 +68,16 @@ def same_as_reproduced(found: dict[tuple[str, str], Any], number: int) -> None:
 
 
 def lyapunov(made: Made) -> None:
-    """The mean falls; the path does not, always; most paths are below the mean at the end."""
-    mean, (t, phi) = made["mean"], made["phi_of"](0)
+    """The mean falls; no path always does; most end far below the mean."""
+    mean, paths = made["mean"], made["paths"]
     assert np.all(np.diff(mean) < 0.0)
-    assert mean[0] == pytest.approx(phi[0], rel=1e-12)
-    assert np.nanmax(np.diff(phi)) > 0.0
-    assert np.nanmax(t) > made["END"]
+    for t, phi in paths:
+        assert mean[0] == pytest.approx(phi[0], rel=1e-12)
+        assert np.nanmax(np.diff(phi)) > 0.0
+        assert np.nanmax(t) > made["END"]
+    ends = [phi[np.nanargmax(np.where(t <= made["END"], t, -1.0))] for t, phi in paths]
+    assert np.mean(ends < mean[-1]) > 0.8
+    assert np.median(ends) < 0.2 * mean[-1]
 
 
 def noise_floor(made: Made) -> None:
@@ -90,36 +93,39 @@ def scaling_limit(made: Made) -> None:
 
 
 def mu_to_zero(made: Made) -> None:
-    """start=0 tends to the convex process; the paper's parameters come to a halt."""
+    """start=0 tends to the convex process; the paper's parameters come to a halt, and are better
+    where mu is right."""
     found, convex = made["found"], made["convex"]
+    assert found[1e-2, np.inf][-1] < found[1e-2, 0.0][-1]
     assert found[1e-5, 0.0] == pytest.approx(convex, rel=0.05)
     assert found[1e-5, np.inf][-1] > 1e4 * convex[-1]
 
 
 def coordinate_descent(made: Made) -> None:
-    """Accelerated, the least; and nothing is below the minimum of a direct solver."""
-    last = {name: excess[-1] for name, excess in made["found"].items()}
-    assert min(last, key=last.__getitem__) == "accelerated coordinate descent"
+    """Each method ends below the one before it, and none below the minimum of a direct solver."""
+    last = [excess[-1] for excess in made["found"].values()]
+    assert last == sorted(last, reverse=True)
     assert all(excess.min() > -1e-14 for excess in made["found"].values())
 
 
 def gossip_grid(made: Made) -> None:
-    """Both keep the mean; the error of the accelerated one is far smaller."""
+    """Both keep the mean; their errors are those of the caption (the seed is fixed)."""
     plain, accelerated = made["found"]["plain"], made["found"]["accelerated"]
     for outcome in (plain, accelerated):
         assert 0.5 * (outcome.x + outcome.z).mean() == pytest.approx(0.5, rel=1e-12)
-    assert accelerated.error < 1e-4 * plain.error
+    assert plain.error == pytest.approx(0.3, abs=0.01)
+    assert accelerated.error == pytest.approx(4e-6, rel=0.2)
 
 
 def logistic_regression(made: Made) -> None:
-    """The metric takes fewer gradients than L-BFGS, and the continuized median is Nesterov's
+    """The metric takes three quarters of L-BFGS's gradients to 1e-8, about, and the continuized median is Nesterov's
     within a factor of three."""
     metric = made["metric"]
     assert metric.success
     reached = [
         np.argmax(excess <= 1e-8) for excess in (metric.trace.fun - metric.fun, made["best"])
     ]
-    assert 0 < reached[0] < reached[1]
+    assert 0.65 < reached[0] / reached[1] < 0.85
     assert np.all(np.abs(np.log(made["middle"] / made["found"]["Nesterov"])) < np.log(3.0))
 
 
@@ -177,9 +183,3 @@ def test_the_page_shows_nothing_else() -> None:
     assert shown == kept == SCRIPTS.keys()
     for path in re.findall(r"`(examples/\w+\.py)`", PAGE):
         assert (ROOT / path).is_file()
-
-
-def test_the_captions_numbers() -> None:
-    """Those that a script does not leave behind."""
-    p = cz.problems.paper_strongly_convex()
-    assert p.mu == 0.01
