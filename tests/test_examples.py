@@ -118,8 +118,8 @@ def gossip_grid(made: Made) -> None:
 
 
 def logistic_regression(made: Made) -> None:
-    """The metric takes three quarters of L-BFGS's gradients to 1e-8, about, and the continuized median is Nesterov's
-    within a factor of three."""
+    """The metric takes about three quarters of the gradients of L-BFGS to 1e-8, and the
+    continuized median is Nesterov's within a factor of three."""
     metric = made["metric"]
     assert metric.success
     reached = [
