@@ -104,7 +104,7 @@ def mu_to_zero(made: Made) -> None:
 def coordinate_descent(made: Made) -> None:
     """Each method ends below the one before it, and none below the minimum of a direct solver."""
     last = [excess[-1] for excess in made["found"].values()]
-    assert last == sorted(last, reverse=True)
+    assert np.all(np.diff(last) < 0.0)
     assert all(excess.min() > -1e-14 for excess in made["found"].values())
 
 
@@ -114,7 +114,7 @@ def gossip_grid(made: Made) -> None:
     for outcome in (plain, accelerated):
         assert 0.5 * (outcome.x + outcome.z).mean() == pytest.approx(0.5, rel=1e-12)
     assert plain.error == pytest.approx(0.3, abs=0.01)
-    assert accelerated.error == pytest.approx(4e-6, rel=0.2)
+    assert accelerated.error < 1e-5
 
 
 def logistic_regression(made: Made) -> None:
