@@ -194,8 +194,9 @@ def test_the_gradient_in_numpy_is_the_problems():
 
 def test_data_are_the_same_at_every_call_and_of_two_labels():
     for make in (lambda: data.dense(30, 4, True), lambda: data.sparse(30, 40)):
-        (X, y), (again, _) = make(), make()
+        (X, y), (again, labels) = make(), make()
         assert abs(X - again).max() == 0.0
+        np.testing.assert_array_equal(y, labels)
         assert set(y) == {-1.0, 1.0}
     np.testing.assert_allclose(X.multiply(X).sum(axis=1), 1.0)
 

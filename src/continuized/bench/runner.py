@@ -67,15 +67,15 @@ def table(contest: Contest) -> Table:
 
 
 def markdown(bench: Bench) -> str:
-    """All tables, with the machine and the versions, to be pasted into a page."""
-    parts = [machine.sentences(bench.machine)]
-    for contests in bench.contests.values():
-        for c in contests:
-            lines = [f"**{c.title}**", "", "| | times ours | |", "|---|---:|---|"]
-            for e in c.entries:
-                lines.append(f"| {e.name} | {_ratio(c, e)} | {_words(e)} |".replace("  |", " |"))
-            parts += ["\n".join(lines), c.note]
-    parts.append(summary(bench))
+    """One table of all ratios, with the machine and the versions, to be pasted into a page."""
+    lines = ["| work | who | times ours | |", "|---|---|---:|---|"]
+    contests = [c for found in bench.contests.values() for c in found]
+    for c in contests:
+        for place, e in enumerate(c.entries):
+            cells = (c.title if place == 0 else "", e.name, _ratio(c, e), _words(e))
+            lines.append("|" + "|".join(f" {cell} ".replace("  ", " ") for cell in cells) + "|")
+    notes = "\n".join(f"- {note}" for note in dict.fromkeys(c.note for c in contests if c.note))
+    parts = ["\n".join(lines), notes, machine.sentences(bench.machine), summary(bench)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
