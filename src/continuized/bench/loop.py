@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 FULL = Size(dim=100, rows=2000, gradients=40_000, repeats=7)
-QUICK = Size(dim=100, rows=2000, gradients=20_000, repeats=3)
+QUICK = Size(dim=100, rows=2000, gradients=20_000, repeats=5)
 
 
 def run(size: Size, say: Say) -> Suite:

@@ -28,6 +28,11 @@ def render(panels: list[Panel], formats: tuple[str, ...] = ("png", "svg")) -> di
         styles = _styles(panels)
         for i, panel in enumerate(panels):
             _draw(drawing.add_subplot(lines, 2, i + 1), panel, styles)
+        # One for all panels, for the styles are the same.
+        shown = {label: line for axes in drawing.axes for line, label in _labelled(axes)}
+        drawing.legend(
+            shown.values(), shown, loc="outside lower center", ncols=4, fontsize=7, frameon=False
+        )
         return {format: plot.to_bytes(drawing, format) for format in formats}
 
 
@@ -36,6 +41,10 @@ def _styles(panels: list[Panel]) -> dict[str, tuple[str, str]]:
     names = list(dict.fromkeys(curve.name for panel in panels for curve in panel.curves))
     pairs = zip(cycle(("#111111", *COLOURS)), cycle(MARKERS), strict=False)
     return dict(zip(names, pairs, strict=False))
+
+
+def _labelled(axes: Any) -> list[tuple[Any, str]]:
+    return list(zip(*axes.get_legend_handles_labels(), strict=True))
 
 
 def _draw(axes: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
@@ -51,7 +60,6 @@ def _draw(axes: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     axes.set(
         xscale="log", yscale="log", title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel
     )
-    axes.legend(fontsize=6, frameon=False)
 
 
 def _thinned(curve: Curve) -> tuple[Array, Array]:
