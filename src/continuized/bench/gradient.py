@@ -72,10 +72,8 @@ def run(size: Size, say: Say) -> Suite:
 def contestants(given: Data, is_sparse: bool) -> list[Contestant]:
     """Ours first."""
     sklearn = [
-        Contestant(
-            f"scikit-learn, {count} thread{'s'[: count - 1]}", partial(_sklearn, given, count)
-        )
-        for count in sorted({1, threads.count()})
+        Contestant(f"scikit-learn, {words}", partial(_sklearn, given, count))
+        for count, words in {1: "1 thread", threads.count(): "all threads"}.items()
     ]
     return [
         Contestant("continuized", lambda: _ours(given)),

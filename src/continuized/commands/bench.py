@@ -49,8 +49,8 @@ def command(
 ) -> None:
     """Time this library and its peers on this machine.
 
-    A peer that is not installed, or fails, is named as such. Those there are: pip install
-    "continuized[bench]".
+    A peer that is not installed, or fails, is named as such. For all of them:
+    pip install "continuized[bench]".
     """
     from continuized import files
     from continuized.bench import runner
