@@ -12,15 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.best_rates import Optimised
     from continuized.network.graph import Graph
-    from continuized.network.methods import Gossip
+    from continuized.network.methods import Gossip, NoGainWarning
 
 _HOME = {
     "Gossip": "methods",
     "Graph": "graph",
+    "NoGainWarning": "methods",
+    "Optimised": "best_rates",
 }
 
-__all__ = ["Gossip", "Graph"]
+__all__ = ["Gossip", "Graph", "NoGainWarning", "Optimised"]
 
 
 def __getattr__(name: str) -> Any:
