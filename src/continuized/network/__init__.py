@@ -13,17 +13,34 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from continuized.network.best_rates import Optimised
+    from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip, NoGainWarning
+    from continuized.network.outcome import Outcome
+    from continuized.network.replaying import replay
+    from continuized.network.simulator import simulate
 
 _HOME = {
+    "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
     "NoGainWarning": "methods",
     "Optimised": "best_rates",
+    "Outcome": "outcome",
+    "replay": "replaying",
+    "simulate": "simulator",
 }
 
-__all__ = ["Gossip", "Graph", "NoGainWarning", "Optimised"]
+__all__ = [
+    "Faults",
+    "Gossip",
+    "Graph",
+    "NoGainWarning",
+    "Optimised",
+    "Outcome",
+    "replay",
+    "simulate",
+]
 
 
 def __getattr__(name: str) -> Any:
