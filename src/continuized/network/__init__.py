@@ -12,34 +12,53 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.a2cid2 import A2CiD2
     from continuized.network.best_rates import Optimised
+    from continuized.network.dadao import DADAO
+    from continuized.network.decentralized import Decentralized, minimize
+    from continuized.network.dual import Dual
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip, NoGainWarning
+    from continuized.network.objective import Objective, split
     from continuized.network.outcome import Outcome
     from continuized.network.replaying import replay
     from continuized.network.simulator import simulate
 
 _HOME = {
+    "A2CiD2": "a2cid2",
+    "DADAO": "dadao",
+    "Decentralized": "decentralized",
+    "Dual": "dual",
     "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
     "NoGainWarning": "methods",
+    "Objective": "objective",
     "Optimised": "best_rates",
     "Outcome": "outcome",
+    "minimize": "decentralized",
     "replay": "replaying",
     "simulate": "simulator",
+    "split": "objective",
 }
 
 __all__ = [
+    "A2CiD2",
+    "DADAO",
+    "Decentralized",
+    "Dual",
     "Faults",
     "Gossip",
     "Graph",
     "NoGainWarning",
+    "Objective",
     "Optimised",
     "Outcome",
+    "minimize",
     "replay",
     "simulate",
+    "split",
 ]
 
 
