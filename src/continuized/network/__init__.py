@@ -44,8 +44,8 @@ _HOME = {
 }
 
 __all__ = [
-    "A2CiD2",
     "DADAO",
+    "A2CiD2",
     "Decentralized",
     "Dual",
     "Faults",

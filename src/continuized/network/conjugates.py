@@ -114,7 +114,7 @@ def tilted_slope(
     slope(kind, X, y, weights, l2, w, out)
     for c in range(w.size):
         out[c] -= s[c]
-    return norm_of(out)
+    return float(norm_of(out))
 
 
 @jit
@@ -130,7 +130,7 @@ def newton(
     norm = tilted_slope(kind, X, y, weights, l2, s, w, g)
     for _step in range(MOST_NEWTON_STEPS):
         if norm == 0.0 or not norm < math.inf:
-            return norm == 0.0
+            return bool(norm == 0.0)
         hessian(kind, X, y, weights, l2, w, matrix)
         factorise(matrix)
         for c in range(d):

@@ -8,13 +8,13 @@ from continuized.jit import compile_formulas, jit
 from continuized.network import dadao
 from continuized.network.conjugates import Data, gradient
 from continuized.network.dadao import (
-    X,
     X_TILDE,
-    Y,
     Y_TILDE,
-    Z,
     Z_TILDE,
     Steps,
+    X,
+    Y,
+    Z,
     decay,
     flowed,
     stepped,

@@ -211,7 +211,7 @@ class Run:
         self.period = TESTS_EVERY * objective.nodes
         self.rows = [self._row()]
 
-    def go(self, most: int, keeper: AnyKeeper) -> None:
+    def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
         """Until the error is small or no longer a number, or `most` events are done."""
         with keeper.over(self):
             while self.tol < self.error < math.inf and self.stream.k < most:

@@ -142,6 +142,16 @@ class Objective:
         penalty = 0.5 * self.l2.mean() * (w @ w)
         return float(self.row_scale @ losses) / self.nodes + float(penalty)
 
+    def grad(self, w: Array) -> Array:
+        """Its gradient."""
+        predictions = self.X @ w
+        if self.loss == SQUARED:
+            slopes = predictions - self.y
+        else:
+            slopes = -self.y / (1.0 + np.exp(np.minimum(self.y * predictions, 700.0)))
+        total: Array = self.X.T @ (self.row_scale * slopes) / self.nodes + self.l2.mean() * w
+        return total
+
     @cached_property
     def x_star(self) -> Array:
         """The minimiser of F, to rounding: what a single machine with all rows would find."""

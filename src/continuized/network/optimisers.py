@@ -10,7 +10,7 @@ from continuized import seeds
 from continuized.clock.stream import Events
 from continuized.network import a2cid2_events, conjugates, dadao_events, dual_events
 from continuized.network.a2cid2 import A2CiD2
-from continuized.network.dadao import DADAO, X, Steps
+from continuized.network.dadao import DADAO, Steps, X
 from continuized.network.dual import Dual
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
@@ -66,23 +66,11 @@ class DualExchanges:
         return cls(graph, objective, method.constants(graph, objective), graph.P)
 
     def advance(self, events: Events) -> None:
-        _check_solved(
-            dual_events.run_exchanges(
-                self.edges,
-                events.t,
-                events.marks,
-                self.own,
-                self.free,
-                self.work,
-                self.y,
-                self.z,
-                self.w,
-                self.data,
-                self.constants,
-                self.room,
-                self.counts,
-            )  # fmt: skip
-        )
+        solved = dual_events.run_exchanges(
+            self.edges, events.t, events.marks, self.own, self.free, self.work, self.y, self.z,
+            self.w, self.data, self.constants, self.room, self.counts,
+        )  # fmt: skip
+        _check_solved(solved)
 
     def guesses(self, t: float) -> Array:
         w, theta = self.w.copy(), self.constants.theta

@@ -1,0 +1,159 @@
+"""Nodes of unequal speed: exchanges at any time against rounds that wait for the slowest.
+
+Time is measured in what a usual node needs to solve its own problem, or to take a gradient;
+messages take none.  In a synchronous round everybody waits for the slowest.  Without rounds an
+edge's two ends exchange when both are free, and then are busy, each for its own time, with the
+next guess.  (For the squared loss grad f_i* is affine: a node that has solved for G after an
+exchange knows its guess at all later times by mixing alone, so that is all its work.  For the
+logistic loss it must know the time of its next exchange, too.)
+
+Rings come often, and those for which an end is busy are lost.  How often the edges then have
+exchanges is counted in a run of the clocks alone; mu_g and R are those of the rates counted.
+The exchanges are then no Poisson process, and the theorem gives the constants, no promise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import clock as clocks
+from continuized import seeds
+from continuized.marks import Categorical
+from continuized.network import synchronous
+from continuized.network.decentralized import Run
+from continuized.network.dual import Dual, check_fits
+from continuized.network.graph import Graph
+from continuized.network.objective import Objective
+from continuized.network.rules import Constants
+from continuized.problems.base import Array
+from continuized.progress import silent
+from continuized.words import brief
+
+INTENSITY = 4.0  # rings a unit of time, for each node
+PILOT = 2000.0  # units of time in which exchanges are counted, times the work of the slowest
+MOST_RINGS = 4_000_000
+PATIENCE = 5.0
+SHARE = 3  # the child of a run's root for the clocks that are only counted
+
+
+class Racer(NamedTuple):
+    """A method in a race: how long it took, and the error along its way.
+
+    count: its rounds, or its exchanges.
+    """
+
+    method: str
+    time: float
+    count: int
+    reached: bool
+    t: Array
+    error: Array
+
+
+def race(
+    graph: Any,
+    problems: Any,
+    work: ArrayLike,
+    *,
+    tol: float = 1e-4,
+    seed: seeds.Seed = None,
+) -> list[Racer]:
+    """The dual method without rounds, accelerated and plain, and two methods in rounds.
+
+    Parameters
+    ----------
+    graph, problems
+        As for `network.minimize`.
+    work : array (nodes,)
+        How long each node takes to solve its own problem, or to take a gradient.
+    tol : float
+        The error at which a method has arrived; see `network.Decentralized`.
+    seed : int, SeedSequence or Generator
+
+    Returns
+    -------
+    list of Racer
+        "dual" and "plain-dual", without rounds; "synchronous-dual"; and "all-reduce", which is
+        told the mean of all gradients for nothing.
+
+    >>> from continuized.network import split
+    >>> from continuized.problems import LeastSquares
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 3))
+    >>> parts = split(LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1), 6)
+    >>> [r.method for r in race("cycle:6", parts, [10, 1, 1, 1, 1, 1], seed=0) if r.reached]
+    ['dual', 'plain-dual', 'synchronous-dual', 'all-reduce']
+    """
+    graph, objective = Graph.of(graph), Objective.of(problems)
+    check_fits(graph, objective)
+    busy = checked_work(work, graph.nodes)
+    root = seeds.seed_sequence(seed)
+    rates = exchange_rates(graph, busy, root)
+    racers = [
+        _without_rounds(Dual(accelerated), graph, objective, busy, rates, tol, root)
+        for accelerated in (True, False)
+    ]
+    slowest = float(busy.max())
+    most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
+    in_rounds = {
+        "synchronous-dual": synchronous.dual_rounds(graph, objective, tol, most),
+        "all-reduce": synchronous.all_reduce_rounds(objective, tol, most),
+    }
+    for name, rounds in in_rounds.items():
+        t = slowest * np.arange(len(rounds.error))
+        count = len(t) - 1
+        racers.append(Racer(name, float(t[-1]), count, rounds.reached, t, rounds.error))
+    return racers
+
+
+def exchange_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
+    """How often each edge has an exchange in a unit of time, where busy nodes have none."""
+    from continuized.network.dual_events import count_exchanges
+
+    rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_RINGS))
+    rate = INTENSITY * graph.nodes
+    events = clocks.Poisson(seeds.child(root, SHARE), rate, Categorical(graph.P)).stream()
+    drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
+    edges = np.ascontiguousarray(graph.edges, np.int64)
+    count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)
+    if not counts.all():
+        raise ValueError(
+            f"edge {int(np.argmin(counts))} had no exchange while they were counted: nodes' work "
+            "differs too much"
+        )
+    return np.asarray(counts / float(drawn.t[-1]))
+
+
+def _without_rounds(
+    method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
+    root: seeds.Root,
+) -> Racer:  # fmt: skip
+    from continuized.network.optimisers import DualExchanges
+
+    held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
+    theta, gamma, gamma_prime = method.constants(held, objective)
+    constants = Constants(theta * per_unit, gamma, gamma_prime)
+    rings = INTENSITY * graph.nodes * graph.P
+    engine = DualExchanges(graph, objective, constants, rings, work)
+    run = Run(engine, objective, root, tol, 200, silent)
+    time = math.log(1.0 / tol) / (method.rate(held, objective) * per_unit)
+    run.go(math.ceil(PATIENCE * (time + 100.0) * float(rings.sum())))
+    r = run.outcome(method.name, math.nan)
+    return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
+
+
+def checked_work(work: ArrayLike, nodes: int) -> Array:
+    """A finite number > 0 for each node, in float64."""
+    try:
+        busy = np.array(work, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"work must be a number for each node, got {brief(work)}") from None
+    if busy.shape != (nodes,) or not np.all((busy > 0.0) & np.isfinite(busy)):
+        raise ValueError(
+            f"work must be {nodes} finite numbers > 0, one for each node, got {brief(work)}"
+        )
+    return busy
