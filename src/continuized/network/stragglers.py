@@ -43,12 +43,12 @@ SHARE = 3  # the child of a run's root for the clocks that are only counted
 class Racer(NamedTuple):
     """A method in a race: how long it took, and the error along its way.
 
-    count: its rounds, or its exchanges.
+    steps: its rounds, or its exchanges.
     """
 
     method: str
     time: float
-    count: int
+    steps: int
     reached: bool
     t: Array
     error: Array
@@ -105,8 +105,7 @@ def race(
     }
     for name, rounds in in_rounds.items():
         t = slowest * np.arange(len(rounds.error))
-        count = len(t) - 1
-        racers.append(Racer(name, float(t[-1]), count, rounds.reached, t, rounds.error))
+        racers.append(Racer(name, float(t[-1]), len(t) - 1, rounds.reached, t, rounds.error))
     return racers
 
 
