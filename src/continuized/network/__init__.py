@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from continuized.network.outcome import Outcome
     from continuized.network.replaying import replay
     from continuized.network.simulator import simulate
+    from continuized.network.stragglers import Racer, race
+    from continuized.network.workers import Study, study_workers
 
 _HOME = {
     "A2CiD2": "a2cid2",
@@ -37,10 +39,14 @@ _HOME = {
     "Objective": "objective",
     "Optimised": "best_rates",
     "Outcome": "outcome",
+    "Racer": "stragglers",
+    "Study": "workers",
     "minimize": "decentralized",
+    "race": "stragglers",
     "replay": "replaying",
     "simulate": "simulator",
     "split": "objective",
+    "study_workers": "workers",
 }
 
 __all__ = [
@@ -55,10 +61,14 @@ __all__ = [
     "Objective",
     "Optimised",
     "Outcome",
+    "Racer",
+    "Study",
     "minimize",
+    "race",
     "replay",
     "simulate",
     "split",
+    "study_workers",
 ]
 
 
