@@ -214,10 +214,15 @@ class Run:
     def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
         """Until the error is small or no longer a number, or `most` events are done."""
         with keeper.over(self):
+            if self.stream.k % self.period and self.stream.k < most:
+                self.rows.pop()  # of a run that had ended between two tests, and now goes on
             while self.tol < self.error < math.inf and self.stream.k < most:
-                self.optimiser.advance(self.stream.draw(min(self.period, most - self.stream.k)))
+                k = self.stream.k
+                self.optimiser.advance(
+                    self.stream.draw(min(self.period - k % self.period, most - k))
+                )
                 self.rows.append(self._row())
-                if len(self.rows) > 2 * self.record + 1 and self.stream.k < most:
+                if len(self.rows) == 2 * self.record + 1:  # the last one is kept
                     self.rows, self.period = self.rows[::2], 2 * self.period
                 self.show(self.stream.k, f"error {self.error:.2g}")
                 keeper.between(self)
