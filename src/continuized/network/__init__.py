@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from continuized.network.a2cid2 import A2CiD2
     from continuized.network.best_rates import Optimised
     from continuized.network.dadao import DADAO
-    from continuized.network.decentralized import Decentralized, minimize
+    from continuized.network.decentralized import minimize
     from continuized.network.dual import Dual
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from continuized.network.outcome import Outcome
     from continuized.network.replaying import replay
     from continuized.network.simulator import simulate
+    from continuized.network.solution import Decentralized
     from continuized.network.stragglers import Racer, race
     from continuized.network.workers import Study, study_workers
 
 _HOME = {
     "A2CiD2": "a2cid2",
     "DADAO": "dadao",
-    "Decentralized": "decentralized",
+    "Decentralized": "solution",
     "Dual": "dual",
     "Faults": "faults",
     "Gossip": "methods",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from continuized.network.dadao import DADAO
 from continuized.network.dual import Dual, check_fits
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
-from continuized.network.outcome import decay_rate
+from continuized.network.solution import Decentralized, Trace
 from continuized.problems.base import Array
 from continuized.progress import Bar, bar
 from continuized.words import brief, is_real
@@ -36,48 +35,6 @@ ROWS = 200  # of the trace, about
 PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
 GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
 TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
-
-
-class Trace(NamedTuple):
-    """Rows along a run, the first at the start.
-
-    t, and the exchanges and gradients (of conjugates, for the dual method) so far; the error
-    mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
-    mean_i |x_i - mean x|^2 / |x*|^2.
-    """
-
-    t: Array
-    messages: Array
-    gradients: Array
-    error: Array
-    excess: Array
-    consensus: Array
-
-
-@dataclass
-class Decentralized:
-    """A run of decentralised optimisation.
-
-    x (nodes, dim): every node's guess at the end.  x_star: what one machine with all the data
-    finds.  rate_theory is NaN where no theorem gives one.  t: see the method.
-    """
-
-    x: Array
-    x_star: Array = field(repr=False)
-    t: float
-    method: str
-    messages: int
-    gradients: int
-    tol: float
-    reached: bool
-    error: float
-    trace: Trace = field(repr=False)
-    rate_theory: float
-
-    @property
-    def rate_measured(self) -> float:
-        """r where the error falls as e^{-rt}: see `Outcome.rate_measured`."""
-        return decay_rate(self.trace.t, self.trace.error)
 
 
 def minimize(

@@ -1,11 +1,11 @@
 """Nodes of unequal speed: exchanges at any time against rounds that wait for the slowest.
 
-Time is measured in what a usual node needs to solve its own problem, or to take a gradient;
-messages take none.  In a synchronous round everybody waits for the slowest.  Without rounds an
-edge's two ends exchange when both are free, and then are busy, each for its own time, with the
-next guess.  (For the squared loss grad f_i* is affine: a node that has solved for G after an
-exchange knows its guess at all later times by mixing alone, so that is all its work.  For the
-logistic loss it must know the time of its next exchange, too.)
+What takes time is that nodes solve their own problems, or take gradients; messages take none.  In
+a synchronous round everybody waits for the slowest.  Without rounds an edge's two ends exchange
+when both are free, and then are busy, each for its own time, with the next guess.  (For the
+squared loss grad f_i* is affine: a node that has solved for G after an exchange knows its guess at
+all later times by mixing alone, so that is all its work.  For the logistic loss it must know the
+time of its next exchange, too.)
 
 Rings come often, and those for which an end is busy are lost.  How often the edges then have
 exchanges is counted in a run of the clocks alone; mu_g and R are those of the rates counted.
@@ -33,11 +33,11 @@ from continuized.problems.base import Array
 from continuized.progress import silent
 from continuized.words import brief
 
-INTENSITY = 4.0  # rings a unit of time, for each node
-PILOT = 2000.0  # units of time in which exchanges are counted, times the work of the slowest
+INTENSITY = 4.0  # rings for each node, in the time that the usual node, the median, is busy
+PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
 MOST_RINGS = 4_000_000
 PATIENCE = 5.0
-SHARE = 3  # the child of a run's root for the clocks that are only counted
+COUNTED = 4  # the child of a run's root for the clocks that are only counted
 
 
 class Racer(NamedTuple):
@@ -69,7 +69,8 @@ def race(
     graph, problems
         As for `network.minimize`.
     work : array (nodes,)
-        How long each node takes to solve its own problem, or to take a gradient.
+        How long each node takes to solve its own problem, or to take a gradient, in any unit of
+        time.
     tol : float
         The error at which a method has arrived; see `network.Decentralized`.
     seed : int, SeedSequence or Generator
@@ -91,13 +92,14 @@ def race(
     graph, objective = Graph.of(graph), Objective.of(problems)
     check_fits(graph, objective)
     busy = checked_work(work, graph.nodes)
+    unit = float(np.median(busy))
     root = seeds.seed_sequence(seed)
-    rates = exchange_rates(graph, busy, root)
+    rates = exchange_rates(graph, busy / unit, root)
     racers = [
-        _without_rounds(Dual(accelerated), graph, objective, busy, rates, tol, root)
+        _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, root)
         for accelerated in (True, False)
     ]
-    slowest = float(busy.max())
+    slowest = float(busy.max()) / unit
     most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
     in_rounds = {
         "synchronous-dual": synchronous.dual_rounds(graph, objective, tol, most),
@@ -106,16 +108,16 @@ def race(
     for name, rounds in in_rounds.items():
         t = slowest * np.arange(len(rounds.error))
         racers.append(Racer(name, float(t[-1]), len(t) - 1, rounds.reached, t, rounds.error))
-    return racers
+    return [racer._replace(time=unit * racer.time, t=unit * racer.t) for racer in racers]
 
 
 def exchange_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
-    """How often each edge has an exchange in a unit of time, where busy nodes have none."""
+    """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
     from continuized.network.dual_events import count_exchanges
 
     rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_RINGS))
     rate = INTENSITY * graph.nodes
-    events = clocks.Poisson(seeds.child(root, SHARE), rate, Categorical(graph.P)).stream()
+    events = clocks.Poisson(seeds.child(root, COUNTED), rate, Categorical(graph.P)).stream()
     drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
     edges = np.ascontiguousarray(graph.edges, np.int64)
     count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)

@@ -131,7 +131,7 @@ def study_workers(
         )
         for i, (m, stale) in enumerate(cases)
     )
-    return Study(float(kappa), tuple(map(float, multipliers)), cases, *rates, verdicts)
+    return Study(float(kappa), tuple(map(float, multipliers)), cases, rates[0], rates[1], verdicts)
 
 
 def predicted_multiplier(kappa: float, workers: int) -> float:
