@@ -136,7 +136,7 @@ def test_a_resumed_run_is_the_same_run(method: str, tmp_path: Path) -> None:
     parts, file = network.split(regression(), 5), tmp_path / "state"
     options: dict[str, Any] = {"tol": 0.0, "seed": 4, "record": 10}
     whole = network.minimize("cycle:5", parts, method, events=800, **options)
-    network.minimize("cycle:5", parts, method, events=480, checkpoint=file, **options)
+    network.minimize("cycle:5", parts, method, events=470, checkpoint=file, **options)
     r = network.minimize(
         "cycle:5", parts, method, events=800, checkpoint=file, resume=True, **options
     )

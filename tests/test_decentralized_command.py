@@ -127,6 +127,8 @@ def test_the_rule_of_a_real_node() -> None:
         np.testing.assert_allclose(za + zb, 0.0, atol=1e-14)
     for rule in (a, b):
         np.testing.assert_allclose(rule.answer(), parts.x_star, atol=1e-10)
+    a.join(b.answer())  # a neighbour's guess is no dual variable: it starts from nothing
+    assert not np.any(a.state())
 
 
 def test_training_on_real_processes() -> None:

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 
 from continuized.network import Objective, split
-from continuized.network.conjugates import conjugate_gradient, data_of, room_for
+from continuized.network.conjugates import conjugate_gradient, data_of, hessian, room_for
 from continuized.network.dual_function import DualFunction
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
@@ -89,6 +89,17 @@ def test_conjugate_gradients_invert_the_gradients(kind: str) -> None:
             slope = p - y if kind == "ridge" else -y / (1.0 + np.exp(np.minimum(y * p, 500.0)))
             gradient = o.scale[i] * o.X[o.rows(i)].T @ slope + o.l2[i] * w
             np.testing.assert_allclose(gradient, s, rtol=1e-12, atol=1e-13 * max(1.0, size))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_newtons_matrix_is_the_hessian(kind: str) -> None:
+    """A wrong one would still lead to the minimiser, only slowly."""
+    o, out = split(problem(kind), 1), np.zeros((4, 4))
+    w = np.array([0.3, -0.2, 0.5, 0.1])
+    hessian(o.loss, o.X, o.y, o.row_scale, float(o.l2[0]), w, out)
+    step = 1e-6 * np.eye(4)
+    columns = [(o.grad(w + e) - o.grad(w - e)) / 2e-6 for e in step]
+    np.testing.assert_allclose(out, np.tril(np.array(columns)), atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 
 from continuized import seeds
-from continuized.network import Graph, race, split
+from continuized.clock import Poisson
+from continuized.marks import Categorical
+from continuized.network import Dual, Graph, race, split
+from continuized.network.dual_events import count_exchanges
 from continuized.network.dual_function import DualFunction
+from continuized.network.optimisers import DualExchanges
 from continuized.network.stragglers import INTENSITY, PILOT, exchange_rates
 from continuized.network.synchronous import all_reduce_rounds, dual_rounds
 from continuized.problems import LeastSquares, LogisticRegression
@@ -31,6 +35,22 @@ def test_two_nodes_exchange_as_renewals_say() -> None:
     gap, spread, horizon = 3.0 + 1.0 / ring, 1.0 / ring, 3.0 * PILOT
     deviation = spread / gap * math.sqrt(1.0 / (gap * horizon))
     assert abs(rate - 1.0 / gap) < 6.0 * deviation + 2.0 / horizon
+
+
+def test_exchanges_held_are_those_counted() -> None:
+    g, parts, work = (
+        Graph.of("cycle:5"),
+        split(regression(), 5),
+        np.array([2.0, 0.3, 1.0, 0.5, 4.0]),
+    )
+    engine = DualExchanges(g, parts, Dual().constants(g, parts), g.P, work)
+    events = Poisson(0, 3.0, Categorical(g.P)).stream().draw(2000)
+    engine.advance(events)
+    counts, free = np.zeros(5, np.int64), np.zeros(5)
+    count_exchanges(engine.edges, events.t, events.marks, free, work, counts)
+    assert np.array_equal(engine.counts, counts)
+    assert np.array_equal(engine.free, free)
+    assert 0 < counts.sum() < 1000  # many were refused
 
 
 def test_a_node_that_never_comes_back_is_named() -> None:
