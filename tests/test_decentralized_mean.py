@@ -184,12 +184,13 @@ def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     total = float(engine.rates.sum())
     if hasattr(engine, "seed"):
         engine.seed(seeds.seed_sequence(0))
-    events = clocks.Poisson(1, total, Categorical(engine.rates / total)).stream().draw(60)
+    events = clocks.Poisson(1, total, Categorical(engine.rates / total)).stream().draw(20)
     engine.advance(events)
     t = float(events.t[-1]) + 0.7
     expected = exact.path(events.t, events.marks, t)
     np.testing.assert_allclose(engine.guesses(t)[:, 0], expected, rtol=0, atol=1e-12)
-    assert not np.allclose(affine(0.999).path(events.t, events.marks, t), expected, atol=1e-12)
+    mistaken = affine(0.99).path(events.t, events.marks, t)
+    assert np.abs(mistaken - expected).max() > 1e-5
 
 
 @pytest.mark.parametrize("s", [1e-4, 0.03, 0.7])
