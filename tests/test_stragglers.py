@@ -117,6 +117,15 @@ def test_exchanges_at_any_time_beat_rounds_when_a_node_is_slow() -> None:
     assert times[10.0]["plain-dual"] > 1.5 * times[10.0]["dual"]
 
 
+def test_a_race_ends() -> None:
+    """Whatever the method would need."""
+    racers = race("cycle:5", split(regression(), 5), np.ones(5), tol=1e-300, events=500, seed=0)
+    assert not any(r.reached for r in racers)
+    assert max(r.steps for r in racers) < 2000
+    with pytest.raises(ValueError, match="events must be an integer >= 0"):
+        race("cycle:5", split(regression(), 5), np.ones(5), events=-1)
+
+
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [

@@ -61,7 +61,7 @@ def command(
     graph = _graph(spec, nodes)
     objective = _objective(data, loss, l2, graph.nodes, seed)
     runs = _runs(graph, objective, method, tol, events, seed)
-    racers = _racers(graph, objective, slow, seed)
+    racers = _racers(graph, objective, slow, events, seed)
     report = _report(graph, objective, runs, racers, slow)
     written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
@@ -142,14 +142,17 @@ def _runs(
         raise BadInput(f"{error}; give a larger --l2") from error
 
 
-def _racers(graph: Graph, objective: Objective, slow: float, seed: int) -> list[Racer]:
+def _racers(
+    graph: Graph, objective: Objective, slow: float, events: int | None, seed: int
+) -> list[Racer]:
     import numpy as np
 
     from continuized.network import race
 
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
-    return race(graph, objective, work, tol=SLOW_TOL, seed=seed)
+    most = {} if events is None else {"events": events}
+    return race(graph, objective, work, tol=SLOW_TOL, seed=seed, **most)
 
 
 def _report(

@@ -101,7 +101,7 @@ def minimize(
     graph, objective = Graph.of(graph), Objective.of(problems)
     check_fits(graph, objective)
     chosen = as_method(method)
-    limits = _checked_limits(tol, events, record)
+    check_limits(tol, events, record)
     root = seeds.seed_sequence(seed)
     path = checkpoints.checked_path(checkpoint, every, resume)
     keeper: AnyKeeper = checkpoints.nowhere
@@ -117,7 +117,7 @@ def minimize(
         keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
     optimiser = _optimiser(chosen, graph, objective, root)
     rate = chosen.rate(graph, objective) if not isinstance(chosen, A2CiD2) else math.nan
-    most = limits[1] if events is not None else _enough(optimiser.rates, rate, tol, graph)
+    most = int(events) if events is not None else _enough(optimiser.rates, rate, tol, graph)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
         run.go(most, keeper)
@@ -251,11 +251,11 @@ def _enough(rates: Array, rate: float, tol: float, graph: Graph) -> int:
     return math.ceil(PATIENCE * (time * float(rates.sum()) + graph.nodes))
 
 
-def _checked_limits(tol: Any, events: Any, record: Any) -> tuple[float, int]:
+def check_limits(tol: Any, events: Any, record: Any) -> None:
+    """Raise ValueError where these make no sense."""
     if not (is_real(tol) and 0.0 <= tol < 1.0):
         raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
     for given, name, least in ((events, "events", 0), (record, "record", 1)):
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         if given is not None and (not whole or given < least):
             raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
-    return float(tol), int(events or 0)

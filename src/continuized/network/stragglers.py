@@ -24,7 +24,7 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.marks import Categorical
 from continuized.network import synchronous
-from continuized.network.decentralized import Run
+from continuized.network.decentralized import Run, check_limits
 from continuized.network.dual import Dual, check_fits
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
@@ -35,7 +35,9 @@ from continuized.words import brief
 
 INTENSITY = 4.0  # rings for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
-MOST_RINGS = 4_000_000
+MOST_COUNTED = 4_000_000  # rings
+MOST_RINGS = 5_000_000  # of a run, by default
+MOST_ROUNDS = 20_000
 PATIENCE = 5.0
 COUNTED = 4  # the child of a run's root for the clocks that are only counted
 
@@ -60,6 +62,7 @@ def race(
     work: ArrayLike,
     *,
     tol: float = 1e-4,
+    events: int = MOST_RINGS,
     seed: seeds.Seed = None,
 ) -> list[Racer]:
     """The dual method without rounds, accelerated and plain, and two methods in rounds.
@@ -73,6 +76,9 @@ def race(
         time.
     tol : float
         The error at which a method has arrived; see `network.Decentralized`.
+    events : int
+        The most rings of a run without rounds, those to busy nodes among them.  Methods in rounds
+        have five times as much time as the slower of the others, and at most 20,000 rounds.
     seed : int, SeedSequence or Generator
 
     Returns
@@ -91,16 +97,18 @@ def race(
     """
     graph, objective = Graph.of(graph), Objective.of(problems)
     check_fits(graph, objective)
+    check_limits(tol, events, 1)
     busy = checked_work(work, graph.nodes)
     unit = float(np.median(busy))
     root = seeds.seed_sequence(seed)
     rates = exchange_rates(graph, busy / unit, root)
     racers = [
-        _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, root)
+        _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root)
         for accelerated in (True, False)
     ]
     slowest = float(busy.max()) / unit
     most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
+    most = min(most, MOST_ROUNDS)
     in_rounds = {
         "synchronous-dual": synchronous.dual_rounds(graph, objective, tol, most),
         "all-reduce": synchronous.all_reduce_rounds(objective, tol, most),
@@ -115,7 +123,7 @@ def exchange_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
     from continuized.network.dual_events import count_exchanges
 
-    rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_RINGS))
+    rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
     events = clocks.Poisson(seeds.child(root, COUNTED), rate, Categorical(graph.P)).stream()
     drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
@@ -131,7 +139,7 @@ def exchange_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
 
 def _without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
-    root: seeds.Root,
+    events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
     from continuized.network.optimisers import DualExchanges
 
@@ -142,7 +150,7 @@ def _without_rounds(
     engine = DualExchanges(graph, objective, constants, rings, work)
     run = Run(engine, objective, root, tol, 200, silent)
     time = math.log(1.0 / tol) / (method.rate(held, objective) * per_unit)
-    run.go(math.ceil(PATIENCE * (time + 100.0) * float(rings.sum())))
+    run.go(min(math.ceil(PATIENCE * (time + 100.0) * float(rings.sum())), events))
     r = run.outcome(method.name, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
 
