@@ -35,12 +35,14 @@ def averaging(values: np.ndarray) -> Objective:
 def test_gossip_is_a_special_case(accelerated: bool) -> None:
     values = np.random.default_rng(5).standard_normal(12)
     g, parts = Graph.of("grid:3x4"), averaging(values)
-    theirs = network.simulate(g, values, network.Gossip(accelerated), tol=0.0, events=300, seed=3)
+    theirs = network.simulate(
+        g, values, network.Gossip(accelerated, damping=1.0), tol=0.0, events=300, seed=3
+    )
     ours = network.minimize(g, parts, Dual(accelerated), tol=0.0, events=300, seed=3)
     np.testing.assert_allclose(ours.x[:, 0], theirs.x, rtol=0, atol=1e-14)
     t, k = np.array([0.0, 10.0, 100.0]), np.array([0, 10, 100])
     for at in ({"t": t}, {"k": k}):
-        bound = cz.theory.bound(network.Gossip(accelerated), g, values, **at)
+        bound = cz.theory.bound(network.Gossip(accelerated, damping=1.0), g, values, **at)
         mine = 12.0 * cz.theory.bound(Dual(accelerated), (g, parts), 0.0, **at)
         np.testing.assert_allclose(mine, bound, rtol=1e-9)
 

@@ -11,12 +11,19 @@ from continuized.network.crew import adjacency
 from continuized.network.messages import Message
 from continuized.network.node import Node
 from continuized.network.rule import GossipRule
+from continuized.network.rules import Constants
 
 
 def make_nodes(
-    graph: Graph, values: np.ndarray, seed: int = 0, *, accelerated: bool = True, **options: object
+    graph: Graph,
+    values: np.ndarray,
+    seed: int = 0,
+    *,
+    accelerated: bool = True,
+    constants: Constants | None = None,
+    **options: object,
 ) -> list[Node]:
-    constants = Gossip(accelerated).constants(graph)
+    constants = constants or Gossip(accelerated).constants(graph)
     options = {"timeout": 50.0, **options}
     return [
         Node(

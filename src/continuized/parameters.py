@@ -82,6 +82,15 @@ def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float
     return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
 
 
+def carried_time(s: float, L: float, L_new: float) -> float:
+    """The time t + start that gives the same A / B with L_new as s = t + start did with L.
+
+    A / B is a function of s / sqrt(L) and mu, so that s grows as sqrt(L).  Where L changes at
+    an event, the process goes on from the same pair (sqrt A, sqrt B), and from this time.
+    """
+    return s * math.sqrt(L_new / L)
+
+
 def log_A(t: float, L: float, mu: float, start: float) -> float:
     """log A_t; minus infinity at t = 0 when start = 0.  In logs, for A overflows early.
 
@@ -111,6 +120,27 @@ def _log_sinh(u: float) -> float:
     if u < 1.0:
         return math.log(math.sinh(u))
     return u + math.log1p(-math.exp(-2.0 * u)) - math.log(2.0)
+
+
+# The clock of L = 1, on which a run whose L changes at events adds up its gaps: `flow.weights`
+# there, with L = 1, are those of the gaps at their own L.
+
+
+def unit_time(dt: float, L: float) -> float:
+    """A gap on the clock of L = 1."""
+    return carried_time(dt, L, 1.0)
+
+
+def unit_start(start: float, L: float) -> tuple[float, float]:
+    """(the time that has passed before time 0, the start that is left) on the clock of L = 1."""
+    if start == math.inf:
+        return 0.0, math.inf
+    return unit_time(start, L), 0.0
+
+
+def carried_gamma_prime(tau: float, L: float, mu: float, start: float) -> float:
+    """gamma' at L, at the time tau of the clock of L = 1; `start` too is on that clock."""
+    return gamma_prime(tau, 1.0, mu, start) / math.sqrt(L)
 
 
 FORMULAS = (

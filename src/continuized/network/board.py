@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.node import Counts
+from continuized.network.exchange import Counts
 from continuized.network.outcome import Staleness, Trace
 from continuized.network.records import Record
 
 Array = NDArray[np.float64]
 _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
+_LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
 
 
 class Board:
@@ -35,7 +36,9 @@ class Board:
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
         self.rows: list[tuple[float, int, float]] = []
-        self.times = np.zeros(len(places))
+        self.t = 0.0  # the mean of the clocks of the places where nodes live
+        self._times = np.zeros(len(places))
+        self._since = np.zeros(len(places))  # t when the clock of a place started
         self.dropped = np.zeros(len(places), dtype=np.int64)
         self.idle = np.zeros(len(places), dtype=bool)
         self.final = np.zeros(len(places), dtype=bool)
@@ -67,18 +70,32 @@ class Board:
             self.living[node] = True
             if self._began is not None:
                 self.joins.append((self.t, node))
-        self.times[place], self.dropped[place] = header["t"], header["dropped"]
+        self._tell_time(place, header["t"])
+        self.dropped[place] = header["dropped"]
         self.idle[place], self.final[place] = header["idle"], header["final"]
         if header["final"]:
             self._books.append(arrays)
         self._fresh.add(place)
         return [(int(node), why) for node, why in header["fell"]]
 
+    def restart(self, place: int) -> None:
+        """The process of a place starts again, and with it its clock."""
+        self._since[place] = self.t
+        self.heard[place] = time.monotonic()
+
+    def _tell_time(self, place: int, t: float) -> None:
+        self._times[place] = self._since[place] + t
+        there = [k for k, nodes in enumerate(self.places) if self.living[list(nodes)].any()]
+        if there:  # a death may take the quickest clock away; time does not go back for it
+            self.t = max(self.t, float(self._times[there].mean()))
+
     def bury(self, node: int, why: str) -> None:
         """A node died; its last values stay on the board."""
         self.living[node] = False
         self.deaths.append((self.t, node, why))
+        largest = max(self._past[_LARGEST], self._counts[node, _LARGEST])
         self._past += self._counts[node]
+        self._past[_LARGEST] = largest
         self._counts[node] = 0.0
 
     def begin(self) -> None:
@@ -103,11 +120,6 @@ class Board:
         self.rows.append((self.t, self.messages, self.error))
 
     @property
-    def t(self) -> float:
-        """The mean time on the clocks of the places."""
-        return float(self.times.mean())
-
-    @property
     def messages(self) -> int:
         """Exchanges that were paid."""
         return int(self.total("exchanges"))
@@ -120,7 +132,7 @@ class Board:
     def total(self, name: str) -> float:
         """A count over all nodes, the dead included."""
         k = _COUNTS[name]
-        if name == "age_largest":
+        if k == _LARGEST:
             return float(max(self._counts[:, k].max(), self._past[k]))
         return float(self._counts[:, k].sum() + self._past[k])
 

@@ -82,7 +82,7 @@ class Plan:
             "delay": self.delay,
             "log": self.log,
             "port": 0 if self.port is None else self.port + place,
-            "path": sys.path,
+            "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
         }
         return header, arrays

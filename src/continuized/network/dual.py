@@ -55,7 +55,10 @@ class Dual:
 
     def process(self, graph: Graph, objective: Objective) -> Continuized:
         """The continuized process whose flow and steps the nodes follow."""
-        return Continuized(2.0 * graph.R / objective.mu, graph.mu_g / objective.L)
+        L = 2.0 * graph.R / objective.mu
+        return Continuized(
+            L, min(graph.mu_g / objective.L, L)
+        )  # they may be equal, but for rounding
 
     def constants(self, graph: Graph, objective: Objective) -> Constants:
         """What every node must know."""

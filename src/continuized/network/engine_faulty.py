@@ -7,7 +7,13 @@ import numpy as np
 from continuized import checkpoints, seeds
 from continuized.checkpoints import State
 from continuized.marks import Categorical
-from continuized.network import engine_heap, engine_loop, engine_node, engine_protocol
+from continuized.network import (
+    engine_changes,
+    engine_heap,
+    engine_loop,
+    engine_node,
+    engine_protocol,
+)  # fmt: skip
 from continuized.network.engine import BLOCK, EXCHANGES, TEST, TIME, Block, held
 from continuized.network.faults import Faults
 from continuized.network.graph import Graph
@@ -46,11 +52,9 @@ class Messages:
             duplication=float(faults.duplication),
             wait=faults.wait,
         )
-        self.work = engine_node.rows_of(values, faults.speeds(n))
-        self.edge = _directed(graph)
-        self.rates = (
-            0.5 * np.tile(graph.P, 2) * faults.speeds(n)[self.edge[:, engine_protocol.HEAD]]
-        )
+        speeds, self.edge = faults.speeds(n), _directed(graph)
+        self.work = engine_node.rows_of(values, speeds)
+        self.rates = 0.5 * np.tile(graph.P, 2) * speeds[self.edge[:, engine_protocol.HEAD]]
         total = float(self.rates.sum())
         self.block = Block(graph, Categorical(self.rates / total), root, total)
         self.rng = seeds.generator(root, seeds.LINKS)
@@ -62,6 +66,7 @@ class Messages:
         self.lines = np.zeros((LOG_ROOM if log else 0, 5))
         self._parts: list[Array] = []  # of the log, put aside
         changes = faults.changes(n)
+        self.last_change = max([t for t, _, _ in changes], default=0.0)
         self.when, self.what, self.body = engine_heap.empty(FIRST_ROOM + len(changes), d)
         for t, i, joins in changes:
             engine_loop.plan(self.when, self.what, self.counts, t, i, joins)
@@ -120,7 +125,7 @@ class Messages:
 
     def balance(self) -> tuple[Array, Array, Array]:
         """See `Engine`."""
-        owed = engine_protocol.on_the_way(self.alive, self.node, self.transfer, self.constants)
+        owed = engine_changes.on_the_way(self.alive, self.node, self.transfer, self.constants)
         middle = engine_node.centre(self.work, self.alive, owed)
         died, joined = self.ledger
         return middle, held(self.work, self.alive) + owed + died, joined.copy()
@@ -128,7 +133,12 @@ class Messages:
     def error(self, t: float) -> float:
         """The squared error at time t."""
         arrays = (self.alive, self.node, self.work, self.transfer)
-        return float(engine_protocol.error_at(*arrays, self.constants, t))
+        return float(engine_changes.error_at(*arrays, self.constants, t))
+
+    def over(self) -> bool:
+        """Whether no two living nodes are neighbours, and none is to come."""
+        ends = self.edge[:, [engine_protocol.HEAD, engine_protocol.TAIL]]
+        return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
     def staleness(self) -> Staleness | None:
         """How old answers were."""
@@ -138,8 +148,9 @@ class Messages:
     def log(self) -> Log:
         """So far."""
         self._put_log_aside()
-        *lines, times = np.concatenate([np.empty((0, 5)), *self._parts]).T
-        return Log(*(line.astype(np.int64) for line in lines), times.copy())
+        lines = np.concatenate([np.empty((0, 5)), *self._parts])
+        kind, node, peer, seq = lines[:, :4].astype(np.int64).T.copy()
+        return Log(kind, node, peer, seq, lines[:, 4].copy())
 
     def state(self) -> State:
         """Between two blocks."""

@@ -51,7 +51,7 @@ def push(
         place = above
     when[place] = time
     what[place, ORDER], what[place, SLOT] = counts[PUSHED], slot
-    return slot
+    return int(slot)
 
 
 @inlined
@@ -78,4 +78,4 @@ def pop(when: Array, what: Array, counts: Array) -> int:
     when[place] = time
     what[place, ORDER], what[place, SLOT] = order, slot
     what[last, SLOT] = first
-    return first
+    return int(first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from continuized.jit import jit
+from continuized.network.engine_changes import die, error_at, join
 from continuized.network.engine_heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
 from continuized.network.engine_node import TIME, inlined
 from continuized.network.engine_protocol import (
@@ -36,10 +37,7 @@ from continuized.network.engine_protocol import (
     answered,
     asked,
     brought,
-    die,
     epochs,
-    error_at,
-    join,
     release,
     rung,
     send,

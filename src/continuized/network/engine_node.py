@@ -6,7 +6,7 @@ is touched, from the time it was last touched.
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,16 @@ from continuized.problems.base import Array
 
 compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 
-# Made part of the caller: a function that is given arrays counts their references at each call,
-# with atomic additions that take longer than an exchange.
-inlined: Any = partial(jit, cached=False, inline="always")
-
 TIME, SPEED, X = 0, 1, 2  # the columns of `work`; z stands after x
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Make a function part of its compiled callers.
+
+    One that is called counts the references to the arrays that it is given, each time, with atomic
+    additions that take longer than an exchange.
+    """
+    return jit(function, cached=False, inline="always")
 
 
 def rows_of(values: Array, speeds: Array) -> Array:

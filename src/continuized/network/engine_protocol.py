@@ -19,20 +19,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from continuized.jit import jit
 from continuized.network import outcome
 from continuized.network.engine_heap import push
 from continuized.network.engine_node import (
     SPEED,
     TIME,
     X,
-    centre,
     inlined,
     mix_to,
     pay,
-    squared_error,
 )
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 
 # What may come out of the heap: messages, timers, and changes of the network.
@@ -48,7 +44,6 @@ HEAD, TAIL, LAST = range(3)  # the columns of `edge`; last is the seq of the las
 SINCE, D = 0, 1  # the columns of `transfer`
 EXCHANGES, LOGGED = 2, 3  # the entries of `counts` after those of the heap
 NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
-DIED, JOINED = 0, 1  # the rows of `ledger`
 ROOM = 8  # entries of the heap and of the log that one event may take
 
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = (
@@ -86,7 +81,7 @@ def write(
 @inlined
 def epochs(node: Array, edge: Array, e: int) -> int:
     """A number that changes when one of the two ends dies."""
-    return node[edge[e, HEAD], NODE_EPOCH] + node[edge[e, TAIL], NODE_EPOCH]
+    return int(node[edge[e, HEAD], NODE_EPOCH] + node[edge[e, TAIL], NODE_EPOCH])
 
 
 @inlined
@@ -151,7 +146,7 @@ def brought(
         for c in range(brings.shape[1]):
             pay(work, j, c, -brings[slot, c], gamma, gamma_prime)
         node[i, SETTLED] = 1  # i has one transfer at a time, and this is it
-    return fresh
+    return bool(fresh)
 
 
 @inlined
@@ -160,7 +155,7 @@ def unlock(node: Array, j: int, e: int, seq: int) -> bool:
     waits = node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
     if waits:
         node[j, PHASE] = FREE
-    return waits
+    return bool(waits)
 
 
 @inlined
@@ -205,101 +200,16 @@ def send(
         copies = 2
     timed = kind in (REQUEST, ANSWER, TRANSFER)
     for n in range(copies + 1 if timed else copies):
-        if n == copies:
-            sender = edge[e, TAIL if kind == ANSWER else HEAD]
-            timer = UNLOCK if kind == ANSWER else GIVE_UP
-            push(when, what, counts, t + links.wait / work[sender, SPEED], timer, e, seq, pair)
-            continue
-        late = 0.0
-        if links.delay > 0.0:
-            late = links.delay * (1.0 if links.constant else rng.standard_exponential())
-        slot = push(when, what, counts, t + late, kind, e, seq, pair)
+        if n < copies:
+            comes, late = kind, 0.0
+            if links.delay > 0.0:
+                late = links.delay * (1.0 if links.constant else rng.standard_exponential())
+        else:
+            comes = UNLOCK if kind == ANSWER else GIVE_UP
+            late = links.wait / work[edge[e, TAIL if kind == ANSWER else HEAD], SPEED]
+        slot = push(when, what, counts, t + late, comes, e, seq, pair)
         for c in range(body.shape[1]):
             if kind == ANSWER:
                 body[slot, c] = work[edge[e, TAIL], X + c]
             else:
                 body[slot, c] = transfer[edge[e, HEAD], D + c]
-
-
-@jit
-def lose(node: Array, transfer: Array, ledger: Array, i: int, constants: Constants) -> None:
-    """Enter what i paid, and nobody will get, among what died."""
-    if node[i, PHASE] == PAID and not node[i, SETTLED]:
-        node[i, SETTLED] = 1
-        for c in range(ledger.shape[1]):
-            ledger[DIED, c] += (constants[1] + constants[2]) * transfer[i, D + c]
-
-
-@jit
-def die(
-    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array, dead: int,
-    t: float, constants: Constants,
-) -> None:  # fmt: skip
-    """The node falls silent; what it has, has paid and is owed goes with it."""
-    mix_to(work, dead, work[dead, SPEED] * t, constants[0])
-    d = ledger.shape[1]
-    for c in range(d):
-        ledger[DIED, c] += work[dead, X + c] + work[dead, X + d + c]
-    lose(node, transfer, ledger, dead, constants)
-    for i in range(node.shape[0]):
-        if alive[i] and edge[node[i, OVER], TAIL] == dead:
-            lose(node, transfer, ledger, i, constants)
-    alive[dead], node[dead, PHASE] = False, FREE
-    node[dead, NODE_EPOCH] += 1
-
-
-@jit
-def neighbour(alive: Array, edge: Array, rates: Array, of: int, u: float) -> int:
-    """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
-    total = 0.0
-    for e in range(edge.shape[0]):
-        if edge[e, HEAD] == of and alive[edge[e, TAIL]]:
-            total += rates[e]
-    chosen, left = -1, u * total
-    for e in range(edge.shape[0]):
-        if edge[e, HEAD] == of and alive[edge[e, TAIL]] and left >= 0.0:
-            chosen = edge[e, TAIL]
-            left -= rates[e]
-    return chosen
-
-
-@jit
-def join(
-    alive: Array, node: Array, edge: Array, rates: Array, work: Array, ledger: Array, log: Array,
-    counts: Array, new: int, t: float, u: float, theta: float,
-) -> None:  # fmt: skip
-    """The node comes with a neighbour's x and z = x; without a neighbour, with what it has."""
-    d, other = ledger.shape[1], neighbour(alive, edge, rates, new, u)
-    node[new, OWN_SEQ] += 1
-    alive[new], node[new, PHASE] = True, FREE
-    work[new, TIME] = work[new, SPEED] * t
-    if other >= 0:
-        mix_to(work, other, work[other, SPEED] * t, theta)
-        write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
-        for c in range(d):
-            work[new, X + c] = work[other, X + c]
-    for c in range(d):
-        work[new, X + d + c] = work[new, X + c]
-        ledger[JOINED, c] += work[new, X + c] + work[new, X + d + c]
-    write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
-
-
-@jit
-def on_the_way(alive: Array, node: Array, transfer: Array, constants: Constants) -> Array:
-    """What was paid and not applied yet."""
-    total = transfer[0, D:] * 0.0
-    for i in range(node.shape[0]):
-        if alive[i] and node[i, PHASE] == PAID and not node[i, SETTLED]:
-            for c in range(total.size):
-                total[c] += (constants[1] + constants[2]) * transfer[i, D + c]
-    return total
-
-
-@jit
-def error_at(
-    alive: Array, node: Array, work: Array, transfer: Array, constants: Constants, t: float
-) -> float:
-    """The squared error at time t."""
-    owed = on_the_way(alive, node, transfer, constants)
-    middle = centre(work, alive, owed)
-    return squared_error(work, alive, t, constants[0], middle)

@@ -80,17 +80,16 @@ def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"smallworld:N:K:P needs a probability 0 <= P <= 1, got {p:g}")
     i = np.tile(np.arange(n), int(k) // 2)
-    ring = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
-    j, moving = ring.copy(), np.flatnonzero(rng.random(i.size) < p)
+    j = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
+    moving = np.flatnonzero(rng.random(i.size) < p)
     for _ in range(ROUNDS):
         if not moving.size:
-            break
+            return Made(n, np.column_stack([i, j]), on_circle(n))
         j[moving] = rng.integers(0, n, moving.size)
         wrong = np.zeros(i.size, dtype=bool)
         wrong[moving] = _bad(n, i, j, moving)[moving]
         moving = np.flatnonzero(wrong)
-    j[moving] = ring[moving]  # hardly a place is free: the graph is nearly complete
-    return Made(n, np.column_stack([i, j])[~_bad(n, i, j)], on_circle(n))
+    raise ValueError(f"smallworld:{n}:{k:g}:{p:g} has no room to rewire: take a smaller K")
 
 
 def regular(rng: np.random.Generator, d: int, n: int) -> Made:

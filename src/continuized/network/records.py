@@ -11,7 +11,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ def unpack(data: bytes) -> Record:
     return _record(data[start : start + head], data[start + head : start + head + body])
 
 
-def read(stream: BinaryIO) -> Record | None:
+def read(stream: IO[bytes]) -> Record | None:
     """The next record of a pipe; None at its end."""
     lengths = _read(stream, _LENGTHS.size)
     if lengths is None:
@@ -61,7 +61,7 @@ def read(stream: BinaryIO) -> Record | None:
     return None if first is None or second is None else _record(first, second)
 
 
-def _read(stream: BinaryIO, count: int) -> bytes | None:
+def _read(stream: IO[bytes], count: int) -> bytes | None:
     data = stream.read(count)
     return data if len(data) == count else None
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graph import Graph
+from continuized.network.inputs import as_gossip, checked_values
 from continuized.network.methods import Gossip
 from continuized.network.outcome import ANSWER, APPLY, JOIN, PAY, Log
-from continuized.network.simulator import as_gossip, checked_values
 from continuized.problems.base import Array
 
 

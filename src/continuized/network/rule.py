@@ -126,6 +126,11 @@ class RuleSpec:
             raise ValueError(
                 f'a rule is named as "package.module:function", got {brief(self.factory)}'
             )
+        if module == "__main__":
+            raise ValueError(
+                "a rule must stand in a module that other processes can import, "
+                f"got {brief(self.factory)}"
+            )
         made: Rule = getattr(importlib.import_module(module), name)(**self.arrays, **self.options)
         return made
 

@@ -13,22 +13,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.board import Board
-from continuized.network.crew import Crew, Plan
+from continuized.network.crew import Crew, Plan, adjacency
+from continuized.network.delays import delay_limit
 from continuized.network.faults import Faults
 from continuized.network.frames import KEY_BYTES
 from continuized.network.graph import Graph
+from continuized.network.inputs import as_gossip, checked_values
 from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome
 from continuized.network.rule import AVERAGING, RuleSpec
 from continuized.network.supervising import Goal, Supervisor, Troubles
-from continuized.problems.base import number, numbers
+from continuized.problems.base import number
 from continuized.progress import bar
 from continuized.seeds import Seed, seed_sequence
 from continuized.words import brief
 
 TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
-BUSY = 0.2  # the part of its time that a node may spend in exchanges, at the default speed
+BUSY = 0.1  # the part of its time that a node may spend in exchanges, at the default speed
 TRIP = 0.002  # seconds that an exchange takes, about
 MOST_PER_CORE = 2500.0  # exchanges a second
 PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again
@@ -94,7 +96,8 @@ def run(
     progress : bool
         Show the error and the pace on standard error.
     address : str, optional
-        Of a running Ray cluster.
+        Of a running Ray cluster, such as "auto" or "127.0.0.1:6379", whose machines have this
+        package; by default a cluster of this machine is started, and ended with the run.
 
     Returns
     -------
@@ -122,7 +125,7 @@ def run(
     root = [
         int(word) for word in np.random.SeedSequence(seed_sequence(seed).entropy).generate_state(4)
     ]
-    troubles = _troubles(kill, rejoin, graph.nodes, np.random.default_rng(root))
+    troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
     pace = _pace(graph, speed, processes)
     plan = Plan(
         graph=graph,
@@ -142,7 +145,10 @@ def run(
     )
     averaging = not _are_rules(values)
     board = Board(plan.places, plan.dim, averaging)
-    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"))
+    watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
+    if watched is not None:
+        delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
+    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
     with _crew(transport, address) as crew, bar("network", None, progress, "message") as tell:
         supervisor = Supervisor(crew, plan, board, troubles, goal, tell)
         supervisor.run()
@@ -156,15 +162,8 @@ def _rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tupl
         if len(values) != graph.nodes:
             raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
         return list(values), (graph.nodes, -1)
-    x = numbers(values, "values")
-    if x.ndim not in (1, 2) or len(x) != graph.nodes or x.size == 0:
-        raise ValueError(
-            f"values must have a row for each of the {graph.nodes} nodes, got shape {x.shape}"
-        )
-    if not np.isfinite(x).all():
-        bad = int(np.flatnonzero(~np.isfinite(x.reshape(len(x), -1)).all(axis=1))[0])
-        raise ValueError(f"values must be finite, but node {bad} has {brief(x[bad].tolist())}")
-    constants = _gossip(method).constants(graph)._asdict()
+    x = checked_values(values, graph)
+    constants = as_gossip(method).constants(graph)._asdict()
     rows = x.reshape(len(x), -1)
     return [RuleSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
 
@@ -175,14 +174,6 @@ def _are_rules(values: Any) -> bool:
         and len(values) > 0
         and all(isinstance(value, RuleSpec) for value in values)
     )
-
-
-def _gossip(method: Any) -> Gossip:
-    if isinstance(method, Gossip):
-        return method
-    if method not in ("accelerated", "plain"):
-        raise ValueError(f'method must be "accelerated", "plain" or a Gossip, got {brief(method)}')
-    return Gossip(method == "accelerated")
 
 
 def _dim(rules: Sequence[RuleSpec]) -> int:
@@ -220,19 +211,42 @@ def _positive(value: Any, name: str) -> float:
     return given
 
 
-def _troubles(kill: Any, rejoin: Any, nodes: int, random: np.random.Generator) -> Troubles:
+def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
+    nodes = graph.nodes
     if isinstance(kill, int | np.integer) and not isinstance(kill, bool):
         if not 0 <= kill < nodes:
             raise ValueError(f"kill must leave one of the {nodes} nodes, got {kill}")
-        drawn = random.permutation(nodes)[: int(kill)]
-        kill = [(KILL_EVERY * (k + 1), int(node)) for k, node in enumerate(drawn)]
+        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(_drawn(int(kill), graph, random))]
     plan = Faults(deaths=kill, joins=rejoin)  # checks them
-    plan.changes(nodes)
     if plan.absent():
         raise ValueError(f"node {min(plan.absent())} is to rejoin, but was not killed before")
     if len(plan.deaths) - len(plan.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return Troubles(plan.changes(nodes))
+
+
+def _drawn(count: int, graph: Graph, random: np.random.Generator) -> list[int]:
+    """Nodes to kill, drawn so that those left can still reach one another."""
+    neighbours = {i: set(around) for i, (around, _) in enumerate(adjacency(graph))}
+    drawn: list[int] = []
+    for _ in range(count):
+        left = [i for i in neighbours if i not in drawn]
+        for i in random.permutation(left).tolist():
+            rest = set(left) - {i}
+            if _reached(rest, neighbours) == rest:
+                drawn.append(i)
+                break
+    return drawn
+
+
+def _reached(nodes: set[int], neighbours: dict[int, set[int]]) -> set[int]:
+    """The nodes that can be reached from one of them."""
+    seen: set[int] = set()
+    fresh = {min(nodes)}
+    while fresh:
+        seen |= fresh
+        fresh = {j for i in fresh for j in neighbours[i] & nodes} - seen
+    return seen
 
 
 @contextmanager

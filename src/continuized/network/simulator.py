@@ -15,15 +15,22 @@ from continuized import checkpoints, identity, seeds
 from continuized.checkpoints import AnyKeeper, State
 from continuized.network.faults import Faults
 from continuized.network.graph import Graph
+from continuized.network.inputs import (
+    NO_LIMIT,
+    as_gossip,
+    checked_limits,
+    checked_times,
+    checked_values,
+    enough_events,
+)
 from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome, Trace
 from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.progress import Bar, bar
-from continuized.words import brief, is_real
+from continuized.words import brief
 
 ROWS = 500
-PATIENCE = 20.0  # times what the theorem promises, where no limit is given
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
 
 
@@ -68,7 +75,7 @@ def simulate(
         ring and exchanges take no time, the same law as `Faults()` at a fraction of its cost.
     record : int
         Rows of the trace, about: evenly spaced, at most twice as many; 0: the start and the end.
-    snapshots : times at which to keep x
+    snapshots : times at which to keep x, as far as the run gets
     log : bool
         Keep the event log, for `network.replay`: 40 bytes for each of three entries an exchange.
     progress : bool
@@ -100,10 +107,10 @@ def simulate(
     constants = gossip.constants(graph)
     if faults is not None and not isinstance(faults, Faults):
         raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
-    times = _snapshot_times(snapshots)
-    limits = _checked_limits(tol, events, until)
+    times = checked_times(snapshots)
+    limits = checked_limits(tol, events, until)
     if events is None and until is None:
-        limits = limits[0], _enough(graph, gossip, constants, limits[0]), limits[2]
+        limits = limits[0], enough_events(graph, gossip, constants, limits[0]), limits[2]
     if isinstance(record, bool) or not isinstance(record, int | np.integer) or record < 0:
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
@@ -121,7 +128,8 @@ def simulate(
         named = {part: identity.words(value) for part, value in who.items()}
         keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
     engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
-    with bar(f"{gossip.name} gossip", limits[1], progress, "exchange") as show:
+    total = limits[1] if limits[1] < NO_LIMIT else None
+    with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
         run = _Run(engine, limits, times, int(record), show)
         run.go(keeper)
     return run.outcome(gossip.name, start.shape, faults, bool(log))
@@ -173,6 +181,8 @@ class _Run:
                 return
             begun, before = time.perf_counter(), self.engine.messages
             while why == BLOCK or (why == TIME and self.engine.t < self.until):
+                if self.engine.over():
+                    break
                 stop = min([self.until, *self._missing()[:1]])
                 why, tests = self.engine.advance(stop, self.most, bounds)
                 self.rows.add(tests, scale)
@@ -208,7 +218,7 @@ class _Run:
             method=name,
             messages=engine.messages,
             tol=self.tol,
-            reached=self.reached or error <= self.tol,
+            reached=bool(engine.alive.any()) and (self.reached or error <= self.tol),
             error=error,
             trace=self.rows.trace(t, engine.messages, error),
             snapshots={s: kept.reshape(shape) for s, kept in self.snapshots.items()},
@@ -232,7 +242,12 @@ class _Run:
     def restore(self, state: State) -> None:
         """Go on from there."""
         plain, arrays = state
-        checkpoints.check_events(plain["engine"]["messages"], self.most)
+        done, t = plain["engine"]["messages"], plain["engine"]["t"]
+        if done > self.most or t > self.until:
+            raise checkpoints.CheckpointError(
+                f"the checkpoint has {done} exchanges already and is at t = {t:.6g}, but events = "
+                f"{self.most} and until = {self.until:.6g}; give larger ones, or resume=False"
+            )
         self.engine.restore(State(plain["engine"], arrays))
         self.rows.restore(arrays["rows"], plain["tests"])
         kept = enumerate(plain["snapshots"])
@@ -271,63 +286,3 @@ class _Rows:
 
     def restore(self, rows: Array, count: int) -> None:
         self.kept, self.count = [tuple(row) for row in rows.tolist()], count
-
-
-def checked_values(values: ArrayLike, graph: Graph) -> Array:
-    """A fresh float64 array, a row for each node."""
-    try:
-        given = np.asarray(values)
-    except ValueError as error:  # ragged
-        raise ValueError(
-            f"values must be numbers, equally many for each node, got {brief(values)}"
-        ) from error
-    if given.dtype.kind not in "fiu":
-        raise TypeError(f"values must be real numbers, got {brief(values)}")
-    if given.ndim not in (1, 2) or given.shape[0] != graph.nodes or given.size == 0:
-        raise ValueError(
-            f"values must have shape ({graph.nodes},) or ({graph.nodes}, dim), a row for each "
-            f"node, got {given.shape}"
-        )
-    start = given.astype(np.float64)
-    if not np.all(np.isfinite(start)):
-        node = int(np.argwhere(~np.isfinite(start))[0, 0])
-        raise ValueError(f"values must be finite, but those of node {node} are not")
-    return start
-
-
-def as_gossip(method: Any) -> Gossip:
-    """The method that a name stands for."""
-    if isinstance(method, Gossip):
-        return method
-    if isinstance(method, str) and method in ("accelerated", "plain"):
-        return Gossip(accelerated=method == "accelerated")
-    raise ValueError(f'method must be "accelerated", "plain" or a Gossip, got {brief(method)}')
-
-
-def _checked_limits(tol: Any, events: Any, until: Any) -> tuple[float, int, float]:
-    if not (is_real(tol) and 0.0 <= tol < 1.0):
-        raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
-    if events is not None:
-        whole = isinstance(events, int | np.integer) and not isinstance(events, bool)
-        if not whole or events < 0:
-            raise ValueError(f"events must be a number of exchanges >= 0, got {brief(events)}")
-    if until is not None and not (is_real(until) and 0.0 <= until < math.inf):
-        raise ValueError(f"until must be a finite time >= 0, got {brief(until)}")
-    most = np.iinfo(np.int64).max if events is None else events
-    return float(tol), int(most), math.inf if until is None else float(until)
-
-
-def _enough(graph: Graph, gossip: Gossip, constants: Constants, tol: float) -> int:
-    """PATIENCE times the events that bring the theorem's bound down to tol."""
-    rate = constants.theta if gossip.accelerated else 0.5 * graph.mu_g
-    return math.ceil(PATIENCE * (math.log(2.0 / max(tol, 1e-30)) / rate + graph.nodes))
-
-
-def _snapshot_times(given: Any) -> list[float]:
-    try:
-        times = sorted({float(t) for t in given})
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"snapshots must be a sequence of times, got {brief(given)}") from error
-    if times and not (times[0] >= 0.0 and times[-1] < math.inf):
-        raise ValueError(f"snapshots must be finite times >= 0, got {brief(given)}")
-    return times

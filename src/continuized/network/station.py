@@ -6,17 +6,17 @@ Transports carry its bytes: local processes by TCP and pipes, Ray by calls of ac
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.network.exchange import Entry
 from continuized.network.frames import Codec, Stream
 from continuized.network.host import Host, sentence
 from continuized.network.links import Link
 from continuized.network.messages import Message
-from continuized.network.node import Entry, Node
+from continuized.network.node import Node
 from continuized.network.records import Record
 from continuized.network.rule import Array, RuleSpec
 
@@ -37,7 +37,6 @@ class Station:
         self.home: dict[int, int] = {}  # the place of each node
         self._loose: list[Message] = []  # between nodes of this place
         self._entries: list[Entry] = []
-        self._starts: dict[int, NDArray[Any]] = {}
         link = Link(
             _generator([*header["seed"], LINK, self.place]),
             *(float(header[name]) for name in ("loss", "duplication", "delay")),
@@ -107,7 +106,7 @@ class Station:
         }
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
-            "counts": np.array([astuple(node.counts) for node in nodes], np.float64),
+            "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
             **self._rows(states),
         }
         return header, {**arrays, **self._owed(nodes)} if final else arrays
@@ -128,8 +127,8 @@ class Station:
         rows = {name: np.zeros((len(states), self.codec.dim)) for name in names}
         for k, (number, (x, z, answer)) in enumerate(states.items()):
             rows["x"][k], rows["z"][k], rows["answer"][k] = x, z, answer
-            rows["start"][k] = self._starts.setdefault(number, x + z)  # set if it just joined
-            rows["of_dead"][k] = self.host.nodes[number].of_dead
+            node = self.host.nodes[number]
+            rows["start"][k], rows["of_dead"][k] = node.began, node.of_dead
         return rows
 
     def _owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
@@ -147,7 +146,7 @@ class Station:
         number = int(told["number"])
         given = {name: arrays[f"{number}/{name}"] for name in told["arrays"]}
         rule = RuleSpec(told["factory"], given, told["options"]).make()
-        node = Node(
+        return Node(
             number,
             rule,
             told["neighbours"],
@@ -159,10 +158,6 @@ class Station:
             joining=bool(told["joining"]),
             log=self._entries,
         )
-        if not node.joining:
-            x, z = rule.state()
-            self._starts[number] = x + z
-        return node
 
 
 def _generator(key: list[int]) -> np.random.Generator:

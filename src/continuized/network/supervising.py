@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import warnings
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from numpy.typing import NDArray
 
 from continuized.network.board import Board, entries
 from continuized.network.crew import Crew, Event, Plan
+from continuized.network.delays import too_stale
 from continuized.network.merging import merged
+from continuized.network.methods import Gossip
 from continuized.network.outcome import Outcome
 from continuized.progress import Bar
 
@@ -21,8 +24,9 @@ BEGIN_WITHIN = 10.0
 SETTLE_WITHIN = 3.0  # for exchanges under way to be finished, at the end
 FINAL_WITHIN = 5.0
 LOOK_EVERY = 0.05
-NEAR = 0.5  # of the limit: from there on, a warning
-AGES = 50  # answers whose mean age is looked at
+SOON = 300.0  # units of t before the share of exchanges is looked at
+DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
+OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
 class StalenessWarning(UserWarning):
@@ -48,11 +52,11 @@ class Troubles:
 
 @dataclass
 class Goal:
-    """When to end, and the mean age of answers past which acceleration fails (None: any)."""
+    """When to end, and what may be too slow for acceleration (None: nothing)."""
 
     tol: float
     seconds: float
-    oldest: float | None = None
+    accelerated: Gossip | None = None
 
 
 @dataclass
@@ -66,12 +70,12 @@ class Supervisor:
     goal: Goal
     tell: Bar
     wall: float = 0.0
+    reached: bool = False
     plain: bool = False  # whether it fell back
     _log: list[NDArray[Any]] = field(default_factory=list)
     _lives: dict[int, int] = field(default_factory=dict)  # of nodes that died: how often
     _coming: set[int] = field(default_factory=set)  # nodes on their way back
     _reasons: dict[int, str] = field(default_factory=dict)
-    _ages: tuple[float, float] = (0.0, 0.0)
     _warned: bool = False
 
     def __post_init__(self) -> None:
@@ -81,6 +85,7 @@ class Supervisor:
     def run(self) -> None:
         """From the start of the processes to their last reports."""
         self.crew.start(self.plan)
+        self.board.heard[:] = time.monotonic()
         if not self._until(self.board.complete, BEGIN_WITHIN):
             raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
         self.board.begin()
@@ -106,7 +111,7 @@ class Supervisor:
             method=method,
             messages=board.messages,
             tol=self.goal.tol,
-            reached=bool(board.living.any()) and board.error <= self.goal.tol,
+            reached=self.reached,
             error=board.error,
             trace=board.trace,
             deaths=board.deaths,
@@ -115,7 +120,9 @@ class Supervisor:
             mean_drift=board.drift(),
             events_per_s=board.messages / max(self.wall, 1e-9),
             staleness=board.staleness(),
-            log=merged(entries(self._log)) if self.plan.log else None,
+            dropped=int(board.dropped.sum()),
+            fell_back=self.plain,
+            log=merged(entries(self._log)) if self.plan.log and not self.plain else None,
         )
 
     def _all(self, flags: NDArray[Any]) -> bool:
@@ -131,7 +138,8 @@ class Supervisor:
                 self.crew.kill(self._home[node])
         if self.troubles.changes or self._coming:
             return False  # what was asked for is still to come
-        return self.board.error <= self.goal.tol
+        self.reached = self.board.error <= self.goal.tol
+        return self.reached
 
     def _until(self, done: Callable[[], bool], seconds: float) -> bool:
         limit = time.monotonic() + seconds
@@ -185,7 +193,7 @@ class Supervisor:
 
     def _revive(self, node: int) -> None:
         place = self._home[node]
-        self.board.heard[place] = time.monotonic()
+        self.board.restart(place)
         self._places.add(place)
         self._coming.add(node)
         self.crew.revive(place, self._lives.get(node, 0))
@@ -196,24 +204,29 @@ class Supervisor:
         self.crew.tell({"dead": list(self._lives.items()), "back": back, "plain": self.plain})
 
     def _watch(self) -> None:
-        """Warn when answers are nearly too old for acceleration; past that, go on without it."""
-        if self.goal.oldest is None or self.plain:
+        """Warn when acceleration is at risk; past its limit, go on without it.
+
+        These nodes make up for rings that found them busy, so that delay does harm by exchanges
+        that are missing, and not before it is long against 1/theta by age.
+        """
+        method, stale = self.goal.accelerated, self.board.staleness()
+        if method is None or self.plain or self.board.t < SOON:
             return
-        count, total = self.board.total("ages"), self.board.total("age_sum")
-        if count - self._ages[0] < AGES:
-            return
-        age = (total - self._ages[1]) / (count - self._ages[0])
-        self._ages = (count, total)
-        if age > self.goal.oldest:
+        share = self.board.messages / self.board.t
+        age = 0.0 if stale is None else stale.mean
+        aged = method.constants(self.plan.graph).theta * age
+        at_most = share + DEVIATIONS * math.sqrt(share / self.board.t)
+        verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
+        if verdict == "past":
             self.plain = True
             self.crew.tell({"plain": True})
-        elif self._warned or age <= NEAR * self.goal.oldest:
+        elif verdict == "fine" or self._warned:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
         warnings.warn(
-            f"answers were {age:.3g} units of t old when their transfers came, "
-            f"and acceleration stands about {self.goal.oldest:.3g}: {what}; give a lower speed=",
+            f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
+            f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
             StalenessWarning,
-            stacklevel=4,
+            stacklevel=5,
         )

@@ -3,12 +3,12 @@
 With u = x - mean, w = z - mean and b_e = e_i - e_j, the moments A = E uu^T, B = E uw^T and
 C = E ww^T, summed over the columns of x, obey the linear system
 
-    A' = -(Lambda A + A Lambda) / 2          + 1/4 S      + theta (B + B^T - 2A)
-    B' = -Lambda B / 2 - gamma' A Lambda     + gamma'/2 S + theta (A + C - 2B)
-    C' = -gamma' (Lambda B + B^T Lambda)     + gamma'^2 S + theta (B + B^T - 2C)
+    A' = -gamma (Lambda A + A Lambda)          + gamma^2 S      + theta (B + B^T - 2A)
+    B' = -gamma Lambda B - gamma' A Lambda     + gamma gamma' S + theta (A + C - 2B)
+    C' = -gamma' (Lambda B + B^T Lambda)       + gamma'^2 S     + theta (B + B^T - 2C)
 
-where S = sum_e P_e (b_e^T A b_e) b_e b_e^T, of 3 n^2 unknowns.  For plain gossip w = u, and the
-first line, with theta = 0, is all.
+where gamma = 1/2 and S = sum_e P_e (b_e^T A b_e) b_e b_e^T, of 3 n^2 unknowns.  For plain gossip
+w = u, and the first line, with theta = 0, is all.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from continuized.theory.moment_maps import Moments
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the largest moment
 LARGEST = 400  # nodes
 MAX_STEPS = 1_000_000
-CHUNK = 8.0  # times 1/theta: moments are rescaled this often, lest they decay below ATOL
+CHUNK = 4.0  # times 1/theta: moments are rescaled this often, lest they decay below ATOL
 
 
 def gossip_moments(
@@ -53,7 +53,7 @@ def gossip_moments(
     constants = method.constants(g)
     first = u @ u.T
     m = np.stack([first] * 3) if method.accelerated else first[None]
-    slope = accelerated_slope(g, constants) if method.accelerated else plain_slope(g)
+    slope = accelerated_slope(g, constants) if method.accelerated else plain_slope(g, constants)
     chunk = CHUNK / (constants.theta if method.accelerated else 0.5 * g.mu_g)
     rows = np.empty((len(t), 3, g.nodes))
     for k, value in enumerate(_integrated(slope, m, t, chunk)):
@@ -80,28 +80,45 @@ def _integrated(slope: Callable[[Array], Array], m: Array, times: Array, chunk: 
             m = solver.integrate(end).reshape(shape) * unit
             if not solver.successful():
                 raise ArithmeticError(f"the moments could not be integrated up to t = {end:.6g}")
+            m = _beside_constants(m)  # where rounding errors would stay for ever
             now, unit = end, float(np.abs(m).max()) or 1.0
         yield m
 
 
-def _jumps(graph: Graph) -> Callable[[Array], Any]:
-    """A -> S."""
-    i, j = graph.edges.T
+def _beside_constants(m: Array) -> Array:
+    """Rows and columns of every matrix made to sum to 0; A and C stay symmetric to the last bit.
 
-    def spread(A: Array) -> Any:
-        square = A[i, i] + A[j, j] - 2.0 * A[i, j]
-        return laplacian(graph.nodes, graph.edges, graph.P * square)
+    The slopes take that for granted: an antisymmetric part would not decay.
+    """
+    m = m - m.mean(axis=1, keepdims=True)
+    m = m - m.mean(axis=2, keepdims=True)
+    m[::2] = 0.5 * (m[::2] + m[::2].transpose(0, 2, 1))
+    return np.asarray(m)
+
+
+def _jumps(graph: Graph) -> Callable[[Array], Array]:
+    """A -> S, which is the Laplacian of the rates P_e (b_e^T A b_e)."""
+    i, j = graph.edges.T
+    ends = graph.edges.ravel()
+
+    def spread(A: Array) -> Array:
+        rates = graph.P * (A[i, i] + A[j, j] - 2.0 * A[i, j])
+        S = np.zeros_like(A)
+        S[i, j] = S[j, i] = -rates
+        np.fill_diagonal(S, np.bincount(ends, np.repeat(rates, 2)))
+        return S
 
     return spread
 
 
-def plain_slope(graph: Graph) -> Callable[[Array], Array]:
+def plain_slope(graph: Graph, constants: Constants) -> Callable[[Array], Array]:
     """The first line alone."""
+    gamma = constants.gamma
     Lambda, spread = laplacian(graph.nodes, graph.edges, graph.P), _jumps(graph)
 
     def slope(m: Array) -> Array:
-        half = 0.5 * (Lambda @ m[0])
-        return np.asarray(0.25 * spread(m[0]).toarray() - half - half.T)[None]
+        pull = gamma * (Lambda @ m[0])
+        return np.asarray(gamma * gamma * spread(m[0]) - pull - pull.T)[None]
 
     return slope
 
@@ -113,7 +130,7 @@ def accelerated_slope(graph: Graph, constants: Constants) -> Callable[[Array], A
 
     def slope(m: Array) -> Array:
         A, B, C = m
-        S = spread(A).toarray()
+        S = spread(A)
         LA, LB = Lambda @ A, Lambda @ B
         both = theta * (B + B.T)
         out = np.empty_like(m)

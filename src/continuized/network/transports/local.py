@@ -61,6 +61,7 @@ class LocalCrew:
             return None  # of a process that was replaced
         if event.record is None:
             del self._processes[event.place]
+            _hang_up(process)
             process.wait()
             return Event(event.place, None, _why(process.returncode))
         header = event.record[0]
@@ -78,9 +79,7 @@ class LocalCrew:
     def close(self) -> None:
         processes, self._processes = list(self._processes.values()), {}
         for process in processes:
-            with contextlib.suppress(OSError):
-                assert process.stdin is not None
-                process.stdin.close()
+            _hang_up(process)
         limit = time.monotonic() + END_WITHIN
         for process in processes:
             try:
@@ -148,6 +147,13 @@ class LocalCrew:
 
     def _code(self, place: int) -> int:
         return self._processes[place].wait()
+
+
+def _hang_up(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe of its orders: it ends, if it has not."""
+    assert process.stdin is not None
+    with contextlib.suppress(OSError):  # what was not sent cannot be any more
+        process.stdin.close()
 
 
 def _refused(header: dict[str, Any], port: int | None, place: int) -> OSError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import threading
 import time
@@ -25,6 +26,7 @@ RECONNECT = 0.2  # seconds
 
 def main() -> None:
     """Read the order, run its nodes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
     reports = _private_output()
     orders = sys.stdin.buffer
     order = records.read(orders)
