@@ -117,6 +117,19 @@ def test_accelerated_exchanges_bring_stochastic_nodes_nearer_to_each_other() -> 
     assert consensus[0] < 0.5 * consensus[1]
 
 
+@pytest.mark.parametrize("method", ["dadao", A2CiD2(step=0.01, batch=0, communications=4.0)])
+def test_nodes_of_unequal_speed(method: Any) -> None:
+    """DADAO still ends at the solution, though no theorem says so; stochastic gradients do not:
+    the quick nodes' functions count for more."""
+    parts, speeds = network.split(regression(), 5), [0.1, 1.0, 1.0, 1.0, 1.0]
+    r = network.minimize("cycle:5", parts, method, speeds=speeds, tol=1e-8, events=40_000, seed=0)
+    even = network.minimize("cycle:5", parts, method, tol=1e-8, events=40_000, seed=0)
+    assert math.isnan(r.rate_theory)
+    assert r.reached == (method == "dadao")
+    if not r.reached:
+        assert r.trace.error[-20:].mean() > 2.0 * even.trace.error[-20:].mean()
+
+
 # Runs
 
 
@@ -172,6 +185,14 @@ PARTS_5 = network.split(regression(), 5)
         (lambda: network.minimize("cycle:5", PARTS_5, events=-1), "events must be an integer >= 0"),
         (lambda: network.minimize("cycle:5", PARTS_5, record=0), "record must be an integer >= 1"),
         (lambda: network.minimize("cycle:5", PARTS_5, seed=-1), "seed must be an integer >= 0"),
+        (
+            lambda: network.minimize("cycle:5", PARTS_5, speeds=np.ones(5)),
+            "for the dual method give the graph other rates",
+        ),
+        (
+            lambda: network.minimize("cycle:5", PARTS_5, "dadao", speeds=[1.0, 0.0]),
+            "speeds must be 5 finite numbers > 0",
+        ),
         (lambda: A2CiD2(step=0.0), "step must be a finite number > 0, got 0.0"),
         (lambda: A2CiD2(batch=-1), "batch must be an integer >= 0, got -1"),
         (lambda: A2CiD2(communications=math.inf), "communications must be a finite number > 0"),

@@ -133,12 +133,12 @@ def a2cid2(wrong: float) -> Affine:
 
 def stochastic(batch: int) -> Any:
     method = A2CiD2(step=0.2, batch=batch, communications=1.5)
-    return lambda: optimisers.StochasticEvents(GRAPH, PARTS, method)
+    return lambda: optimisers.StochasticEvents(GRAPH, PARTS, method, np.ones(3))
 
 
 CASES: dict[str, tuple[Any, Any, float]] = {
     "dual": (lambda: optimisers.DualExchanges.of(GRAPH, PARTS, Dual()), dual, 2.0),
-    "dadao": (lambda: optimisers.DadaoEvents.of(GRAPH, PARTS, DADAO()), dadao, 8.0),
+    "dadao": (lambda: optimisers.DadaoEvents(GRAPH, PARTS, DADAO(), np.ones(3)), dadao, 8.0),
     "a2cid2": (stochastic(0), a2cid2, 5.0),
     "a2cid2, one row at a time": (stochastic(1), a2cid2, 5.0),
 }

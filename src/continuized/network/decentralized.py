@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuized import checkpoints, identity, seeds
 from continuized import clock as clocks
@@ -18,7 +19,7 @@ from continuized.network.dual import Dual, check_fits
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
 from continuized.network.solution import Decentralized, Trace
-from continuized.problems.base import Array
+from continuized.problems.base import Array, numbers
 from continuized.progress import Bar, bar
 from continuized.words import brief, is_real
 
@@ -44,6 +45,7 @@ def minimize(
     *,
     tol: float = TOL,
     events: int | None = None,
+    speeds: ArrayLike | None = None,
     seed: seeds.Seed = None,
     record: int = ROWS,
     progress: bool = False,
@@ -67,6 +69,10 @@ def minimize(
     events : int, optional
         The largest number of events, exchanges and gradients together.  By default 5 times as
         many as the theorem asks for, and where there is none 2000 gradients of every node.
+    speeds : array (nodes,), optional
+        The rates at which nodes take gradients, for "dadao" and "a2cid2"; by default 1 each, which
+        is what DADAO's theorem asks for.  The dual method takes none but at exchanges: give the
+        graph other rates, or see `network.race`.
     seed : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     record : int
@@ -102,6 +108,7 @@ def minimize(
     check_fits(graph, objective)
     chosen = as_method(method)
     check_limits(tol, events, record)
+    pace = _checked_speeds(speeds, chosen, graph.nodes)
     root = seeds.seed_sequence(seed)
     path = checkpoints.checked_path(checkpoint, every, resume)
     keeper: AnyKeeper = checkpoints.nowhere
@@ -110,13 +117,16 @@ def minimize(
             "graph": graph,
             "problems": objective,
             "method": chosen,
+            "speeds": pace,
             "seed": None if seed is None else root,
             "record": record,
         }
         named = {part: identity.words(value) for part, value in who.items()}
         keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
-    optimiser = _optimiser(chosen, graph, objective, root)
-    rate = chosen.rate(graph, objective) if not isinstance(chosen, A2CiD2) else math.nan
+    optimiser = _optimiser(chosen, graph, objective, pace, root)
+    rate = math.nan
+    if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
+        rate = chosen.rate(graph, objective)
     most = int(events) if events is not None else _enough(optimiser.rates, rate, tol, graph)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
@@ -136,15 +146,17 @@ def as_method(method: Any) -> Method:
     )
 
 
-def _optimiser(method: Method, graph: Graph, objective: Objective, root: seeds.Root) -> Any:
+def _optimiser(
+    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root
+) -> Any:
     # Imported here, for they bring Numba with them.
     from continuized.network import optimisers
 
     if isinstance(method, Dual):
         return optimisers.DualExchanges.of(graph, objective, method)
     if isinstance(method, DADAO):
-        return optimisers.DadaoEvents.of(graph, objective, method)
-    engine = optimisers.StochasticEvents(graph, objective, method)
+        return optimisers.DadaoEvents(graph, objective, method, speeds)
+    engine = optimisers.StochasticEvents(graph, objective, method, speeds)
     engine.seed(root)
     return engine
 
@@ -259,3 +271,19 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         if given is not None and (not whole or given < least):
             raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
+
+
+def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+    if speeds is None:
+        return np.ones(nodes)
+    if isinstance(method, Dual):
+        raise ValueError(
+            "speeds= is for methods whose nodes take gradients on their own; for the dual method "
+            "give the graph other rates"
+        )
+    pace = numbers(speeds, "speeds")
+    if pace.shape != (nodes,) or not np.all((pace > 0.0) & np.isfinite(pace)):
+        raise ValueError(
+            f"speeds must be {nodes} finite numbers > 0, one for each node, got {brief(speeds)}"
+        )
+    return pace

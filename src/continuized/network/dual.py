@@ -78,7 +78,9 @@ class Dual:
     def rules(self, graph: Any, objective: Objective) -> list[RuleSpec]:
         """A rule for each node, for `network.run`: training on real processes.
 
-        The x of its result are the nodes' w_i; where they agree, they are the minimiser.
+        The x of its result are the nodes' w_i; where they agree, they are the minimiser, if no
+        node died.  One that dies takes its y_i with it, and the others then agree where the sum
+        of their functions, less <w, what they have left>, is least.
         """
         graph = Graph.of(graph)
         check_fits(graph, objective)

@@ -10,7 +10,7 @@ from continuized import seeds
 from continuized.clock.stream import Events
 from continuized.network import a2cid2_events, conjugates, dadao_events, dual_events
 from continuized.network.a2cid2 import A2CiD2
-from continuized.network.dadao import DADAO, Steps, X
+from continuized.network.dadao import DADAO, X
 from continuized.network.dual import Dual
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
@@ -94,19 +94,14 @@ class DadaoEvents:
 
     arrays = ("own", "state", "counts")
 
-    def __init__(self, graph: Graph, objective: Objective, steps: Steps, speeds: Array) -> None:
+    def __init__(self, graph: Graph, objective: Objective, method: DADAO, speeds: Array) -> None:
         nodes, dim = objective.nodes, objective.dim
         self.edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.steps = steps
-        self.rates = np.concatenate([steps.rate * graph.P, speeds])
+        self.steps = method.steps(graph, objective)
+        self.rates = np.concatenate([self.steps.rate * graph.P, speeds])
         self.data = conjugates.data_of(objective, conjugates=False)
         self.own, self.state = np.zeros(nodes), np.zeros((nodes, 6, dim))
         self.counts = np.zeros(len(self.rates), np.int64)
-
-    @classmethod
-    def of(cls, graph: Graph, objective: Objective, method: DADAO) -> DadaoEvents:
-        """With nodes that take gradients at rate 1."""
-        return cls(graph, objective, method.steps(graph, objective), np.ones(graph.nodes))
 
     def advance(self, events: Events) -> None:
         dadao_events.run_events(
@@ -132,11 +127,11 @@ class StochasticEvents:
 
     arrays = ("own", "x", "x_tilde", "counts")
 
-    def __init__(self, graph: Graph, objective: Objective, method: A2CiD2) -> None:
+    def __init__(self, graph: Graph, objective: Objective, method: A2CiD2, speeds: Array) -> None:
         nodes, dim = objective.nodes, objective.dim
         self.edges = np.ascontiguousarray(graph.edges, np.int64)
         self.constants, self.step = method.constants(graph), method.step_for(objective)
-        self.rates = np.concatenate([method.edge_rate(graph) * graph.P, np.ones(nodes)])
+        self.rates = np.concatenate([method.edge_rate(graph) * graph.P, speeds])
         self.data = conjugates.data_of(objective, conjugates=False)
         self.batch = method.batch
         self.random: np.random.Generator | None = None
