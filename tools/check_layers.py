@@ -22,6 +22,7 @@ ROOMS = (
     "commands",
     "verify",
     "bench",
+    "plot_decentralized",
     "plot",
     "report",
     "reproduce",
