@@ -24,8 +24,10 @@ if TYPE_CHECKING:
         prox,
         theory,
     )
+    from continuized.adapters.scipy import scipy_method
     from continuized.checkpoints import CheckpointError, CheckpointWarning
-    from continuized.coordinate import CoordinateDescent, DualCoordinate
+    from continuized.coordinate import CoordinateDescent
+    from continuized.dual import DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
     from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
@@ -38,7 +40,7 @@ _HOME = {
     "CheckpointWarning": "checkpoints",
     "ConstantsWarning": "result",
     "CoordinateDescent": "coordinate",
-    "DualCoordinate": "coordinate",
+    "DualCoordinate": "dual",
     "Kaczmarz": "rows",
     "StochasticLeastSquares": "rows",
     "Continuized": "methods",
@@ -51,6 +53,7 @@ _HOME = {
     "Status": "result",
     "ensemble": "ensembles",
     "minimize": "minimizer",
+    "scipy_method": "adapters.scipy",
 }
 _ROOMS = (
     "clock",
@@ -90,6 +93,7 @@ __all__ = [
     "parameters",
     "problems",
     "prox",
+    "scipy_method",
     "theory",
 ]
 

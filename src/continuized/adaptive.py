@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.arrays import copy, inner
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.flow import mix
 from continuized.measure import Measure
@@ -25,12 +26,12 @@ from continuized.methods import Continuized
 from continuized.pace import Carried, Known
 from continuized.points import ROUNDING, Point, Points
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner
 from continuized.progress import Bar, silent
 from continuized.prox import proximal_step, value_after_step
 from continuized.result import Result, Status, Trace
 from continuized.setting import Setting
 from continuized.stopping import Callback, called_back, status_at_end
+from continuized.watching import skipped_sentence
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
@@ -55,11 +56,11 @@ class Run:
         self.stream, self.setting = stream, setting
         self.callback, self.bar, self.keeper = callback, bar, keeper
         self.limits, self.prox, self.source = setting.limits, setting.prox, setting.source
-        self.restarts = self.rejected = self.since = self.metrics_made = 0
+        self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.measure = Measure(problem, setting.prox, setting.certified)
         self.measure.dual_norm = self.source is None or self.source.kind != "nystrom"
         self.points = Points(problem, x0, setting.metric)
-        self.x, self.z = x0.copy(), x0.copy()
+        self.x, self.z = copy(x0), copy(x0)
         self.k, self.t = 0, 0.0
         self.shrink, self.anchor = SHRINK, math.inf
         self.metric_from = x0
@@ -67,7 +68,7 @@ class Run:
 
     def go(self) -> Result:
         """Events until the measure is at most tol, or maxiter of them are done."""
-        start = self.x.copy()
+        start = copy(self.x)
         if self.source is not None:
             self._make_metric(start)
         self.best = self.last = self.points.at(start)
@@ -127,18 +128,21 @@ class Run:
         a, b = self.pace.weights(event)
         y, z = mix(self.x, self.z, a, b)
         at = self.points.at(y) if self.k else self.last  # the first is at the start
-        if not (math.isfinite(at.f) or isinstance(self.pace, Carried)):
+        lost = not (math.isfinite(at.f) or isinstance(self.pace, Carried))
+        if lost and not self.setting.skipping:
             return Status.NOT_FINITE
         self.k, self.t, self.since = event.k, event.t, self.since + 1
         status, value = None, at.f
-        if isinstance(self.pace, Carried) and not self._accepted(at):
+        if lost:
+            self.x, self.z, self.skipped = y, z, self.skipped + 1
+        elif isinstance(self.pace, Carried) and not self._accepted(at):
             self._back()
         else:
             status, value = self._step(at, z)
         if self.setting.record:
             self.rows.append((self.k, self.t, value))
         if self.callback is not None:
-            shown = (self.shown[0].copy(), self.shown[1], self.k, self.t)
+            shown = (copy(self.shown[0]), self.shown[1], self.k, self.t)
             stopped = called_back(self.callback, *shown)
             status = status or stopped
         if self.bar is not silent:
@@ -168,7 +172,7 @@ class Run:
         if self.source is not None and self.since >= self.source.steps:
             self._renew_metric(at)
             return
-        against = self.k > 1 and inner(g.ravel(), (x - self.x).ravel()) > 0.0
+        against = self.k > 1 and inner(g, x - self.x) > 0.0
         if against and isinstance(self.pace, Carried):
             self.restarts += 1
             self._begin(x)
@@ -266,20 +270,21 @@ class Run:
             self.rows.append((self.k, self.t, at.f))
         k, t, fun = (np.array(column) for column in zip(*self.rows, strict=True))
         return Result(
-            x=at.y.copy(),
+            x=copy(at.y),
             fun=float(at.f),
-            jac=at.g.copy(),
+            jac=copy(at.g),
             nit=self.k,
             nfev=self.points.evaluations,
             njev=self.points.evaluations,
             success=status.success,
             status=status,
-            message=self.measure.sentence(status, at.y),
+            message=self.measure.sentence(status, at.y) + skipped_sentence(self.skipped),
             trace=Trace(k, t, fun),
             path=None,
             method=self.setting.method or Continuized(self._L),
             constants=self._constants(),
             gap=self.measure.gap(at),
+            skipped=self.skipped,
         )
 
     @property

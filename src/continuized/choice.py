@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from continuized import seeds
-from continuized.coordinate import DualCoordinate
 from continuized.curvature import best_kind, filled, source
+from continuized.dual import DualCoordinate
 from continuized.methods import Continuized
 from continuized.metric import Identity, given_metric
 from continuized.problems import Problem
@@ -72,7 +72,7 @@ def _is_named_and_exact(method: Any, noise: Any) -> bool:
 
 def adaptive_setting(
     problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, limits: Limits, record: Any,
-    root: seeds.Root, shape: tuple[int, ...],
+    root: seeds.Root, shape: tuple[int, ...], skipping: bool = False,
 ) -> Setting:  # fmt: skip
     """The setting of such a run, checked."""
     if record == "path":
@@ -88,4 +88,4 @@ def adaptive_setting(
     if method is not None and made is not None:
         raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
     own = Identity() if metric is None or named else given_metric(metric, shape)
-    return Setting(limits, own, made, step, method, bool(record))
+    return Setting(limits, own, made, step, method, bool(record), skipping=skipping)

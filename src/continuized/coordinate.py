@@ -1,4 +1,4 @@
-"""Coordinate descent, primal and dual, plain and accelerated (the continuized process with
+"""Coordinate descent, plain and accelerated (the continuized process with
 coordinates for marks).
 
 Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
@@ -15,15 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.checkpoints import copies, put_back
-from continuized.forms import Form, dual_form, primal_form
+from continuized.forms import Form, primal_form
 from continuized.kernels import lazy
 from continuized.kernels.layout import pairs_at
-from continuized.marks import Categorical, checked_probabilities
+from continuized.marks import Categorical, Changing, checked_probabilities
 from continuized.methods import Continuized
-from continuized.problems import LeastSquares, LogisticRegression, Problem
+from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.problems.threads import inner, norm
+from continuized.problems.threads import norm
 from continuized.words import brief
 
 
@@ -47,59 +47,18 @@ class CoordinateDescent:
         return Coordinates(form, self, x0.ravel(), problem)
 
 
-@dataclass(frozen=True, eq=False)
-class DualCoordinate:
-    """Coordinate descent on the dual of ridge or l2-logistic regression.
-
-    Minimises D(a) = mean_i loss*(-a_i) + l2/2 |w|^2, w = sum_i a_i x_i / (l2 n) (signs of the
-    labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
-    duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
-    step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
-    """
-
-    sampling: Any = "sqrt"
-    accelerated: bool = True
-    start: float | None = None
-    name: ClassVar[str] = "dual-coordinate"
-
-    def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
-        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled."""
-        if not isinstance(problem, LeastSquares | LogisticRegression):
-            raise TypeError(
-                f"DualCoordinate is for LeastSquares and LogisticRegression, got "
-                f"{type(problem).__name__}"
-            )
-        problem.refuse_extras("DualCoordinate")
-        if problem.l2 <= 0.0:
-            raise ValueError(
-                "DualCoordinate needs l2 > 0: without it there is no dual of this form"
-            )
-        form, a0 = dual_form(problem, x0.ravel())
-        return DualCoordinates(form, self, a0, problem)
-
-
 class Coordinates:
     """A run of coordinate steps: the state, and what may be asked of it between blocks."""
 
     measured = "gradient norm"
 
-    def __init__(
-        self, form: Form, method: CoordinateDescent | DualCoordinate, x0: Array, problem: Problem
-    ) -> None:
+    def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated
         self.name = method.name
-        self.p = _probabilities(method.sampling, form.L_i)
-        live = form.L_i > 0.0
-        with np.errstate(divide="ignore", over="ignore"):
-            self.S = float(np.max(form.L_i[live] / self.p[live] ** 2, initial=0.0)) or 1.0
-        if not np.isfinite(self.S):
-            raise ValueError(
-                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
-            )
-        self.process = Continuized(self.S, min(form.mu, self.S), method.start)
-        self.steps = np.divide(1.0, form.L_i, out=np.zeros(live.size), where=live)
-        self.weights = np.divide(1.0, self.p, out=np.zeros(live.size), where=self.p > 0.0)
-        self.law = Categorical(self.p)
+        self.start = method.start
+        self._set_law(_probabilities(method.sampling, form.L_i), np.ones(form.L_i.size))
+        self.law = Changing(Categorical(self.p))
+        self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
         self.scalars = np.array([0.5, -0.5])
@@ -113,6 +72,19 @@ class Coordinates:
                 self.image_pairs = np.asfortranarray(self.image_pairs)
         else:
             self.x, self.u = np.array(x0, dtype=np.float64), images
+
+    def _set_law(self, p: Array, metric: Array) -> None:
+        """The constants for marks with probabilities p, in the norm |v|^2 = sum metric_i v_i^2."""
+        self.p = p
+        L_i, live = self.form.L_i / metric, self.form.L_i > 0.0
+        with np.errstate(divide="ignore", over="ignore"):
+            self.S = float(np.max(L_i[live] / p[live] ** 2, initial=0.0)) or 1.0
+        if not np.isfinite(self.S):
+            raise ValueError(
+                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
+            )
+        self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
+        self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
 
     @property
     def constants(self) -> dict[str, float]:
@@ -174,33 +146,6 @@ class Coordinates:
     def measure(self) -> float:
         """What tol is compared with."""
         return norm(self.problem.grad(self.point()))
-
-
-class DualCoordinates(Coordinates):
-    """Coordinates are dual variables, and their image the primal point."""
-
-    measured = "duality gap"
-
-    def point(self) -> Array:
-        return self.images()
-
-    def dual_value(self) -> float:
-        """The dual objective (to be maximised) at the dual variables."""
-        from scipy.special import entr  # -b log(b), 0 at 0
-
-        p: Any = self.problem
-        a, w = self.coordinates(), self.images()
-        if self.form.entropy > 0.0:
-            # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
-            # nearest point inside, and w with it, for the gap to be a bound.
-            b = np.clip(a, 0.0, 1.0)
-            out = np.flatnonzero(a != b)
-            w -= p.X[out].T @ (self.form.scale * (a - b))[out]
-            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
-        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
-
-    def measure(self) -> float:
-        return self.value() - self.dual_value()
 
 
 def _probabilities(sampling: Any, L_i: Array) -> Array:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -22,19 +20,27 @@ from continuized.progress import Bar, silent
 from continuized.recording import Recorder
 from continuized.result import ConstantsWarning, Result, Status
 from continuized.stopping import Callback, Limits, called_back, status_at_end
+from continuized.watching import (
+    SIGNALS,
+    scale_of_gradients,
+    skipped_sentence,
+    watch_for,
+    witness_sentence,
+)
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
-SIGNALS = {kernel.NOT_FINITE: Status.NOT_FINITE, kernel.DIVERGED: Status.DIVERGED}
-
 Advance = Callable[[Array, Array, int], tuple[int, int]]
 
 
 class Run:
-    """A method on a problem from x0, under way.  `rng` draws the marks, where there is noise."""
+    """A method on a problem from x0, under way.  `rng` draws the marks, where there is noise.
+
+    `skipping`: an event whose gradient is not finite makes no jump, in place of the run's end.
+    """
 
     def __init__(
         self,
@@ -50,6 +56,7 @@ class Run:
         callback: Callback | None = None,
         bar: Bar = silent,
         keeper: AnyKeeper = nowhere,
+        skipping: bool = False,
     ) -> None:
         self.method, self.problem, self.stream, self.limits = method, problem, stream, limits
         self.noise, self.rng, self.callback, self.bar = noise, rng, callback, bar
@@ -63,10 +70,10 @@ class Run:
         self.work[kernel.X] = self.work[kernel.Z] = self.start = x0.ravel()
         rows = most if self.recorder.on else 0
         self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
-        self.watch = _watch(method, limits, noise, self.dtype)
+        self.watch = watch_for(method, limits.tol, noise is not None, self.oracle.eps)
         self.k, self.t, self.carry = 0, 0.0, method.init(0.0).carry
         self.compiled_calls = 0
-        self.warned = False
+        self.warned, self.skipping, self.skipped = False, skipping, 0
         self.advance = self._choose_engine()
 
     def _at_most(self, block: int) -> int:
@@ -124,7 +131,7 @@ class Run:
     def go(self) -> Result:
         """Events until the gradient norm is at most tol, or maxiter of them are done."""
         status = None if self.recorder.add_end(0, 0.0, self.x.copy()) else Status.NOT_FINITE
-        self._scale_of_gradients(float(self.recorder.fun[0][0]))
+        scale_of_gradients(self.watch, float(self.recorder.fun[0][0]))
         with self.keeper.over(self):
             while status is None and self.k < self.limits.maxiter:
                 events = self.stream.draw(min(self.block, self.limits.maxiter - self.k))
@@ -194,6 +201,9 @@ class Run:
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self.advance(marks, coefs, i)
+            if signal == kernel.NOT_FINITE and self.skipping:
+                i = self._skip(coefs, i)
+                continue
             status = SIGNALS.get(signal)
             if signal == kernel.SMALL_GRADIENT and self._confirmed():
                 status = Status.CONVERGED
@@ -208,6 +218,14 @@ class Run:
             self.carry = float(coefs[i - 1, CARRY])
         return status
 
+    def _skip(self, coefs: Array, i: int) -> int:
+        """Event i without a jump; the number of the next."""
+        kernel.skip(self.work, coefs, i)
+        if self.recorder.on:
+            self.xs[i], self.zs[i] = self.work[kernel.X], self.work[kernel.Z]
+        self.skipped += 1
+        return i + 1
+
     def _confirmed(self) -> bool:
         """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
         assert self.limits.tol is not None
@@ -221,15 +239,8 @@ class Run:
         self.recorder.nfev += 1
         return self.problem.fun(self.x.copy())
 
-    def _scale_of_gradients(self, f0: float) -> None:
-        # A gradient is a sum that may cancel, as at a warm start; its rounding errors are those
-        # of the terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
-        scale = 2.0 * self.watch[kernel.L] * abs(f0)
-        if math.isfinite(scale):
-            self.watch[kernel.G_MAX] = scale
-
     def _warn_of_witnesses(self) -> None:
-        seen = _witness_sentence(self.watch)
+        seen = witness_sentence(self.watch)
         if seen and not self.warned:
             self.warned = True
             warnings.warn(seen, ConstantsWarning, stacklevel=4)
@@ -250,10 +261,11 @@ class Run:
             njev=self.oracle.calls + self.compiled_calls,
             success=status.success,
             status=status,
-            message=status.value,
+            message=status.value + skipped_sentence(self.skipped),
             trace=self.recorder.trace(),
             path=self.recorder.recorded_path(),
             method=self.method,
+            skipped=self.skipped,
         )
 
     def _end_is_finite(self) -> bool:
@@ -263,29 +275,3 @@ class Run:
         self.recorder.drop_end()
         self.k, self.work[kernel.X] = 0, self.start  # the last point whose f is known
         return False
-
-
-def _watch(method: Method, limits: Limits, noise: Noise | None, dtype: Any) -> Array:
-    watch = np.zeros(kernel.WATCH_SIZE)
-    watch[kernel.TOL2] = -1.0 if limits.tol is None else limits.tol * limits.tol
-    watch[kernel.LIMIT2] = math.inf
-    watch[kernel.L] = method.L if noise is None else math.nan
-    watch[kernel.MU] = method.mu
-    watch[kernel.EPS] = np.finfo(dtype).eps
-    watch[kernel.MU_SEEN] = math.inf
-    return watch
-
-
-def _witness_sentence(watch: Array) -> str | None:
-    L, mu = watch[kernel.L], watch[kernel.MU]
-    L_seen, mu_seen = watch[kernel.L_SEEN], watch[kernel.MU_SEEN]
-    if math.isinf(L_seen) or mu_seen < 0.0:
-        return (
-            "two gradients show that f is not convex, or that its gradient is wrong: "
-            f"<g - g', y - y'> < 0; no L makes the method converge (L = {L:.6g} was used)"
-        )
-    if L_seen > 0.0:
-        return f"L = {L:.6g} is too small: two gradients show that L is at least {L_seen:.6g}"
-    if math.isfinite(mu_seen):
-        return f"mu = {mu:.6g} is too large: two gradients show that mu is at most {mu_seen:.6g}"
-    return None

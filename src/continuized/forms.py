@@ -83,7 +83,7 @@ def _dense(lines: Array) -> tuple[Array, Array, Array]:
 
 
 def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
-    """The dual of a ridge or l2-logistic regression (`coordinate.DualCoordinate`), and where to
+    """The dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
     start in it: from the slopes of the losses at x0, scaled."""
     n, d = problem.X.shape
     indptr, indices, values = _rows(problem.X)

@@ -6,7 +6,8 @@ A law draws from the generator that the clock gives it; it keeps no random state
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from functools import cache
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SUM_TOLERANCE = 1e-9
+COMPILED_FROM = 4096  # marks: below, Python is quick enough to do without Numba
 
 
 class Law(Protocol):
@@ -55,6 +57,22 @@ class Categorical:
         return np.where(u - column < self.threshold[column], column, self.alias[column])
 
 
+@dataclass(eq=False)
+class Changing:
+    """A law that a run may replace by another between two blocks of events."""
+
+    now: Categorical
+    is_drawn: bool = False
+
+    @property
+    def threshold(self) -> Floats:
+        return self.now.threshold
+
+    def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        self.is_drawn = True
+        return self.now.draw(rng, n)
+
+
 def checked_probabilities(p: ArrayLike) -> Floats:
     """A distribution as float64, or a sentence that says what is wrong."""
     try:
@@ -73,24 +91,38 @@ def checked_probabilities(p: ArrayLike) -> Floats:
 
 def _alias_table(p: Floats) -> tuple[Floats, Ints]:
     """Vose's construction: every column holds mass 1/n, of one mark or of two."""
-    n = p.size
-    mass = p * n
-    alias = np.arange(n)
-    small = np.flatnonzero(mass < 1.0).tolist()
-    large = np.flatnonzero(mass >= 1.0).tolist()
-    share = mass.tolist()
-    while small and large:
-        low, high = small.pop(), large[-1]
+    share, alias = p * p.size, np.arange(p.size)
+    small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
+    stack = np.empty(p.size, np.int64)
+    stack[: small.size] = small
+    fill = _compiled_fill() if p.size >= COMPILED_FROM else _fill
+    fill(share, alias, stack, small.size, large)
+    # A mark of probability 0 is never drawn, whatever the rounding.
+    never = np.flatnonzero(p == 0.0)
+    share[never] = 0.0
+    alias[never[alias[never] == never]] = int(np.argmax(p))
+    return share, alias
+
+
+def _fill(share: Any, alias: Any, small: Any, smalls: int, large: Any) -> None:
+    """Give each column that holds too little what is left of one that holds too much."""
+    larges = large.size
+    while smalls > 0 and larges > 0:
+        low, high = small[smalls - 1], large[larges - 1]
+        smalls -= 1
         alias[low] = high
         share[high] -= 1.0 - share[low]
         if share[high] < 1.0:
-            small.append(large.pop())
-    threshold = np.array(share)
-    # What is left over in either list differs from 1 by rounding only...
-    threshold[large] = 1.0
-    threshold[small] = 1.0
-    # ... but a mark of probability 0 is never drawn, whatever the rounding.
-    never = np.flatnonzero(p == 0.0)
-    threshold[never] = 0.0
-    alias[never[alias[never] == never]] = int(np.argmax(p))
-    return threshold, alias
+            larges -= 1
+            small[smalls] = high
+            smalls += 1
+    # What is left over in either list differs from 1 by rounding only.
+    share[small[:smalls]] = 1.0
+    share[large[:larges]] = 1.0
+
+
+@cache
+def _compiled_fill() -> Any:
+    from continuized.jit import jit
+
+    return jit(_fill)

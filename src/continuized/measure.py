@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from continuized.arrays import inner, norm
 from continuized.points import Point
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner, norm
 from continuized.prox import Prox
 from continuized.result import Status
 
@@ -47,7 +47,7 @@ class Measure:
         at w has the duality gap |g|^2 / (2 l2): Fenchel's inequality is an equality there.
         """
         if self.strong > 0.0:
-            return 0.5 * inner(at.g.ravel(), at.g.ravel()) / self.strong
+            return 0.5 * inner(at.g, at.g) / self.strong
         return None
 
     def at(self, at: Point, x: Array, gamma: float) -> float:
@@ -58,7 +58,7 @@ class Measure:
         if self._prox is None and not self.dual_norm:
             return norm(at.g)
         if self._prox is None:
-            return math.sqrt(max(inner(at.g.ravel(), at.q.ravel()), 0.0))
+            return math.sqrt(max(inner(at.g, at.q), 0.0))
         return norm(at.y - x) / gamma
 
     def sentence(self, status: Status, x: Array) -> str:

@@ -2,41 +2,35 @@
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import os
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from continuized import adaptive, checkpoints, driver, identity, marked, seeds
+from continuized import adaptive, arrays, checkpoints, driver, foreign, identity, marked, seeds
 from continuized import clock as clocks
+from continuized.arguments import (
+    as_callback,
+    as_method,
+    as_problem,
+    check_foreign,
+    check_marked,
+    check_nonfinite,
+    checked_record,
+    limits_of,
+)
 from continuized.choice import adaptive_setting, check_metric_and_prox, chosen_for, is_adaptive
 from continuized.marked import Marked
-from continuized.methods import (
-    METHODS,
-    GradientDescent,
-    Method,
-    as_float,
-    check_constants,
-)
+from continuized.methods import Method
 from continuized.noise import Noise, checked_noise
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
-from continuized.result import Result
-from continuized.stopping import Callback, Limits
-from continuized.words import brief, is_real
-
-DEFAULT_TOL = 1e-6
-DEFAULT_MAXITER = 100_000
-DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
+from continuized.result import Result, Status
+from continuized.words import brief
 
 
 def minimize(
     fun: Problem | Callable[[Array], Any],
-    x0: ArrayLike,
+    x0: Any,
     jac: Callable[[Array], Any] | bool | None = None,
     *,
     L: float | None = None,
@@ -52,6 +46,7 @@ def minimize(
     callback: Callable[..., Any] | None = None,
     record: bool | str = True,
     progress: bool = False,
+    nonfinite: str = "stop",
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = checkpoints.EVERY,
     resume: bool = False,
@@ -63,7 +58,9 @@ def minimize(
     fun : Problem or callable
         The function; a callable comes with `jac`.
     x0 : array of real numbers, any shape
-        Where to start (x_0 = z_0).  Not modified.  float32 stays float32.
+        Where to start (x_0 = z_0).  Not modified.  float32 stays float32.  An array of another
+        library that follows the Python array API standard (PyTorch, JAX, CuPy) stays one, on its
+        device: fun and jac are given such arrays, jac returns them, and r.x and r.jac are.
     jac : callable or True
         The gradient, or True when fun returns (value, gradient), as in SciPy.
     L, mu : float
@@ -101,6 +98,11 @@ def minimize(
         Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
     progress : bool
         Show a progress bar on standard error.
+    nonfinite : "stop", "raise" or "skip"
+        Where f or a gradient is not finite: end with Status.NOT_FINITE and the last good x; raise
+        FloatingPointError; or, of gradients only, take the event without its jump, as if the
+        gradient were zero (`r.skipped` counts them).  While L is unknown, it grows instead, and
+        the run goes back to the best point.
     checkpoint : path
         A file to keep the state in, trace included, at the start, every so many seconds, at the
         end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
@@ -124,6 +126,8 @@ def minimize(
     ------
     TypeError, ValueError
         For arguments that make no sense, before the first step.
+    FloatingPointError
+        Where f or a gradient is not finite, with nonfinite="raise".
     CheckpointError
         A ValueError: for a checkpoint that is damaged, or is of another run.
     OSError
@@ -137,8 +141,13 @@ def minimize(
     >>> r.success, r.x.round(6).tolist()
     (True, [1.0, 1.0, 1.0])
     """
-    problem = _as_problem(fun, jac)
-    start = checked_start(x0, problem)
+    problem = as_problem(fun, jac)
+    if arrays.namespace(x0) is None:
+        start = checked_start(x0, problem)
+    else:
+        check_foreign(method, metric, prox, noise, checkpoint)
+        problem = arrays.ForeignProblem(problem, x0)
+        start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
         given = any(option is not None for option in (L, mu, prox, noise))
@@ -147,16 +156,17 @@ def minimize(
     with_marks: Any = method if is_marked else None
     check_metric_and_prox(method, metric, prox, noise)
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen = None if is_marked or adaptive_run else _as_method(method, problem, L, mu)
-    limits = _limits(tol, maxiter, clock)
-    if not (isinstance(record, bool | np.bool_) or (isinstance(record, str) and record == "path")):
-        raise ValueError(f'record must be True, False or "path", got {brief(record)}')
+    chosen = None if is_marked or adaptive_run else as_method(method, problem, L, mu)
+    limits = limits_of(tol, maxiter, clock)
+    record = checked_record(record)
+    check_nonfinite(nonfinite, checkpoint)
+    skipping = nonfinite == "skip"
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
-    called = None if callback is None else _as_callback(callback)
+    called = None if callback is None else as_callback(callback)
 
     def keeper(constants: Any = None) -> checkpoints.AnyKeeper:
         if path is None:
@@ -167,125 +177,40 @@ def minimize(
         return checkpoints.Keeper(path, float(every), bool(resume), parts)
 
     if adaptive_run:
-        setting = adaptive_setting(problem, L, mu, metric, prox, limits, record, root, start.shape)
+        rest = (limits, record, root, start.shape, skipping)
+        setting = adaptive_setting(problem, L, mu, metric, prox, *rest)
         stream = (clocks.Poisson(root) if clock is None else clock).stream()
         with bar("continuized", limits.maxiter, progress) as show:
-            kept = keeper(setting.identity(identity.probe(start)))
+            kept = keeper() if path is None else keeper(setting.identity(identity.probe(start)))
             r = adaptive.Run(problem, start, stream, setting, called, show, kept).go()
-        return _with_reason(r, why)
+        return _finished(r, why, nonfinite)
     if chosen is None:
-        _check_marked(with_marks, L, mu, noise, record)
+        check_marked(with_marks, L, mu, noise, record, nonfinite)
         engine = with_marks.prepare(problem, start)
-        limits = _limits(tol, maxiter, clock, engine.law.threshold.size)
+        limits = limits_of(tol, maxiter, clock, engine.law.threshold.size)
         stream = marked.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
-            rest = (bool(record), called, show, keeper(engine.constants))
-            r = marked.Run(engine, start, stream, limits, *rest).go()
-        return _with_reason(r, why)
+            kept = keeper(engine.constants)
+            r = marked.Run(engine, start, stream, limits, bool(record), called, show, kept).go()
+        return _finished(r, why, nonfinite)
+    stream = (chosen.clock(root) if clock is None else clock).stream()
     with bar(chosen.name, limits.maxiter, progress) as show:
-        r = driver.Run(
-            chosen,
-            problem,
-            start,
-            (chosen.clock(root) if clock is None else clock).stream(),
-            limits,
-            noise=noise,
-            rng=None if noise is None else seeds.generator(root, seeds.MARKS),
-            record=record if isinstance(record, str) else bool(record),
-            callback=called,
-            bar=show,
-            keeper=keeper(),
-        ).go()
-    return _with_reason(r, why)
+        options: Any = {"record": record, "callback": called, "bar": show, "skipping": skipping}
+        if isinstance(problem, arrays.ForeignProblem):
+            r = foreign.Run(chosen, problem, stream, limits, **options).go()
+        else:
+            rng = None if noise is None else seeds.generator(root, seeds.MARKS)
+            options |= {"noise": noise, "rng": rng, "keeper": keeper()}
+            r = driver.Run(chosen, problem, start, stream, limits, **options).go()
+    return _finished(r, why, nonfinite)
 
 
-def _with_reason(r: Result, why: str) -> Result:
+def _finished(r: Result, why: str, nonfinite: str) -> Result:
+    if nonfinite == "raise" and r.status is Status.NOT_FINITE:
+        raise FloatingPointError(
+            f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "
+            "L, or a fun and jac without overflow, may help"
+        )
     if why:
         r.message = f"{r.message} {why}"
     return r
-
-
-def _as_problem(fun: Any, jac: Any) -> Problem:
-    if isinstance(fun, Problem):
-        if jac is not None:
-            raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
-        return fun
-    if not callable(fun):
-        raise TypeError(f"fun must be a Problem or a function of x, got {brief(fun)}")
-    if jac is True:
-        return Problem(fun, value_and_grad=True)
-    if jac is None or jac is False:
-        raise ValueError(
-            "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
-            "(value, gradient)"
-        )
-    if not callable(jac):
-        raise TypeError(f"jac must be a function of x or True, got {brief(jac)}")
-    return Problem(fun, jac)
-
-
-def _as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
-    if isinstance(method, Method):
-        if L is not None or mu is not None:
-            raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
-        return method
-    if not isinstance(method, str):
-        raise TypeError(f"method must be a name or a method object, got {brief(method)}")
-    if method not in METHODS:
-        names = ("auto", *METHODS)
-        near = difflib.get_close_matches(method.lower(), names, n=1, cutoff=0.3)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"no method is called {brief(method)}, only {', '.join(names)}{hint}")
-    L = problem.L if L is None else L
-    if L is None:
-        raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
-    if mu is not None:
-        check_constants(L, mu)  # also where the method has no use for mu
-    kind = METHODS[method]
-    if kind is GradientDescent:
-        return GradientDescent(L)
-    mu = problem.mu if mu is None else mu
-    return kind(L, 0.0 if mu is None else mu)  # type: ignore[call-arg]
-
-
-def _check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any) -> None:
-    if L is not None or mu is not None:
-        raise ValueError(f"{method.name} finds its own constants; drop L= and mu=")
-    if noise is not None:
-        raise ValueError(f"{method.name} draws its own gradients; drop noise=")
-    if record == "path":
-        raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
-
-
-def _limits(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
-    if tol is not None:
-        if not is_real(tol):
-            raise TypeError(f"tol must be a number >= 0 or None, got {brief(tol)}")
-        if not as_float(tol) >= 0.0:
-            raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
-        tol = as_float(tol)
-    if maxiter is not None:
-        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer):
-            raise TypeError(f"maxiter must be an integer, got {brief(maxiter)}")
-        if maxiter < 0:
-            raise ValueError(f"maxiter must be >= 0, got {maxiter}")
-        return Limits(tol, int(maxiter))
-    if isinstance(clock, clocks.Recorded):
-        # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
-        return Limits(tol, len(clock) + (tol is not None))
-    default = DEFAULT_MAXITER
-    if events_of_a_pass is not None:
-        default = max(default, DEFAULT_PASSES * events_of_a_pass)
-    return Limits(DEFAULT_TOL if tol is None else tol, default)
-
-
-def _as_callback(callback: Any) -> Callback:
-    if not callable(callback):
-        raise TypeError(f"callback must be callable, got {brief(callback)}")
-    try:
-        parameters = list(inspect.signature(callback).parameters)
-    except (TypeError, ValueError):  # a builtin without a signature
-        parameters = []
-    if parameters == ["intermediate_result"]:
-        return lambda result: callback(intermediate_result=result)
-    return lambda result: callback(result.x)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from continuized.clock import Event
 from continuized.flow import convex_flow
 from continuized.methods import Method
-from continuized.parameters import convex_gamma_prime, gamma
+from continuized.parameters import carried_time, convex_gamma_prime, gamma
 
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
@@ -58,7 +56,7 @@ class Carried:
     def change_L(self, L: float) -> None:
         """Carry on from the same pair with another L."""
         L = min(max(L, LEAST_L), MOST_L)
-        self._s *= math.sqrt(L / self.L)
+        self._s = carried_time(self._s, self.L, L)
         self.L = L
 
     def restart(self) -> None:

@@ -82,6 +82,15 @@ def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float
     return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
 
 
+def carried_time(s: float, L: float, L_new: float) -> float:
+    """The time t + start that gives the same A / B with L_new as s = t + start did with L.
+
+    A / B is a function of s / sqrt(L) and mu, so that s grows as sqrt(L).  Where L changes at
+    an event, the process goes on from the same pair (sqrt A, sqrt B), and from this time.
+    """
+    return s * math.sqrt(L_new / L)
+
+
 def log_A(t: float, L: float, mu: float, start: float) -> float:
     """log A_t; minus infinity at t = 0 when start = 0.  In logs, for A overflows early.
 

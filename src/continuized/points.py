@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from continuized import arrays
+from continuized.arrays import inner, norm
 from continuized.metric import Identity, Metric
 from continuized.oracle import checked_gradient
 from continuized.problems.base import Array, Problem
-from continuized.problems.threads import inner, norm
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
 PROBE = 1e-4  # of the length of x, the step of the first guess of L
@@ -34,7 +33,8 @@ class Points:
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
         self._shape, self._dtype = like.shape, like.dtype
-        self.eps = float(np.finfo(like.dtype).eps)
+        self._foreign = arrays.namespace(like) is not None
+        self.eps = arrays.eps_of(like)
         self.evaluations = 0
         self.mu_seen = math.inf
         self._largest = 0.0  # of the squared gradients, in the dual norm
@@ -42,12 +42,12 @@ class Points:
     def at(self, y: Array) -> Point:
         """f and its gradient at y."""
         self.evaluations += 1
-        f, g = self._problem.value_and_gradient(y.copy())
+        f, g = self._problem.value_and_gradient(arrays.copy(y))
         g = self._checked(g)
-        if not (math.isfinite(f) and np.all(np.isfinite(g))):
+        if not (math.isfinite(f) and arrays.is_finite(g)):
             return Point(y, math.inf, g, g)
         q = self._solve(g)
-        square = inner(g.ravel(), q.ravel())
+        square = inner(g, q)
         if not math.isfinite(square):
             return Point(y, math.inf, g, g)
         self._largest = max(self._largest, square)
@@ -68,13 +68,17 @@ class Points:
     def again(self, point: Point) -> Point:
         """The same point in the metric of now."""
         q = self._solve(point.g)
-        self._largest = max(self._largest, inner(point.g.ravel(), q.ravel()))
+        self._largest = max(self._largest, inner(point.g, q))
         return point._replace(q=q)
 
     def _solve(self, g: Array) -> Array:
+        if isinstance(self.metric, Identity):
+            return g
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
     def _checked(self, g: Any) -> Array:
+        if self._foreign:  # checked already
+            return g  # type: ignore[no-any-return]
         array, eps = checked_gradient(g, self._shape)
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
@@ -99,14 +103,14 @@ class Points:
         whichever of the two points is y; the norm is the dual of the metric's.
         """
         dg, dy = two.g - one.g, two.y - one.y
-        change = inner(dg.ravel(), (two.q - one.q).ravel())
-        along = inner(dg.ravel(), dy.ravel())
+        change = inner(dg, two.q - one.q)
+        along = inner(dg, dy)
         if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
             return 0.0
         if isinstance(self.metric, Identity):
-            self.mu_seen = min(self.mu_seen, along / inner(dy.ravel(), dy.ravel()))
-        up = two.f - one.f - inner(one.g.ravel(), dy.ravel())
-        down = one.f - two.f + inner(two.g.ravel(), dy.ravel())
+            self.mu_seen = min(self.mu_seen, along / inner(dy, dy))
+        up = two.f - one.f - inner(one.g, dy)
+        down = one.f - two.f + inner(two.g, dy)
         if min(up, down) > ROUNDING * self.eps * max(abs(one.f), abs(two.f)):
             return 0.5 * change / min(up, down)
         return change / along  # the sum of the two needs no f

@@ -22,6 +22,7 @@ class Setting(NamedTuple):
     method: Method | None = None  # known constants: nothing is adapted
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
+    skipping: bool = False  # known constants: no jump where a gradient is not finite
 
     def identity(self, probe: Array) -> dict[str, Any]:
         """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""

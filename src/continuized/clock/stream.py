@@ -77,6 +77,16 @@ class Stream:
             self.k, self.t = self.k + int(t.size), float(t[-1])
         return events
 
+    def skip(self, n: int) -> None:
+        """Pass over the next n events.
+
+        They are drawn: an exponential takes a varying number of words from the generator, so
+        that it cannot jump ahead.  A million takes a twentieth of a second.
+        """
+        end = self.k + n
+        while self.k < end and self.draw(min(SKIP, end - self.k)).size:
+            pass
+
     def state(self) -> dict[str, Any]:
         """How far the stream is, as plain data; see `restore`."""
         states = [rng.bit_generator.state for rng in self._generators]
@@ -93,8 +103,7 @@ class Stream:
                 rng.bit_generator.state = its
             self.k, self.t = state["k"], state["t"]
             return
-        while self.k < state["k"] and self.draw(min(SKIP, state["k"] - self.k)).size:
-            pass
+        self.skip(state["k"] - self.k)
         if (self.k, self.t) != (state["k"], state["t"]):
             raise CheckpointError(
                 f"the clock is not that of the checkpoint: event {self.k} is at {self.t!r}, but "

@@ -22,20 +22,28 @@ import numpy as np
 
 from continuized.flow import mix
 from continuized.jit import fetch, jit
-from continuized.problems import compiled as __  # noqa: F401  (registers the losses)
-from continuized.problems.losses import SQUARED, loss_slope
+from continuized.kernels.columns import (
+    D,
+    S,
+    column_slope,
+    fetch_column,
+    plain_slope,
+    plain_subtract,
+    plain_subtract_then_slope,
+    subtract_column,
+    subtract_then_slope,
+)
+from continuized.problems.losses import SQUARED
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
-S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 
 MOST_NEWTON_STEPS = 60  # 2 or 3 are usual
 ROOT_OF_ROUNDING = 1e-5  # of the third order
 AHEAD = 8  # events
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
-ENTRIES_A_LINE = 8
 
 
 @jit
@@ -47,16 +55,14 @@ def rebase(alpha, beta, pairs):
 
 
 @jit
-def advance_flow(alpha, beta, a, b, pairs, images):
-    """alpha and beta after the flow over a gap; rebases the coordinates and their images when it
-    is due."""
-    alpha, beta = mix(alpha, beta, a, b)
+def is_due(alpha, beta):
+    """Whether to rebase.
+
+    The events ask before they call `rebase`: a function that is given arrays counts their
+    references, with atomic additions that wait for all stores under way.
+    """
     gap = alpha - beta
-    if gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap:
-        rebase(alpha, beta, pairs)
-        rebase(alpha, beta, images)
-        return 0.5, -0.5
-    return alpha, beta
+    return gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
 
 
 @jit
@@ -98,59 +104,6 @@ def entropy_step(x, k, m):
 
 
 @jit
-def fetch_column(i, indptr, indices, values):
-    """Ask for a column's entries ahead of their use: marks are random, so no hardware foresees
-    them."""
-    for p in range(indptr[i], indptr[i + 1], ENTRIES_A_LINE):
-        fetch(values, p)
-    if indices is not None:
-        for p in range(indptr[i], indptr[i + 1], 2 * ENTRIES_A_LINE):
-            fetch(indices, p)
-
-
-# Dense columns have no indices (None), and the squared loss no targets: its images are the
-# residuals u - y.  So each case is compiled apart, with nothing of the others in its loops.
-
-
-@jit
-def column_slope(kind, alpha, begin, end, indices, values, targets, images):
-    """sum_r A_ri loss'(u_r, y_r), over a column of A."""
-    slope = 0.0
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        u = images[r, S] + alpha * images[r, D]
-        slope += values[p] * (u if targets is None else loss_slope(kind, u, targets[r]))
-    return slope
-
-
-@jit
-def subtract_column(begin, end, indices, values, ds, dd, images):
-    """The images of the change of a coordinate."""
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        entry, image_s, image_d = values[p], images[r, S], images[r, D]
-        images[r, S], images[r, D] = image_s - entry * ds, image_d - entry * dd
-
-
-@jit
-def plain_slope(kind, begin, end, indices, values, targets, u):
-    """As column_slope, with images that do not mix."""
-    slope = 0.0
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        slope += values[p] * (u[r] if targets is None else loss_slope(kind, u[r], targets[r]))
-    return slope
-
-
-@jit
-def plain_subtract(begin, end, indices, values, dx, u):
-    """As subtract_column, with images that do not mix."""
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        u[r] -= values[p] * dx
-
-
-@jit
 def coordinate_events(
     marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
     targets, h, scalars, pairs, images,
@@ -169,17 +122,22 @@ def coordinate_events(
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
+    slope, is_known = 0.0, False
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             fetch(pairs, 2 * marks[e + AHEAD])
             fetch_column(marks[e + AHEAD], indptr, indices, values)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        a, b, gamma_prime = coefficients[e, 0], coefficients[e, 1], coefficients[e, 3]
-        alpha, beta = advance_flow(alpha, beta, a, b, pairs, images)
-        per_gap = 1.0 / (alpha - beta)
+        if not is_known:
+            alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, images)
+                alpha, beta = 0.5, -0.5
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         x = pairs[i, S] + alpha * pairs[i, D]
-        g = c * scale[i] * column_slope(kind, alpha, begin, end, indices, values, targets, images)
+        g = c * scale[i] * slope
         if entropy > 0.0:
             v = entropy_step(x, g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
             dx = x - v
@@ -187,11 +145,23 @@ def coordinate_events(
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
-        dd = (dx - gamma_prime * weights[i] * g) * per_gap
+        dd = (dx - coefficients[e, 3] * weights[i] * g) / (alpha - beta)
         ds = dx - alpha * dd
         pairs[i, S] -= ds
         pairs[i, D] -= dd
-        subtract_column(begin, end, indices, values, scale[i] * ds, scale[i] * dd, images)
+        ds, dd = scale[i] * ds, scale[i] * dd
+        is_known = False
+        if indices is None and e + 1 < marks.size:
+            later = mix(alpha, beta, coefficients[e + 1, 0], coefficients[e + 1, 1])
+            is_known = not is_due(later[ALPHA], later[BETA])
+        if is_known:
+            alpha, beta = later
+            following = np.uintp(indptr[marks[e + 1]])
+            slope = subtract_then_slope(
+                kind, alpha, begin, end, following, values, ds, dd, targets, images
+            )
+        else:
+            subtract_column(begin, end, indices, values, ds, dd, images)
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
@@ -201,19 +171,29 @@ def plain_coordinate_events(
 ):
     """The same without acceleration: x_i -= steps_i g."""
     kind, c = h
+    slope, is_known = 0.0, False
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             fetch(x, marks[e + AHEAD])
             fetch_column(marks[e + AHEAD], indptr, indices, values)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        g = c * scale[i] * plain_slope(kind, begin, end, indices, values, targets, u)
+        if not is_known:
+            slope = plain_slope(kind, begin, end, indices, values, targets, u)
+        g = c * scale[i] * slope
         if entropy > 0.0:
             dx = x[i] - entropy_step(x[i], g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
         else:
             dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
         x[i] -= dx
-        plain_subtract(begin, end, indices, values, scale[i] * dx, u)
+        is_known = indices is None and e + 1 < marks.size
+        if is_known:
+            following = np.uintp(indptr[marks[e + 1]])
+            slope = plain_subtract_then_slope(
+                kind, begin, end, following, values, scale[i] * dx, targets, u
+            )
+        else:
+            plain_subtract(begin, end, indices, values, scale[i] * dx, u)
 
 
 @jit
@@ -223,13 +203,15 @@ def row_events(
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
     x -= step r a and z -= gamma' r a."""
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    none = pairs[:0]
     for e in range(marks.size):
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if accelerated:
             a, b = coefficients[e, 0], coefficients[e, 1]
-            alpha, beta = advance_flow(alpha, beta, a, b, pairs, none)
+            alpha, beta = mix(alpha, beta, a, b)
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = 0.5, -0.5
         residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
         residual *= factors[i] * factors[i]
         dd = (step - coefficients[e, 3]) * residual / (alpha - beta) if accelerated else 0.0

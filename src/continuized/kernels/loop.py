@@ -15,7 +15,7 @@ eight pairs of pointers for overlap.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,9 @@ WARM_UP = 10
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
 HUGE, HUGE_FLOAT32 = 1e150, 1e30
 
+# A call that is handed an array counts a reference, which would cost 20 ns a step.
+inlined = partial(jit, inline="always")
+
 
 @jit
 def mix_next(work, coefficients, i):
@@ -51,17 +54,12 @@ def mix_next(work, coefficients, i):
         work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
 
 
-@jit
-def observe(g, work, watch):
-    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite."""
-    g2 = y2 = dg2 = dgdy = dy2 = 0.0
-    for c in range(g.size):
-        dg, dy = g[c] - work[G_LAST, c], work[Y, c] - work[Y_LAST, c]
-        g2 += g[c] * g[c]
-        y2 += work[Y, c] * work[Y, c]
-        dg2 += dg * dg
-        dgdy += dg * dy
-        dy2 += dy * dy
+@inlined
+def judge(watch, g2, y2, dg2, dgdy, dy2):
+    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite.
+
+    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before.
+    """
     if not math.isfinite(g2 + y2):
         return math.nan
     watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
@@ -75,6 +73,32 @@ def observe(g, work, watch):
         watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
     watch[STEPS] += 1.0
     return g2
+
+
+@inlined
+def verdict(watch, g2, gamma, gamma_prime):
+    """The signal of an event with these steps, |g|^2 being what `judge` said."""
+    longest = max(gamma, gamma_prime)
+    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
+    if not longest * longest * g2 < huge * huge:
+        return NOT_FINITE  # so is a g2 that is NaN
+    if g2 > watch[LIMIT2]:
+        return DIVERGED
+    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
+
+
+@jit
+def observe(g, work, watch):
+    """`judge` on the vectors of a run."""
+    g2 = y2 = dg2 = dgdy = dy2 = 0.0
+    for c in range(g.size):
+        dg, dy = g[c] - work[G_LAST, c], work[Y, c] - work[Y_LAST, c]
+        g2 += g[c] * g[c]
+        y2 += work[Y, c] * work[Y, c]
+        dg2 += dg * dg
+        dgdy += dg * dy
+        dy2 += dy * dy
+    return judge(watch, g2, y2, dg2, dgdy, dy2)
 
 
 @jit
@@ -99,17 +123,23 @@ def step(g, work, coefficients, watch, i):
     A step that fails is not taken; after any other, y and z are mixed for the next event.
     """
     g2 = observe(g, work, watch)
-    longest = max(coefficients[i, 2], coefficients[i, 3])
-    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
-    if not longest * longest * g2 < huge * huge:
-        return NOT_FINITE  # so is a g2 that is NaN
-    if g2 > watch[LIMIT2]:
-        return DIVERGED
+    signal = verdict(watch, g2, coefficients[i, 2], coefficients[i, 3])
+    if signal in (NOT_FINITE, DIVERGED):
+        return signal
     take(g, work, coefficients, i)
     keep(g, work)
     if i + 1 < coefficients.shape[0]:
         mix_next(work, coefficients, i + 1)
-    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
+    return signal
+
+
+@jit
+def skip(work, coefficients, i):
+    """Event i of the block without a jump: as if its gradient were zero."""
+    for c in range(work.shape[1]):
+        work[X, c], work[Z, c] = work[Y, c], work[W, c]
+    if i + 1 < coefficients.shape[0]:
+        mix_next(work, coefficients, i + 1)
 
 
 @jit

@@ -91,6 +91,8 @@ def _pair(answer: Any) -> tuple[Any, Any]:
 
 
 def _one_number(value: Any) -> float:
+    if hasattr(value, "detach"):  # torch warns where it is still part of a graph
+        value = value.detach()
     if isinstance(value, np.ndarray) and value.size == 1:  # as SciPy allows
         value = value.item()
     try:
@@ -166,7 +168,11 @@ class Problem:
         """f(x) and its gradient; one call where fun returns both."""
         if not self._both:
             return self.fun(x.copy()), self.grad(x.copy())
-        value, gradient = _pair(self._fun(x.copy()))
+        return self._value_and_gradient(x.copy())
+
+    def _value_and_gradient(self, x: Any) -> tuple[float, Any]:
+        """Of a fun that returns both."""
+        value, gradient = _pair(self._fun(x))
         return _one_number(value), gradient
 
     def values(self, points: Array) -> Array:

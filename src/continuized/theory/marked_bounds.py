@@ -39,12 +39,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.coordinate import (
-    CoordinateDescent,
-    Coordinates,
-    DualCoordinate,
-    DualCoordinates,
-)
+from continuized.coordinate import CoordinateDescent, Coordinates
+from continuized.dual import DualCoordinate, DualCoordinates
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem

@@ -1,0 +1,263 @@
+"""A method for `scipy.optimize.minimize`: method=cz.scipy_method.
+
+SciPy hands a method of the user's own everything as it was given, with three exceptions: fun and
+jac of jac=True become two functions that share a call, tol becomes an option, and a jac that
+names finite differences becomes None (hence the option `finite_differences`).
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
+from scipy.optimize._numdiff import approx_derivative
+
+from continuized import checkpoints, seeds
+from continuized import clock as clocks
+from continuized.arguments import DEFAULT_TOL
+from continuized.methods import Continuized
+from continuized.minimizer import minimize
+from continuized.problems.base import Array
+from continuized.prox import Box
+from continuized.result import Status
+from continuized.words import brief
+
+__all__ = ["scipy_method"]
+
+SCHEMES = ("2-point", "3-point", "cs")
+
+# SciPy's statuses are numbers: 0 is success, 1 the limit of steps, 99 its own for a callback.
+CODES = {
+    Status.CONVERGED: 0,
+    Status.COMPLETED: 0,
+    Status.MAXITER: 1,
+    Status.CLOCK_ENDED: 2,
+    Status.NOT_FINITE: 3,
+    Status.DIVERGED: 4,
+    Status.CALLBACK: 99,
+}
+
+
+def scipy_method(
+    fun: Callable[..., Any],
+    x0: Any,
+    args: tuple[Any, ...] = (),
+    jac: Callable[..., Any] | bool | str | None = None,
+    hess: Any = None,
+    hessp: Any = None,
+    bounds: Any = None,
+    constraints: Any = (),
+    callback: Callable[..., Any] | None = None,
+    *,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    L: float | None = None,
+    mu: float | None = None,
+    start: float | None = None,
+    metric: Any = None,
+    clock: clocks.Clock | None = None,
+    seed: seeds.Seed = None,
+    record: bool | str = True,
+    progress: bool = False,
+    disp: bool = False,
+    nonfinite: str = "stop",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
+    finite_differences: str = "2-point",
+    finite_diff_rel_step: Any = None,
+    **unknown: Any,
+) -> OptimizeResult:
+    """The continuized acceleration as a method of `scipy.optimize.minimize`.
+
+    Parameters
+    ----------
+    fun, x0, args, jac, callback
+        As in `scipy.optimize.minimize`.  Without jac, gradients are finite differences, with a
+        warning of what they cost.
+    bounds : Bounds or pairs (low, high)
+        Kept by proximal steps, `cz.prox.Box`: every x is within, but fun and jac are asked for
+        at points outside too.  x0 is moved inside.
+    constraints
+        Refused.
+    hess, hessp
+        Not used, with a warning.
+    tol : float
+        Stop when the norm of the gradient (with bounds, of the gradient mapping) is at most tol;
+        1e-6 by default, also where maxiter is given.
+    maxiter, L, mu, metric, clock, seed, record, progress, nonfinite, checkpoint, every, resume
+        Options, as in `cz.minimize`.  Without L it is found on the way.
+    start : float
+        An option: that of `cz.Continuized`, which needs L.
+    disp : bool
+        An option: print the message at the end.
+    finite_differences : "2-point", "3-point" or "cs"
+        An option: how to make gradients where jac is not given.
+    finite_diff_rel_step : float or array
+        An option: their relative step.  Other options are warned of, and not used.
+
+    Returns
+    -------
+    OptimizeResult
+        x, fun, jac, nit, nfev, njev, success, message and a number `status`: 0 success, 1 maxiter
+        reached, 2 the clock ended, 3 not finite, 4 diverged, 99 stopped by the callback; also
+        `trace`, `method` and, where they were found, `constants`, as in `cz.minimize`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first step.
+
+    Examples
+    --------
+    >>> from scipy.optimize import minimize
+    >>> r = minimize(lambda x: ((x - 1) ** 2).sum(), [0.0, 0.0], jac=lambda x: 2 * (x - 1),
+    ...              method=scipy_method, options={"seed": 0})
+    >>> r.success, r.status, r.x.round(6).tolist()
+    (True, 0, [1.0, 1.0])
+    """
+    _warn_of_unused(unknown, hess, hessp)
+    _refuse_constraints(constraints)
+    x = np.atleast_1d(np.asarray(x0))
+    box = _box(bounds, x.shape)
+    fun, jac = _with_args(fun, args), _with_args(jac, args)
+    differences = None
+    if jac is None or jac is False or isinstance(jac, str):
+        scheme = finite_differences if jac is None or jac is False else jac
+        differences = FiniteDifferences(fun, _checked_scheme(scheme), finite_diff_rel_step)
+        warnings.warn(differences.cost(x.size), OptimizeWarning, stacklevel=3)
+        fun, jac = differences.fun, differences.grad
+    r = minimize(
+        fun,
+        x if box is None else np.clip(x, box.low, box.high),
+        jac,
+        **_process(L, mu, start, metric, box),
+        clock=clock,
+        seed=seed,
+        tol=DEFAULT_TOL if tol is None else tol,
+        maxiter=maxiter,
+        callback=callback,
+        record=record,
+        progress=progress,
+        nonfinite=nonfinite,
+        checkpoint=checkpoint,
+        every=every,
+        resume=resume,
+    )
+    r.status = CODES[r.status]
+    if differences is not None:
+        r.nfev = differences.calls
+    if disp:
+        print(r.message)
+    return r
+
+
+class FiniteDifferences:
+    """fun, and its gradient by SciPy's finite differences; counts every call of fun."""
+
+    def __init__(self, fun: Callable[[Array], Any], scheme: str, rel_step: Any) -> None:
+        self._user, self._scheme, self._rel_step = fun, scheme, rel_step
+        self._x: Array | None = None  # where fun was asked last, and what it said
+        self._f: Any = None
+        self.calls = 0
+
+    def cost(self, n: int) -> str:
+        """What a gradient takes, as a warning says it."""
+        evaluations = 2 * n if self._scheme == "3-point" else n
+        return (
+            f"jac is not given: every gradient takes {evaluations} further values of fun "
+            f"({self._scheme} finite differences); give jac= if there is one"
+        )
+
+    def _count(self, x: Array) -> Any:
+        self.calls += 1
+        return self._user(x)
+
+    def fun(self, x: Array) -> Any:
+        """fun itself."""
+        self._x, self._f = x.copy(), self._count(x)
+        return self._f
+
+    def grad(self, x: Array) -> Array:
+        """The gradient; fun at x itself is not asked for again."""
+        f = self._f if self._x is not None and np.array_equal(x, self._x) else self.fun(x.copy())
+        options = {"method": self._scheme, "rel_step": self._rel_step}
+        return np.asarray(approx_derivative(self._count, x, f0=f, **options))
+
+
+def _with_args(function: Any, args: Any) -> Any:
+    """A function of x alone."""
+    if not callable(function) or (isinstance(args, tuple) and not args):
+        return function
+    rest = args if isinstance(args, tuple) else (args,)
+    return lambda x: function(x, *rest)
+
+
+def _checked_scheme(scheme: Any) -> str:
+    if not (isinstance(scheme, str) and scheme in SCHEMES):
+        names = ", ".join(SCHEMES)
+        raise ValueError(f"finite differences must be one of {names}, got {brief(scheme)}")
+    return scheme
+
+
+def _warn_of_unused(unknown: dict[str, Any], hess: Any, hessp: Any) -> None:
+    level = 4  # the caller of SciPy's minimize
+    if unknown:
+        names = ", ".join(map(str, unknown))
+        warnings.warn(f"these options are not known: {names}", OptimizeWarning, stacklevel=level)
+    for name, given in (("hess", hess), ("hessp", hessp)):
+        if given is not None:
+            said = f"the continuized acceleration makes no use of {name}"
+            warnings.warn(said, RuntimeWarning, stacklevel=level)
+
+
+def _refuse_constraints(constraints: Any) -> None:
+    if constraints is None or (isinstance(constraints, tuple | list | dict) and not constraints):
+        return
+    raise ValueError(
+        f"constraints are not supported, only bounds, got {brief(constraints)}; use SciPy's "
+        'method="SLSQP" or "trust-constr"'
+    )
+
+
+def _box(bounds: Any, shape: tuple[int, ...]) -> Box | None:
+    """The box of bounds as SciPy takes them; None where nothing is bounded."""
+    if bounds is None:
+        return None
+    pairs = (bounds.lb, bounds.ub) if isinstance(bounds, Bounds) else _columns(bounds)
+    try:
+        low, high = (np.broadcast_to(side, shape) for side in pairs)
+    except ValueError as error:
+        raise ValueError(
+            f"bounds must be one for each of the {shape[0]} entries of x0, got {brief(bounds)}"
+        ) from error
+    if np.all(low == -np.inf) and np.all(high == np.inf):
+        return None
+    return Box(low, high)
+
+
+def _columns(bounds: Any) -> tuple[Array, Array]:
+    """The low and the high ends of pairs, in which None is no bound."""
+    try:
+        pairs = [(low, high) for low, high in bounds]
+        low = np.array([-np.inf if low is None else float(low) for low, _ in pairs])
+        high = np.array([np.inf if high is None else float(high) for _, high in pairs])
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            "bounds must be scipy.optimize.Bounds or pairs (low, high) of numbers or None, got "
+            f"{brief(bounds)}"
+        ) from error
+    return low, high
+
+
+def _process(L: Any, mu: Any, start: Any, metric: Any, box: Box | None) -> dict[str, Any]:
+    """What `minimize` is told of the process."""
+    if start is None:
+        return {"L": L, "mu": mu, "metric": metric, "prox": box}
+    if L is None or metric is not None or box is not None:
+        raise ValueError("start= needs L=, and goes without metric= and bounds; drop start=")
+    return {"method": Continuized(L, 0.0 if mu is None else mu, start)}

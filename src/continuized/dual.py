@@ -1,0 +1,146 @@
+"""Coordinate descent on the dual of ridge and of l2-logistic regression.
+
+The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a).  Its curvature
+1/(a(1-a)) is at least 4, which is what the constants of the process start from, but far more where
+a is near 0 or 1: in rows that are fitted well.  So the run takes the norm sum_i m_i v_i^2 with m_i
+the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from continuized.coordinate import Coordinates
+from continuized.forms import Form, dual_form
+from continuized.marks import Categorical
+from continuized.problems import LeastSquares, LogisticRegression, Problem
+from continuized.problems.base import Array
+from continuized.problems.threads import inner
+
+SMALLEST_LOCAL = 4096  # coordinates: with fewer, a block of the driver may be many passes
+FIRST_METRIC = 3  # passes; then at each doubling
+TRUST = 0.5  # of the curvature found: a moves on
+SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
+
+
+@dataclass(frozen=True, eq=False)
+class DualCoordinate:
+    """Coordinate descent on the dual of ridge or l2-logistic regression.
+
+    Minimises D(a) = mean_i loss*(-a_i) + l2/2 |w|^2, w = sum_i a_i x_i / (l2 n) (signs of the
+    labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
+    duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
+    step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
+    With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
+    (`local_metric`), where there are 4096 rows or more and the run draws its own marks.
+    """
+
+    sampling: Any = "sqrt"
+    accelerated: bool = True
+    start: float | None = None
+    name: ClassVar[str] = "dual-coordinate"
+
+    def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
+        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled."""
+        if not isinstance(problem, LeastSquares | LogisticRegression):
+            raise TypeError(
+                f"DualCoordinate is for LeastSquares and LogisticRegression, got "
+                f"{type(problem).__name__}"
+            )
+        problem.refuse_extras("DualCoordinate")
+        if problem.l2 <= 0.0:
+            raise ValueError(
+                "DualCoordinate needs l2 > 0: without it there is no dual of this form"
+            )
+        form, a0 = dual_form(problem, x0.ravel())
+        return DualCoordinates(form, self, a0, problem)
+
+
+def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
+    """m_i = the curvature of the entropy over 4, as far as it can be trusted; at least 1.
+
+    x and z are the dual points, and the slopes of the losses at the margins y <x_i, w> are a third
+    one: far from the solution they differ, and the least curvature of the three is taken.  smooth:
+    the curvature of the smooth part over 4/n, n the number of rows.
+    """
+    slopes = 0.5 - 0.5 * np.tanh(0.5 * margins)
+    variances = [a * (1.0 - a) for a in (np.clip(x, 0.0, 1.0), np.clip(z, 0.0, 1.0), slopes)]
+    largest = np.max(variances, axis=0)
+    with np.errstate(divide="ignore"):
+        found = 0.25 * TRUST / largest
+    return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
+
+
+def _doublings(events: int, n: int) -> int:
+    """How often the metric has been due: after 3 passes, 6, 12, ..."""
+    return (events // (FIRST_METRIC * n)).bit_length()
+
+
+class DualCoordinates(Coordinates):
+    """Coordinates are dual variables, and their image the primal point."""
+
+    measured = "duality gap"
+
+    def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
+        super().__init__(form, method, x0, problem)
+        self.metric = np.ones(x0.size)
+        self.events = np.zeros(1, np.int64)
+        follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
+        exponential = method.start is None or method.start == np.inf
+        logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
+        self._is_local = self.accelerated and follows and exponential and logistic
+
+    def advance(self, marks: Array, coefficients: Array) -> None:
+        super().advance(marks, coefficients)
+        if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
+            return
+        before, n = int(self.events[0]), self.metric.size
+        self.events += marks.size
+        if _doublings(before, n) != _doublings(int(self.events[0]), n):
+            self.metric[:] = self._local_metric()
+            self._follow_metric()
+
+    def _local_metric(self) -> Array:
+        p: Any = self.problem
+        margins = p.y * (p.X @ self.images())
+        z = self.pairs[:, 0] + self.scalars[1] * self.pairs[:, 1]
+        smooth = self.form.L_i - self.form.mu
+        return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
+
+    def _follow_metric(self) -> None:
+        roots = np.sqrt(self.form.L_i / self.metric)
+        self._set_law(roots / roots.sum(), self.metric)
+        self.law.now = Categorical(self.p)
+
+    @property
+    def _changing(self) -> tuple[str, ...]:
+        return (*super()._changing, "metric", "events") if self._is_local else super()._changing
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        super().restore(arrays)
+        if self._is_local and np.any(self.metric != 1.0):
+            self._follow_metric()
+
+    def point(self) -> Array:
+        return self.images()
+
+    def dual_value(self) -> float:
+        """The dual objective (to be maximised) at the dual variables."""
+        from scipy.special import entr  # -b log(b), 0 at 0
+
+        p: Any = self.problem
+        a, w = self.coordinates(), self.images()
+        if self.form.entropy > 0.0:
+            # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
+            # nearest point inside, and w with it, for the gap to be a bound.
+            b = np.clip(a, 0.0, 1.0)
+            out = np.flatnonzero(a != b)
+            w -= p.X[out].T @ (self.form.scale * (a - b))[out]
+            return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
+        return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
+
+    def measure(self) -> float:
+        return self.value() - self.dual_value()
