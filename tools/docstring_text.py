@@ -1,7 +1,8 @@
-"""Docstrings are text: `<a, x>` in a formula is an inner product, not a tag.
+"""Docstrings as they stand in the sources, made ready for the API reference (see mkdocs.yml).
 
-Used by the API reference (mkdocs.yml).  Code in a docstring is left as it is: doctests,
-indented paragraphs, and what stands between backticks.
+- They are text: `<a, x>` in a formula is an inner product, not a tag.
+- Examples stand at their end without a heading, and so may a remark after the parameters; the
+  reference needs headings to know them.
 """
 
 from __future__ import annotations
@@ -13,19 +14,38 @@ import griffe
 
 _CODE_SPAN = re.compile(r"(`[^`]*`)")
 _TAG = re.compile(r"<(?=[A-Za-z/!])")
+_HEADING = re.compile(r"(\w[\w ]*)\n-{3,}(?:\n|$)")
 
 
 def text(docstring: str) -> str:
-    """The docstring with every `<` that Markdown could take for a tag written as `&lt;`."""
-    paragraphs = re.split(r"(\n\s*\n)", docstring)
-    return "".join(p if _is_code(p) else _outside_code(p) for p in paragraphs)
+    """The docstring with headings where they are understood, and no tags outside code."""
+    paragraphs, section = [], ""
+    for paragraph in re.split(r"\n\s*\n", docstring):
+        wanted = _section(paragraph, section)
+        if wanted != section and not _HEADING.match(paragraph):
+            paragraphs.append(f"{wanted}\n{'-' * len(wanted)}\n{paragraph}")
+        else:
+            paragraphs.append(paragraph)
+        section = wanted
+    return "\n\n".join(p if _is_code(p) else _without_tags(p) for p in paragraphs)
+
+
+def _section(paragraph: str, before: str) -> str:
+    """The section that a paragraph belongs to, given that of the paragraph before it."""
+    heading = _HEADING.match(paragraph)
+    if heading:
+        return heading[1]
+    if paragraph.startswith(">>>"):
+        return "Examples"
+    is_remark = before not in ("", "Examples", "Notes") and not paragraph.startswith(" ")
+    return "Notes" if is_remark else before
 
 
 def _is_code(paragraph: str) -> bool:
-    return paragraph.startswith("    ") or paragraph.lstrip().startswith(">>>")
+    return paragraph.startswith("    ") or ">>>" in paragraph
 
 
-def _outside_code(paragraph: str) -> str:
+def _without_tags(paragraph: str) -> str:
     parts = _CODE_SPAN.split(paragraph)
     return "".join(p if p.startswith("`") else _TAG.sub("&lt;", p) for p in parts)
 
