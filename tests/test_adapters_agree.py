@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -226,14 +226,66 @@ def torch_optimizer(case: Case, dtype: str, events: Events) -> np.ndarray:
     return np.array(rows)
 
 
+@cache
+def in_jax(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One object a function: JAX compiles anew for another."""
+    import jax.numpy as jnp
+
+    return partial(function, jnp)
+
+
+def optax_rows(grad: Any, x0: Any, data: Any, constants: Any, gaps: Any) -> Any:
+    import jax
+    import optax
+
+    from continuized.adapters.optax import continuized, continuized_eval_params
+
+    L, mu, start = constants
+    optimiser = continuized(1.0 / L, mu, start, clock=gaps)
+
+    def step(carry: Any, _: Any) -> Any:
+        y, state = carry
+        updates, state = optimiser.update(grad(y, *data), state, y)
+        return (optax.apply_updates(y, updates), state), continuized_eval_params(state, y)
+
+    return jax.lax.scan(step, (x0, optimiser.init(x0)), length=STEPS)[1]
+
+
+def optax_transformation(case: Case, dtype: str, events: Events) -> np.ndarray:
+    import jax
+    import jax.numpy as jnp
+
+    compiled = jax.jit(optax_rows, static_argnums=0)
+    with jax.enable_x64(dtype == "float64"):
+        x0, *data, gaps = (jnp.asarray(a, dtype) for a in (case.x0, *case.data, events.gaps))
+        constants = [jnp.asarray(c, dtype) for c in case.method.constants]
+        rows = compiled(in_jax(case.grad), x0, data, constants, gaps)
+        return np.concatenate([x0[None], rows])
+
+
+def jax_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
+    """Runs of 0, 1, ..., n steps."""
+    import jax
+    import jax.numpy as jnp
+
+    from continuized.adapters.jax import minimize
+
+    with jax.enable_x64(dtype == "float64"):
+        x0, *data = (jnp.asarray(a, dtype) for a in (case.x0, *case.data))
+        options = dict(zip(("L", "mu", "start"), case.method.constants, strict=True))
+        options["clock"] = events.clock
+        run = partial(minimize, in_jax(case.fun), x0, tuple(data), **options)
+        return np.array([run(maxiter=n).x for n in range(STEPS + 1)])
+
+
 ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {
     "method.step": method_step,
     "scipy.optimize.minimize": scipy_minimize,
     "array API, torch": array_api_torch,
     "array API, array-api-strict": array_api_strict,
     "PyTorch optimizer": torch_optimizer,
-    # optax
-    # JAX
+    "optax": optax_transformation,
+    "JAX": jax_minimize,
 }
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 
 import mpmath as mp
+import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
+from continuized import flow
 from continuized import parameters as par
 
 CASES = [
@@ -104,3 +107,34 @@ def test_small_mu_tends_to_the_convex_parameters(start: float) -> None:
     for function in (par.eta, par.eta_prime, par.gamma_prime, par.log_A, par.log_B):
         convex = function(2.0, 3.0, 0.0, start)
         assert function(2.0, 3.0, 1e-12, start) == pytest.approx(convex, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize(("mu", "start"), [(0.0, 0.0), (0.0, 2.0), (0.3, 0.0), (0.3, 2.0)])
+def test_a_pair_that_is_carried_through_changes_of_L(mu: float, start: float) -> None:
+    """sqrt A and sqrt B from their differential equations, with L piecewise constant."""
+    rng, L = np.random.default_rng(0), 2.0
+    roots = np.exp([0.5 * par.log_A(0.0, L, mu, start), 0.5 * par.log_B(0.0, L, mu, start)])
+    tau, left = par.unit_start(start, L)
+    assert left == 0.0
+    for _ in range(20):
+        dt = float(rng.exponential())
+
+        def slopes(t: float, y: np.ndarray, L: float = L) -> list[float]:
+            return [y[1] / math.sqrt(2.0 * L), mu * y[0] / math.sqrt(8.0 * L)]
+
+        before, decay = roots, solve_ivp(slopes, (0.0, dt), roots, rtol=1e-12, atol=1e-14)
+        roots = decay.y[:, -1]
+        dtau = par.unit_time(dt, L)
+        a, b = flow.weights(tau, tau + dtau, dtau, 1.0, mu, left)
+        tau += dtau
+        # x - z shrinks by exp(-(integral of eta + eta')), eta = (log A)' and eta' = (log B)'.
+        assert 1.0 - a - b == pytest.approx(np.prod(before / roots) ** 2, abs=1e-11)
+        L = float(rng.uniform(1.0, 10.0))
+        expected = roots[0] / roots[1] / math.sqrt(2.0 * L)
+        assert par.carried_gamma_prime(tau, L, mu, left) == pytest.approx(expected, rel=1e-10)
+
+
+def test_an_infinite_start_has_no_clock() -> None:
+    assert par.unit_start(math.inf, 4.0) == (0.0, math.inf)
+    expected = par.gamma_prime(0.0, 4.0, 0.5, math.inf)
+    assert par.carried_gamma_prime(7.0, 4.0, 0.5, math.inf) == pytest.approx(expected, rel=1e-15)

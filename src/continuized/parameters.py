@@ -122,6 +122,27 @@ def _log_sinh(u: float) -> float:
     return u + math.log1p(-math.exp(-2.0 * u)) - math.log(2.0)
 
 
+# The clock of L = 1, on which a run whose L changes at events adds up its gaps: `flow.weights`
+# there, with L = 1, are those of the gaps at their own L.
+
+
+def unit_time(dt: float, L: float) -> float:
+    """A gap on the clock of L = 1."""
+    return carried_time(dt, L, 1.0)
+
+
+def unit_start(start: float, L: float) -> tuple[float, float]:
+    """(the time that has passed before time 0, the start that is left) on the clock of L = 1."""
+    if start == math.inf:
+        return 0.0, math.inf
+    return unit_time(start, L), 0.0
+
+
+def carried_gamma_prime(tau: float, L: float, mu: float, start: float) -> float:
+    """gamma' at L, at the time tau of the clock of L = 1; `start` too is on that clock."""
+    return gamma_prime(tau, 1.0, mu, start) / math.sqrt(L)
+
+
 FORMULAS = (
     omega,
     eta,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from continuized.words import brief
 
-TIMES, MARKS, METRICS = 0, 1, 2  # the children of a run's root
+TIMES, MARKS, METRICS, LINKS = 0, 1, 2, 3  # the children of a run's root
 
 # The hash of NumPy's SeedSequence, whose streams NumPy promises to keep.
 _FIRST, _TIMES_EACH = 0x43B0D7E5, 0x931E8875  # of the constants that words are hashed with

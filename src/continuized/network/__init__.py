@@ -12,15 +12,47 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.best_rates import Optimised
+    from continuized.network.delay_studies import delay_study, simulated_limit
+    from continuized.network.delays import delay_limit, exchange_share, too_stale
+    from continuized.network.faults import Faults
     from continuized.network.graph import Graph
-    from continuized.network.methods import Gossip
+    from continuized.network.methods import Gossip, NoGainWarning
+    from continuized.network.outcome import Outcome
+    from continuized.network.replaying import replay
+    from continuized.network.simulator import simulate
 
 _HOME = {
+    "Faults": "faults",
     "Gossip": "methods",
     "Graph": "graph",
+    "NoGainWarning": "methods",
+    "Optimised": "best_rates",
+    "Outcome": "outcome",
+    "delay_limit": "delays",
+    "delay_study": "delay_studies",
+    "exchange_share": "delays",
+    "replay": "replaying",
+    "simulate": "simulator",
+    "simulated_limit": "delay_studies",
+    "too_stale": "delays",
 }
 
-__all__ = ["Gossip", "Graph"]
+__all__ = [
+    "Faults",
+    "Gossip",
+    "Graph",
+    "NoGainWarning",
+    "Optimised",
+    "Outcome",
+    "delay_limit",
+    "delay_study",
+    "exchange_share",
+    "replay",
+    "simulate",
+    "simulated_limit",
+    "too_stale",
+]
 
 
 def __getattr__(name: str) -> Any:

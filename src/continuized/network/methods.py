@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 
 from continuized.methods import Continuized
 from continuized.network.graph import Graph
 from continuized.network.rules import Constants
+
+ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
+
+
+class NoGainWarning(UserWarning):
+    """Acceleration is not faster than plain gossip on this graph."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +42,20 @@ class Gossip:
         return Continuized(2.0 * graph.R, graph.mu_g)
 
     def constants(self, graph: Graph) -> Constants:
-        """What every node must know."""
+        """What every node must know.
+
+        Warns with NoGainWarning where theta <= mu_g / 2, so that acceleration gains nothing.
+        """
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
         process = self.process(graph)
         theta = math.sqrt(process.mu) / math.sqrt(process.L)
+        if theta <= (1.0 + ROUNDING) * 0.5 * graph.mu_g:
+            warnings.warn(
+                f"acceleration gains nothing on {graph.name or 'this graph'}: its rate is "
+                f"{theta:.3g}, that of plain gossip {0.5 * graph.mu_g:.3g}; use "
+                "Gossip(accelerated=False)",
+                NoGainWarning,
+                stacklevel=2,
+            )
         return Constants(theta, 0.5, 1.0 / (math.sqrt(process.mu) * math.sqrt(process.L)))

@@ -11,6 +11,7 @@ from continuized.theory.event_times import (
     expected_gradients,
     time_to,
 )
+from continuized.theory.gossip_rate import gossip_rate
 from continuized.theory.moment_maps import Moments
 from continuized.theory.potential import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.scaling import ScalingDistance, scaling_distance, scaling_limit
@@ -30,6 +31,7 @@ __all__ = [
     "events_to",
     "expected_gradients",
     "expected_scaling_distance",
+    "gossip_rate",
     "log_bound",
     "log_weight",
     "lyapunov",

@@ -20,6 +20,7 @@ from continuized.theory import noise_terms
 from continuized.theory.checks import (
     check_constants_hold,
     checked_counts,
+    checked_problem,
     checked_sigma2,
     checked_times,
     excess,
@@ -29,13 +30,14 @@ from continuized.theory.checks import (
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
+    from continuized.network import Gossip, Graph
 
 T = TypeVar("T")
 
 
 def bound(
-    method: Method | Marked,
-    problem: Problem,
+    method: Method | Marked | Gossip,
+    problem: Problem | Graph,
     x0: ArrayLike,
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -86,6 +88,13 @@ def bound(
       H^{-1} norm; with accelerated=False, (1/2) |x_0 - x*|^2 (1 - mu/R2)^k, and where mu = 0
       (kappa |x_0 - x*|^2 + R2 |x_0 - x*|^2_{H^{-1}}) / (2 kappa + 4k).
 
+    On a network.Graph in place of a problem, with x0 a row to a node, a bound on
+    E |x_t - mean|^2, proved in `theory.gossip_bounds`:
+
+    - Gossip: 2 |x_0 - mean|^2 e^{-theta t}, theta = sqrt(mu_g / (2R)), and at the k-th event
+      2 |x_0 - mean|^2 for E[e^{theta T_k} |x_k - mean|^2]; with accelerated=False,
+      |x_0 - mean|^2 e^{-mu_g t / 2}, and (1 - mu_g / 2)^k in place of the exponential.
+
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
@@ -95,8 +104,8 @@ def bound(
 
 
 def log_bound(
-    method: Method | Marked,
-    problem: Problem,
+    method: Method | Marked | Gossip,
+    problem: Problem | Graph,
     x0: ArrayLike,
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -106,14 +115,20 @@ def log_bound(
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
     sigma2 = checked_sigma2(sigma2)
-    x = start_of(problem, x0)
+    # Imported here, for it takes its tools from this module.
+    from continuized.theory import gossip_bounds
+
+    if isinstance(method, tuple(gossip_bounds.THEOREMS)):
+        on_network = theorem_of(method, gossip_bounds.THEOREMS)
+        return on_network(method, problem, x0, t, k, sigma2)
+    p, x = checked_problem(problem), start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory import marked_bounds
 
-        return marked_bounds.log_bound(method, problem, x, t, k, sigma2)
-    check_constants_hold(method, problem)
-    return theorem_of(method, THEOREMS)(method, problem, x, t, k, sigma2)
+        return marked_bounds.log_bound(method, p, x, t, k, sigma2)
+    check_constants_hold(method, p)
+    return theorem_of(method, THEOREMS)(method, p, x, t, k, sigma2)
 
 
 def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callable[..., T]:

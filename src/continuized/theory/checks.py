@@ -16,11 +16,16 @@ from continuized.words import brief
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 
 
-def start_of(problem: Problem, x0: ArrayLike) -> Array:
-    """x0 as `minimize` would take it, in float64."""
+def checked_problem(problem: Any) -> Problem:
+    """A Problem, and nothing else."""
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a Problem, got {brief(problem)}")
-    return checked_start(x0, problem).astype(np.float64)
+    return problem
+
+
+def start_of(problem: Any, x0: ArrayLike) -> Array:
+    """x0 as `minimize` would take it, in float64."""
+    return checked_start(x0, checked_problem(problem)).astype(np.float64)
 
 
 def minimiser(problem: Problem) -> Array:
@@ -78,7 +83,7 @@ def checked_counts(k: ArrayLike) -> Array:
     return counts.astype(np.int64)
 
 
-def check_constants_hold(method: Method, problem: Problem) -> None:
+def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
     if not isinstance(method, Method):
         raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")

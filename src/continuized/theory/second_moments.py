@@ -19,10 +19,12 @@ from numpy.typing import ArrayLike
 
 from continuized.memory import check_memory
 from continuized.methods import GradientDescent, Method, Nesterov
+from continuized.network.methods import Gossip
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.checks import (
     checked_counts,
+    checked_problem,
     checked_sigma2,
     checked_times,
     start_of,
@@ -40,6 +42,7 @@ from continuized.theory.moment_maps import (
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
+    from continuized.network import Graph
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added
@@ -49,8 +52,8 @@ FIRST = 1e-6  # where the series takes over from an infinite eta(0); its error i
 
 
 def moments(
-    p: Problem,
-    method: Method | Marked,
+    p: Problem | Graph,
+    method: Method | Marked | Gossip,
     x0: ArrayLike,
     times: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -70,7 +73,8 @@ def moments(
       grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
 
     CoordinateDescent, on a Quadratic or on LeastSquares, StochasticLeastSquares and Kaczmarz are
-    for `times` only, without noise; see `theory.marked_moments`.
+    for `times` only, without noise; see `theory.marked_moments`.  Gossip on a network.Graph of at
+    most 400 nodes too: `fun` is then E |x_t - mean|^2 (see `theory.gossip_moments`).
 
     >>> from continuized import Continuized, problems
     >>> p = problems.paper_strongly_convex()
@@ -80,11 +84,15 @@ def moments(
     """
     if (times is None) == (k is None):
         raise ValueError("give exactly one of times and k=")
+    if isinstance(method, Gossip):
+        from continuized.theory.gossip_moments import gossip_moments
+
+        return gossip_moments(p, method, x0, times, checked_sigma2(sigma2))
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.marked_moments import marked_moments
 
-        return marked_moments(p, method, x0, times, checked_sigma2(sigma2))
+        return marked_moments(checked_problem(p), method, x0, times, checked_sigma2(sigma2))
     if not isinstance(p, Quadratic):
         raise TypeError(
             f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"

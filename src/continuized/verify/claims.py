@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from continuized.coordinate import CoordinateDescent
 from continuized.methods import Continuized, GradientDescent, Nesterov
+from continuized.network.methods import Gossip
 from continuized.noise import Gaussian
 from continuized.rows import Kaczmarz, StochasticLeastSquares
 
@@ -24,6 +25,7 @@ class Subject:
     coordinate_descent: Callable[..., CoordinateDescent] = CoordinateDescent
     stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
     kaczmarz: Callable[..., Kaczmarz] = Kaczmarz
+    gossip: Callable[..., Gossip] = Gossip
 
 
 class Effort(NamedTuple):

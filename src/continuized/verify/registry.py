@@ -7,7 +7,7 @@ suite may spend; statistical tests elsewhere state their own share of the other 
 
 from __future__ import annotations
 
-from continuized.verify import chance, exact, marked
+from continuized.verify import chance, exact, gossip, marked
 from continuized.verify.claims import Check
 
 ALPHA = 5e-7
@@ -17,6 +17,7 @@ RATIO = "value / bound"
 Z = "z of mean - exact"
 Z_ABOVE = "z of mean - bound"
 MARKS = "section 5, marks"  # the process of the paper with marks; the oracles are of later work
+EDGES = "section 5, marks on edges"
 
 CHECKS: tuple[Check, ...] = (
     Check("gradient descent converges", "Theorem 1", RATIO, exact.theorem_1),
@@ -71,6 +72,15 @@ CHECKS: tuple[Check, ...] = (
         marked.row_bound,
     ),
     Check("lazy mixing is eager mixing", MARKS, "distance", marked.lazy_is_eager),
+    Check("gossip: E |x_t - mean|^2", EDGES, Z, gossip.equality, True),
+    Check(
+        "gossip: E |x_t - mean|^2 is below its bound",
+        EDGES,
+        "exact E |x - mean|^2 / bound",
+        gossip.bound,
+    ),
+    Check("gossip: the exact rate is above theta", EDGES, "theta / exact rate", gossip.rate),
+    Check("gossip: sum (x + z) is conserved", EDGES, "ledger error", gossip.conserved),
 )
 
 SHARE = ALPHA / sum(check.statistical for check in CHECKS)

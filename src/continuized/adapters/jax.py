@@ -1,0 +1,246 @@
+"""`minimize` for functions written in JAX: the whole run is one compiled loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from continuized import clock as clocks
+from continuized.adapters.jax_formulas import in_jax, real_dtype
+from continuized.adapters.jax_process import (
+    Time,
+    Tree,
+    all_finite,
+    checked_copy,
+    gap,
+    gaps,
+    jump,
+    key_of,
+    mix,
+    recorded_gap,
+    recorded_gaps,
+    time_at,
+    where,
+)
+from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL
+from continuized.methods import Continuized, as_float
+from continuized.result import Status
+from continuized.rules import Rule
+from continuized.words import brief, is_real
+
+__all__ = ["Result", "gaps", "minimize"]
+
+STATUSES = (
+    Status.CONVERGED,
+    Status.COMPLETED,
+    Status.MAXITER,
+    Status.CLOCK_ENDED,
+    Status.NOT_FINITE,
+)
+
+
+class Result(NamedTuple):
+    """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run."""
+
+    x: Tree  # x after the last event
+    fun: Any  # f there
+    jac: Tree  # its gradient there
+    nit: Any  # events
+    njev: Any  # gradients asked for
+    t: Any  # the time of the last event
+    success: Any
+    status: Any  # a number; see `message`
+
+    @property
+    def message(self) -> str:
+        """The status of one run in words."""
+        return STATUSES[int(self.status)].value
+
+
+class _Carry(NamedTuple):
+    k: Any
+    t: Time
+    x: Tree
+    z: Tree
+    small: Any  # the gradient of the last event was
+    failed: Any  # the coming event would have made a number that is not finite
+
+
+class _End(NamedTuple):
+    """Where a run may end."""
+
+    at: _Carry
+    jac: Tree
+    converged: Any
+    done: Any
+    asked: Any  # how many gradients at x
+
+
+class _Run(NamedTuple):
+    """The arrays of a run."""
+
+    args: tuple[Any, ...]
+    constants: tuple[Any, Any, Any]
+    key: Any
+    recorded: Any
+    tol: Any  # negative: no test
+    maxiter: Any
+
+
+def minimize(
+    fun: Callable[..., Any],
+    x0: Tree,
+    args: tuple[Any, ...] = (),
+    *,
+    L: float | None = None,
+    mu: float = 0.0,
+    start: float | None = None,
+    key: int | Any = 0,
+    clock: clocks.Recorded | jax.Array | None = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+) -> Result:
+    """Minimise a smooth convex function written in JAX, by the continuized acceleration.
+
+    The loop is compiled once for each function, shape of x0, and form of the parameters (mu = 0,
+    or mu > 0 with start = inf, or with a finite start); L, mu, start, key, tol, maxiter and args
+    may then change.  A function made anew for each call is compiled for each call: pass what
+    changes in `args`.
+
+    Parameters
+    ----------
+    fun : callable
+        fun(x, *args) -> a real number, in operations of JAX; differentiated by jax.grad.
+    x0 : array of real floats, or tree of such
+        Where to start.  Structure and dtype are kept.
+    args : tuple of trees of arrays
+    L, mu : float
+        Smoothness and strong convexity.  L must be known here; `cz.minimize` finds it on the way.
+    start : float or None
+        As in `cz.Continuized`.
+    key : integer or key of jax.random
+        Of the event times; see `gaps`.  May be traced: `jax.vmap` over keys runs many at once.
+    clock : cz.clock.Recorded, JAX array of gaps, or None
+        Recorded event times in place of random ones.
+    tol : float or None
+        Stop when the gradient norm is at most tol, as in `cz.minimize`: without tol and maxiter,
+        1e-6; with maxiter alone, all maxiter steps are taken.
+    maxiter : int or None
+        The largest number of events; 100,000 by default, or all of a recorded clock.
+
+    Returns
+    -------
+    Result
+        Where a gradient or an iterate is not finite, the run ends before that event: x is the
+        last good point, success is False and the status says so.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense; what is traced by JAX is not looked at.
+
+    Examples
+    --------
+    >>> def f(x, weights):
+    ...     return 0.5 * jnp.sum(weights * (x - 1.0) ** 2)
+    >>> weights = jnp.array([0.1, 1.0])
+    >>> r = minimize(f, jnp.zeros(2), (weights,), L=1.0, mu=0.1, tol=1e-5)
+    >>> bool(r.success), r.x.round(3).tolist()
+    (True, [1.0, 1.0])
+    >>> many = jax.vmap(lambda key: minimize(f, jnp.zeros(2), (weights,), L=1.0, mu=0.1, key=key))
+    >>> many(jnp.arange(5)).x.shape
+    (5, 2)
+    """
+    if not callable(fun):
+        raise TypeError(f"fun must be a function of x, got {brief(fun)}")
+    if L is None:
+        raise ValueError("L is missing: give L=, or use cz.minimize, which finds it on the way")
+    method = Continuized(L, mu, start)
+    recorded = recorded_gaps(clock)
+    tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
+    run = _Run(tuple(args), method.constants, key_of(key), recorded, tol, maxiter)
+    result: Result = _solve(fun, method.rule, checked_copy(x0, "x0"), run)
+    return result
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
+    limit = run.maxiter if run.recorded is None else jnp.minimum(run.maxiter, run.recorded.size)
+    gradient = jax.grad(fun)
+
+    def goes_on(c: _Carry) -> Any:
+        return (c.k < limit) & ~c.failed
+
+    def event(c: _Carry) -> _Carry:
+        k = c.k + 1
+        dt = gap(run.key, k) if run.recorded is None else recorded_gap(run.recorded, k)
+        t = c.t.after(dt)
+        a, b, *steps, _ = in_jax(rule)(k, c.t.hi, t.hi, dt, 0.0, *run.constants)
+        y, z = mix(c.x, c.z, a, b)
+        g = gradient(y, *run.args)
+        x, z = jump(y, z, g, *steps)
+        after = _Carry(k, t, x, z, _norm(g) <= run.tol, c.failed)
+        return _Carry(*where(all_finite(x, z), after, c._replace(failed=jnp.asarray(True))))
+
+    def try_to_stop(end: _End) -> _End:
+        """Events until a gradient is small, or the last; then is the gradient at x small, too?"""
+        c = end.at._replace(small=false)
+        c = lax.while_loop(lambda c: goes_on(c) & ~c.small, event, c)
+        g = gradient(c.x, *run.args)
+        converged = _norm(g) <= run.tol
+        return _End(c, g, converged, converged | ~goes_on(c), end.asked + 1)
+
+    false, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
+    begin = _End(_Carry(zero, time_at(0.0), x0, x0, false, false), x0, false, false, zero)
+    c, g, converged, _, asked = lax.while_loop(lambda end: ~end.done, try_to_stop, begin)
+    value = fun(c.x, *run.args)
+    failed = c.failed | ~all_finite(value, g)
+    status = _status(failed, converged, c.k, run)
+    njev = c.k + c.failed + asked
+    return Result(c.x, value, g, c.k, njev, c.t.hi, _succeeded(status), status)
+
+
+def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
+    """The number in STATUSES of the first that applies."""
+    cases = {
+        Status.NOT_FINITE: failed,
+        Status.CONVERGED: converged,
+        Status.CLOCK_ENDED: k < run.maxiter,
+        Status.COMPLETED: run.tol < 0.0,
+    }
+    numbers = [jnp.asarray(STATUSES.index(status), jnp.int32) for status in cases]
+    return jnp.select(list(cases.values()), numbers, STATUSES.index(Status.MAXITER))
+
+
+def _succeeded(status: Any) -> Any:
+    return jnp.asarray([each.success for each in STATUSES])[status]
+
+
+def _norm(tree: Tree) -> Any:
+    squares = [jnp.sum(jnp.square(leaf.astype(real_dtype()))) for leaf in jax.tree.leaves(tree)]
+    return jnp.sqrt(sum(squares, jnp.zeros((), real_dtype())))
+
+
+def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
+    """tol (-1 for no test) and maxiter, checked where they are not traced."""
+    if tol is None and maxiter is None and events is None:
+        tol = DEFAULT_TOL
+    if tol is None:
+        tol = -1.0
+    elif not isinstance(tol, jax.Array) and not (is_real(tol) and as_float(tol) >= 0.0):
+        raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+    if maxiter is None:
+        # With tol, one more than recorded: if the run gets to the end, it is the clock that ended.
+        maxiter = DEFAULT_MAXITER if events is None else events + (tol >= 0.0)
+    elif not isinstance(maxiter, jax.Array):
+        most = np.iinfo(np.int32).max - 1
+        whole = isinstance(maxiter, int | np.integer) and not isinstance(maxiter, bool)
+        if not (whole and 0 <= maxiter <= most):
+            raise ValueError(f"maxiter must be an integer in [0, {most}], got {brief(maxiter)}")
+    return jnp.asarray(tol, real_dtype()), jnp.asarray(maxiter, jnp.int32)

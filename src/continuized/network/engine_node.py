@@ -1,0 +1,91 @@
+"""Compiled: what one node does, and how far the nodes are from agreement.
+
+A node is a row of `work`: its own time, the speed of its clock, its x, its z.  It mixes when it
+is touched, from the time it was last touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from continuized import flow
+from continuized.flow import equal_weights, mix
+from continuized.jit import compile_formulas, jit
+from continuized.network import rules
+from continuized.network.rules import paid
+from continuized.problems.base import Array
+
+compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+
+TIME, SPEED, X = 0, 1, 2  # the columns of `work`; z stands after x
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Make a function part of its compiled callers.
+
+    One that is called counts the references to the arrays that it is given, each time, with atomic
+    additions that take longer than an exchange.
+    """
+    return jit(function, cached=False, inline="always")
+
+
+def rows_of(values: Array, speeds: Array) -> Array:
+    """`work` at time 0, x = z = values."""
+    return np.column_stack([np.zeros(len(values)), speeds, values, values])
+
+
+@inlined
+def mix_to(work: Array, i: int, time: float, theta: float) -> None:
+    """Bring node i to its own `time`: `rules.mixed`, the weights taken once for all columns."""
+    if theta > 0.0:
+        a, b = equal_weights(theta, time - work[i, TIME])
+        z = (work.shape[1] + X) // 2
+        for c in range(z - X):
+            work[i, X + c], work[i, z + c] = mix(work[i, X + c], work[i, z + c], a, b)
+    work[i, TIME] = time
+
+
+@inlined
+def pay(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
+    """Node i gives the transfer of d in coordinate c."""
+    x, z = X + c, (work.shape[1] + X) // 2 + c
+    work[i, x], work[i, z] = paid(work[i, x], work[i, z], d, gamma, gamma_prime)
+
+
+@jit
+def centre(work: Array, alive: Array, owed: Array) -> Array:
+    """The mean over living nodes of (x + z) / 2, with what they are owed: mixing leaves it."""
+    middle, living = owed.copy(), 0
+    for i in range(work.shape[0]):
+        if alive[i]:
+            living += 1
+            for c in range(middle.size):
+                middle[c] += work[i, X + c] + work[i, X + middle.size + c]
+    middle *= 0.5 / max(living, 1)
+    return middle
+
+
+@jit
+def squared_error(work: Array, alive: Array, t: float, theta: float, middle: Array) -> float:
+    """The sum over living nodes of |x - middle|^2 at time t; no node is touched."""
+    d, total = middle.size, 0.0
+    for i in range(work.shape[0]):
+        if alive[i]:
+            a, b = equal_weights(theta, work[i, SPEED] * t - work[i, TIME])
+            for c in range(d):
+                x, _ = mix(work[i, X + c], work[i, X + d + c], a, b)
+                total += (x - middle[c]) ** 2
+    return total
+
+
+@jit
+def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
+    """(x, z) of every node at time t, of a dead one at its death; no node is touched."""
+    states = work.copy()
+    for i in range(work.shape[0]):
+        if alive[i]:
+            mix_to(states, i, work[i, SPEED] * t, theta)
+    return states[:, X:]

@@ -1,0 +1,133 @@
+"""What a run of a network gives back, simulated or real."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+
+# The kinds of entries of an event log.
+ANSWER, PAY, APPLY, JOIN = 0, 1, 2, 3
+
+
+class Trace(NamedTuple):
+    """Rows along a run, the first at the start: the time, the exchanges so far, and the error."""
+
+    t: Array
+    messages: Array
+    error: Array
+
+
+class Staleness(NamedTuple):
+    """How old an answer was when its transfer was applied, by the clock of the node that gave it.
+
+    That is the way of the answer and of the transfer: two one-way delays, in units of t.
+    """
+
+    mean: float
+    largest: float
+    exchanges: int
+
+
+class Log(NamedTuple):
+    """Every change of a node's state, in an order in which causes stand before effects.
+
+    - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
+    - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
+    - APPLY: `node`, that had answered, mixed to `time` and was paid;
+    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x.
+
+    Times are each node's own; (initiator, seq) names an exchange.
+    """
+
+    kind: Array
+    node: Array
+    peer: Array
+    seq: Array
+    time: Array
+
+    def __repr__(self) -> str:
+        return f"Log({len(self.kind)} entries: kind, node, peer, seq, time)"
+
+
+@dataclass
+class Outcome:
+    """A run of gossip.
+
+    The error is sum_i |x_i - xbar|^2 over living nodes, relative to the start, with xbar the
+    mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
+    they would agree.
+
+    Parameters
+    ----------
+    x, z : array (nodes,) or (nodes, dim)
+        At the end, each node mixed to its own now; of a dead node, what it had at its death.
+    t : float
+        The time of the end; all edges together ring at rate 1.
+    method : str
+        "accelerated" or "plain".
+    messages : int
+        Exchanges that were carried out: events of edges.
+    tol : float
+    reached : bool
+        Whether the error fell to tol.
+    error : float
+        At the end.
+    trace : Trace
+    snapshots : dict
+        {t: x} at the times asked for.
+    deaths : list of (t, node, why)
+    ledger_error : float
+        sum over living nodes of (x + z), and what is on its way, and what died, less what was
+        there at the start and what came with joining nodes, relative to the sum of their sizes:
+        rounding, unless a transfer was lost or counted twice.
+    mean_drift : float
+        How far xbar moved, relative to the root mean square deviation at the start (absolute
+        where that is 0): not at all but by deaths and joins.
+    events_per_s : float
+        Exchanges a second of wall time.
+    staleness : Staleness or None
+        None where exchanges are instantaneous.
+    log : Log or None
+    joins : list of (t, node)
+    """
+
+    x: Array
+    z: Array
+    t: float
+    method: str
+    messages: int
+    tol: float
+    reached: bool
+    error: float
+    trace: Trace
+    snapshots: dict[float, Array] = field(default_factory=dict, repr=False)
+    deaths: list[tuple[float, int, str]] = field(default_factory=list)
+    ledger_error: float = 0.0
+    mean_drift: float = 0.0
+    events_per_s: float = 0.0
+    staleness: Staleness | None = None
+    log: Log | None = None
+    joins: list[tuple[float, int]] = field(default_factory=list)
+
+    @property
+    def rate_measured(self) -> float:
+        """r where the error falls as e^{-rt}: least squares on log error over the second half of
+        the trace (by time); NaN where there are fewer than two rows with an error > 0.
+
+        >>> t = np.linspace(0.0, 10.0, 11)
+        >>> trace = Trace(t, t, np.exp(-0.5 * t))
+        >>> x = np.zeros(2)
+        >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
+        0.5
+        """
+        t, error = self.trace.t, self.trace.error
+        use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
+        if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+            return math.nan
+        centred = t[use] - t[use].mean()
+        return float(-(centred @ np.log(error[use])) / (centred @ centred))

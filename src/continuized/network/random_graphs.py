@@ -1,0 +1,142 @@
+"""Random graphs, drawn in vectors: a million nodes take seconds."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.memory import check_memory
+from continuized.problems.base import Array
+
+ROUNDS = 1000  # of repairs, each of which mends most of what is left
+
+
+class Made(NamedTuple):
+    """Nodes, edges and, where the graph has a natural drawing, positions."""
+
+    nodes: int
+    edges: Array
+    positions: Array | None = None
+
+
+def on_circle(n: int) -> Array:
+    """n points around the unit circle."""
+    turn = 2.0 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(turn), np.sin(turn)])
+
+
+def erdos(rng: np.random.Generator, n: int, p: float) -> Made:
+    """Each pair is an edge with probability p, independently (Erdős and Rényi).
+
+    The pairs are numbered, and the gaps between those that are edges are geometric.
+    """
+    if not 0.0 < p <= 1.0:
+        raise ValueError(f"erdos:N:P needs a probability 0 < P <= 1, got {p:g}")
+    pairs = n * (n - 1) // 2
+    check_memory(40.0 * p * pairs, f"about {p * pairs:.3g} edges", "a smaller P")
+    found = [np.zeros(0, dtype=np.int64)]
+    last = -1
+    while last < pairs:
+        # Gaps beyond all pairs are cut, lest their sum overflow.
+        size = int(1.1 * p * (pairs - last)) + 10
+        gaps = np.minimum(rng.geometric(p, size), pairs + 1)
+        found.append(last + np.cumsum(gaps))
+        last = int(found[-1][-1])
+    number = np.concatenate(found)
+    return Made(n, _pair(number[number < pairs]))
+
+
+def _pair(number: Array) -> Array:
+    """The pairs j < i in the order (1, 0), (2, 0), (2, 1), (3, 0), ... by their numbers."""
+    i = ((1.0 + np.sqrt(8.0 * number + 1.0)) / 2.0).astype(np.int64)
+    i -= i * (i - 1) // 2 > number  # the root may be rounded up or down
+    i += i * (i + 1) // 2 <= number
+    return np.column_stack([number - i * (i - 1) // 2, i])
+
+
+def geometric(rng: np.random.Generator, n: int, r: float) -> Made:
+    """Points of the unit square, uniform; those at a distance of at most r are joined."""
+    from scipy.spatial import cKDTree
+
+    if not r > 0.0:
+        raise ValueError(f"geometric:N:R needs a radius R > 0, got {r:g}")
+    expected = 0.5 * n * n * min(math.pi * r * r, 1.0)
+    check_memory(40.0 * expected, f"about {expected:.3g} edges", "a smaller R")
+    points = rng.random((n, 2))
+    pairs = cKDTree(points).query_pairs(r, output_type="ndarray").astype(np.int64)
+    return Made(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
+
+
+def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
+    """A ring, each node joined to its k nearest; each edge rewired with probability p.
+
+    As Watts and Strogatz have it: the far end moves to a uniform node.  One that would make a
+    loop or a double edge is drawn again.
+    """
+    if k != int(k) or int(k) % 2 or not 2 <= k < n:
+        raise ValueError(f"smallworld:N:K:P needs an even K, 2 <= K < N, got K = {k:g}")
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"smallworld:N:K:P needs a probability 0 <= P <= 1, got {p:g}")
+    i = np.tile(np.arange(n), int(k) // 2)
+    j = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
+    moving = np.flatnonzero(rng.random(i.size) < p)
+    for _ in range(ROUNDS):
+        if not moving.size:
+            return Made(n, np.column_stack([i, j]), on_circle(n))
+        j[moving] = rng.integers(0, n, moving.size)
+        wrong = np.zeros(i.size, dtype=bool)
+        wrong[moving] = _bad(n, i, j, moving)[moving]
+        moving = np.flatnonzero(wrong)
+    raise ValueError(f"smallworld:{n}:{k:g}:{p:g} has no room to rewire: take a smaller K")
+
+
+def regular(rng: np.random.Generator, d: int, n: int) -> Made:
+    """Every node has degree d: the ends are paired at random.
+
+    Pairs that make a loop or a double edge are paired anew, together with as many others drawn
+    at random, until none is left; the law is close to uniform for d much smaller than n.
+    """
+    if d >= n or d * n % 2:
+        raise ValueError(f"regular:DxN needs D < N and D N even, got D = {d}, N = {n}")
+    if 2 * d > n:  # so dense that repairs would hardly end: what is missing is sparse instead
+        return _complement(n, regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
+    ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)
+    for _ in range(ROUNDS):
+        bad = np.flatnonzero(_bad(n, *ends.T))
+        if not bad.size:
+            return Made(n, np.sort(ends, axis=1))
+        others = rng.integers(0, len(ends), bad.size + 2)
+        chosen = np.unique(np.concatenate([bad, others]))
+        ends[chosen] = rng.permutation(ends[chosen].ravel()).reshape(-1, 2)
+    raise ValueError(f"regular:{d}x{n} could not be drawn; take another seed")
+
+
+def _complement(n: int, edges: Array | None) -> Made:
+    """The pairs that are not among the edges."""
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    if edges is None:
+        return Made(n, pairs)
+    return Made(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
+
+
+def _keys(n: int, i: Array, j: Array) -> Array:
+    """One number to an edge, whichever end comes first."""
+    keys: Array = np.minimum(i, j) * n + np.maximum(i, j)
+    return keys
+
+
+def _bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
+    """Which edges are loops or repeat another; of equal ones, all but the first.
+
+    Those in `later` count as coming after all others.
+    """
+    order = np.arange(i.size)
+    if later is not None:
+        order[later] += i.size
+    keys = _keys(n, i, j)
+    ranked = np.lexsort((order, keys))
+    bad = i == j
+    bad[ranked[1:]] |= keys[ranked[1:]] == keys[ranked[:-1]]
+    return np.asarray(bad)

@@ -1,0 +1,184 @@
+"""`adapters.jax.minimize`: the same runs as `cz.minimize`, compiled; and what it says of them."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import continuized as cz
+from continuized import Status
+from continuized.adapters import jax as adapter
+from continuized.adapters.jax import gaps, minimize
+from continuized.adapters.jax_process import Time, time_at
+
+EIGENVALUES = np.array([0.1, 1.0, 2.0])
+L, MU = 2.0, 0.1
+
+
+def f(x: Any, eigenvalues: Any) -> Any:
+    return 0.5 * jnp.sum(eigenvalues * (x - 1.0) ** 2)
+
+
+X0, ARGS = np.zeros(3, np.float32), (EIGENVALUES.astype(np.float32),)
+
+
+def run(**options: Any) -> adapter.Result:
+    return minimize(f, X0, ARGS, **({"L": L, "mu": MU} | options))
+
+
+def recorded(key: Any, n: int) -> cz.clock.Recorded:
+    drawn = np.asarray(gaps(key, n), float)
+    return cz.clock.Recorded(np.cumsum(drawn), drawn)
+
+
+def test_it_stops_where_minimize_does() -> None:
+    p = cz.problems.Quadratic(EIGENVALUES, np.ones(3))
+    for key in range(3):
+        r = run(key=key, tol=1e-3)
+        expected = cz.minimize(p, X0, clock=recorded(key, 500), tol=1e-3)
+        assert (int(r.nit), r.message) == (expected.nit, expected.message)
+        assert bool(r.success)
+        np.testing.assert_allclose(r.x, expected.x, rtol=1e-5)
+        np.testing.assert_allclose(r.t, expected.trace.t[-1], rtol=1e-6)
+        np.testing.assert_allclose(r.fun, expected.fun, rtol=1e-3)
+        np.testing.assert_allclose(r.jac, EIGENVALUES * (r.x - 1.0), atol=1e-6)
+        assert float(jnp.linalg.norm(r.jac)) <= 1e-3
+        assert int(r.njev) == r.nit + 1
+
+
+def test_keys_at_once_are_the_keys_one_by_one() -> None:
+    many = jax.vmap(lambda key: run(key=key, tol=1e-3))(jnp.arange(3))
+    for key in range(3):
+        one = run(key=key, tol=1e-3)
+        assert (int(many.nit[key]), int(many.status[key])) == (int(one.nit), int(one.status))
+        np.testing.assert_allclose(many.x[key], one.x, rtol=1e-6)
+    assert len(set(many.nit.tolist())) > 1  # each stops by itself
+
+
+def test_nothing_is_compiled_again_for_other_numbers() -> None:
+    run(tol=1e-3)
+    before = adapter._solve._cache_size()
+    run(L=3.0, mu=0.2, key=jax.random.key(5), tol=1e-2, maxiter=7)
+    minimize(f, X0 + 1.0, (ARGS[0] * 0.5,), L=L, mu=MU)
+    assert adapter._solve._cache_size() == before
+
+
+def test_how_a_run_ends() -> None:
+    ended = {
+        Status.CONVERGED: run(tol=1e-3),
+        Status.COMPLETED: run(maxiter=4),
+        Status.MAXITER: run(maxiter=4, tol=1e-9),
+        Status.CLOCK_ENDED: run(clock=recorded(0, 4), tol=1e-9),
+        Status.NOT_FINITE: minimize(f, X0, (jnp.array([1.0, jnp.nan, 1.0]),), L=L, mu=MU),
+    }
+    for status, r in ended.items():
+        assert r.message == status.value
+        assert bool(r.success) is status.success
+        assert np.all(np.isfinite(r.x))
+    assert [int(r.nit) for r in ended.values()][1:] == [4, 4, 4, 0]
+    assert int(run(clock=recorded(0, 4)).nit) == 4
+    assert run(maxiter=0).x.tolist() == X0.tolist()
+
+
+def test_a_run_that_overflows_ends_at_the_last_good_point() -> None:
+    r = run(L=MU, maxiter=1000)  # twenty times too small
+    assert r.message == Status.NOT_FINITE.value
+    assert 0 < int(r.nit) < 1000
+    assert np.all(np.isfinite(r.x))
+
+
+def test_a_small_gradient_is_asked_for_again_at_x() -> None:
+    """L is so small that a step makes the gradient three times larger."""
+    x0, tol = np.array([1.0, 1.0, 1.001], np.float32), 0.003
+    assert np.linalg.norm(EIGENVALUES * (x0 - 1.0)) < tol
+    r = minimize(f, x0, ARGS, L=0.5, maxiter=1, tol=tol)
+    assert r.message == Status.MAXITER.value
+    assert float(r.jac[2]) == pytest.approx(-0.006, rel=1e-3)
+
+
+def test_a_tree_keeps_its_structure_and_dtypes() -> None:
+    def g(x: Any) -> Any:
+        return f(x["a"], ARGS[0]) + 0.5 * (x["b"][0] - 2.0) ** 2
+
+    r = minimize(g, {"a": X0, "b": [np.float16(0.0)]}, L=L, mu=MU, maxiter=60)
+    assert jax.tree.structure(r.x) == jax.tree.structure({"a": 0, "b": [0]})
+    assert (r.x["a"].dtype, r.x["b"][0].dtype) == (np.float32, np.float16)
+    np.testing.assert_allclose(r.x["a"], np.ones(3), atol=0.05)
+    np.testing.assert_allclose(r.x["b"][0], 2.0, atol=0.01)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"L": None}, ValueError, "L is missing: give L=, or use cz.minimize"),
+        ({"L": -1.0}, ValueError, "L must be a finite number > 0, got -1.0"),
+        ({"mu": 5.0}, ValueError, "mu must not exceed L"),
+        ({"tol": -1.0}, ValueError, "tol must be a number >= 0 or None, got -1.0"),
+        ({"maxiter": 2.5}, ValueError, "maxiter must be an integer in"),
+        ({"key": "a"}, TypeError, "key must be an integer or one key of jax.random, got 'a'"),
+        ({"clock": 3}, TypeError, "clock must be cz.clock.Recorded"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        run(**options)
+
+
+def test_bad_functions_and_starts() -> None:
+    with pytest.raises(TypeError, match="fun must be a function of x, got 3"):
+        minimize(3, X0, L=1.0)  # type: ignore[arg-type]
+    for x0 in (np.zeros(3, int), np.zeros(3, complex)):
+        with pytest.raises(TypeError, match="x0 must be arrays of real floats, got one of dtype"):
+            minimize(f, x0, ARGS, L=L)
+
+
+# The clock
+
+
+def test_the_gaps_are_exponential_and_do_not_depend_on_how_many_are_drawn() -> None:
+    """A false alarm has probability 1e-6, at a fixed seed."""
+    drawn = np.asarray(gaps(12, 20_000))
+    assert stats.kstest(drawn, "expon").pvalue > 0.5e-6
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < stats.norm.isf(0.25e-6) / 20_000**0.5
+    # The same numbers up to the compiler's choice of instructions.
+    np.testing.assert_allclose(gaps(12, 5), drawn[:5], rtol=1e-6)
+    assert not np.array_equal(gaps(13, 5), drawn[:5])
+
+
+def test_keys_of_every_kind() -> None:
+    expected = gaps(3, 4)
+    for key in (jax.random.key(3), jax.random.PRNGKey(3), np.int64(3), jnp.asarray(3)):
+        np.testing.assert_array_equal(gaps(key, 4), expected)
+    for key in (True, 3.0, jax.random.split(jax.random.key(3)), None):
+        with pytest.raises(TypeError, match="key must be an integer or one key"):
+            gaps(key, 4)
+
+
+def test_time_in_float32_after_a_hundred_million_events() -> None:
+    drawn = np.random.default_rng(0).exponential(size=100_000).astype(np.float32)
+    begin = time_at(1e8)
+    assert begin.hi.dtype == np.float32
+
+    def add(t: Time, gap: Any) -> tuple[Time, None]:
+        return t.after(gap), None
+
+    end, _ = jax.jit(lambda t: jax.lax.scan(add, t, drawn))(begin)
+    exact = 1e8 + drawn.astype(np.float64).sum()
+    # An addition of pairs errs by less than 2^-46 of its value, 1e5 of them by less than 1.5e-9;
+    # a plain sum stands still at gaps below 4.
+    assert float(end.hi) + float(end.lo) == pytest.approx(exact, rel=1.5e-9)
+    assert end.hi == np.float32(exact)
+    assert np.cumsum(np.append(np.float32(1e8), drawn))[-1] < 1e8 + 0.9 * drawn.sum()
+
+
+def test_the_page() -> None:
+    page = Path(__file__).parents[1] / "docs" / "adapters" / "jax.md"
+    failed, run = doctest.testfile(str(page), module_relative=False)
+    assert (failed, run > 5) == (0, True)
