@@ -54,8 +54,8 @@ def run_commands(block: str) -> None:
     commands = [shlex.split(line, comments=True) for line in lines]
     for program, *arguments in (command for command in commands if command):
         assert program == "continuized", "sh blocks hold our commands; use console for others"
-        code = "from continuized.cli import main; main()"
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        whole = [sys.executable, "-c", "from continuized.cli import main; main()", *arguments]
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
 
@@ -134,5 +134,7 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 
 def test_the_worked_example_is_short() -> None:
-    example = next(block for kind, block in FENCE.findall(ADD_A_METHOD.read_text()) if kind == "python")
+    example = next(
+        block for kind, block in FENCE.findall(ADD_A_METHOD.read_text()) if kind == "python"
+    )
     assert 10 < len(example.splitlines()) < 40

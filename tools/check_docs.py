@@ -23,7 +23,9 @@ SAYS = {"alternate", "author", "canonical", "help", "license", "next", "prev"}
 
 ELSEWHERE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
 IN_STYLE = re.compile(r"""(?:url\(|@import|image-set\()\s*["']?\s*([^"'\s)]+)""", re.IGNORECASE)
-IN_SCRIPT = re.compile(r"""["'`](?:(?:https?|wss?)://[^"'`\s]+|//[\w-]+\.[^"'`\s]+)""", re.IGNORECASE)
+IN_SCRIPT = re.compile(
+    r"""["'`](?:(?:https?|wss?)://[^"'`\s]+|//[\w-]+\.[^"'`\s]+)""", re.IGNORECASE
+)
 
 # Addresses in the theme's own script, and the markup without which it never asks for them.
 ASKED_ONLY_FOR = {
