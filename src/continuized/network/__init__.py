@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from continuized.network.methods import Gossip, NoGainWarning
     from continuized.network.outcome import Outcome
     from continuized.network.replaying import replay
+    from continuized.network.rule import Rule, RuleSpec
+    from continuized.network.running import run
     from continuized.network.simulator import simulate
+    from continuized.network.supervising import StalenessWarning
 
 _HOME = {
     "Faults": "faults",
@@ -29,10 +32,14 @@ _HOME = {
     "NoGainWarning": "methods",
     "Optimised": "best_rates",
     "Outcome": "outcome",
+    "Rule": "rule",
+    "RuleSpec": "rule",
+    "StalenessWarning": "supervising",
     "delay_limit": "delays",
     "delay_study": "delay_studies",
     "exchange_share": "delays",
     "replay": "replaying",
+    "run": "running",
     "simulate": "simulator",
     "simulated_limit": "delay_studies",
     "too_stale": "delays",
@@ -45,10 +52,14 @@ __all__ = [
     "NoGainWarning",
     "Optimised",
     "Outcome",
+    "Rule",
+    "RuleSpec",
+    "StalenessWarning",
     "delay_limit",
     "delay_study",
     "exchange_share",
     "replay",
+    "run",
     "simulate",
     "simulated_limit",
     "too_stale",

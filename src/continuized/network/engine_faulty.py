@@ -52,11 +52,9 @@ class Messages:
             duplication=float(faults.duplication),
             wait=faults.wait,
         )
-        self.work = engine_node.rows_of(values, faults.speeds(n))
-        self.edge = _directed(graph)
-        self.rates = (
-            0.5 * np.tile(graph.P, 2) * faults.speeds(n)[self.edge[:, engine_protocol.HEAD]]
-        )
+        speeds, self.edge = faults.speeds(n), _directed(graph)
+        self.work = engine_node.rows_of(values, speeds)
+        self.rates = 0.5 * np.tile(graph.P, 2) * speeds[self.edge[:, engine_protocol.HEAD]]
         total = float(self.rates.sum())
         self.block = Block(graph, Categorical(self.rates / total), root, total)
         self.rng = seeds.generator(root, seeds.LINKS)

@@ -200,15 +200,14 @@ def send(
         copies = 2
     timed = kind in (REQUEST, ANSWER, TRANSFER)
     for n in range(copies + 1 if timed else copies):
-        if n == copies:
-            sender = edge[e, TAIL if kind == ANSWER else HEAD]
-            timer = UNLOCK if kind == ANSWER else GIVE_UP
-            push(when, what, counts, t + links.wait / work[sender, SPEED], timer, e, seq, pair)
-            continue
-        late = 0.0
-        if links.delay > 0.0:
-            late = links.delay * (1.0 if links.constant else rng.standard_exponential())
-        slot = push(when, what, counts, t + late, kind, e, seq, pair)
+        if n < copies:
+            comes, late = kind, 0.0
+            if links.delay > 0.0:
+                late = links.delay * (1.0 if links.constant else rng.standard_exponential())
+        else:
+            comes = UNLOCK if kind == ANSWER else GIVE_UP
+            late = links.wait / work[edge[e, TAIL if kind == ANSWER else HEAD], SPEED]
+        slot = push(when, what, counts, t + late, comes, e, seq, pair)
         for c in range(body.shape[1]):
             if kind == ANSWER:
                 body[slot, c] = work[edge[e, TAIL], X + c]
