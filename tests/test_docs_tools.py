@@ -1,4 +1,4 @@
-"""The tools of the documentation: the check of what a browser would fetch, and docstrings as text."""
+"""The tools of the documentation: what a browser would fetch is found; docstrings are text."""
 
 from __future__ import annotations
 
