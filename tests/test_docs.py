@@ -1,7 +1,7 @@
 """The documentation runs: every code block of every page, and every name in its tables.
 
 - ```` ```python ````: executed, a page's blocks in order, in one namespace and one empty folder;
-  what it asserts must hold.  Lines with `>>>`, fenced or indented, are doctests.
+  what it asserts must hold.
 - ```` ```sh ````: the `continuized` commands in it are run there too, and must succeed.
 - ```` ```console ````: what a reader types elsewhere (pip, git); not run.
 """
@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import importlib
 import re
 import shlex
@@ -36,17 +35,7 @@ def name_of(page: Path) -> str:
 
 
 def with_code(page: Path) -> bool:
-    text = page.read_text()
-    return ">>>" in text or any(kind in ("python", "sh") for kind, _ in FENCE.findall(text))
-
-
-def run_doctests(text: str, names: dict[str, Any], page: Path) -> None:
-    test = doctest.DocTestParser().get_doctest(text, names, page.name, str(page), 0)
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    said: list[str] = []
-    runner.run(test, out=said.append, clear_globs=False)
-    assert runner.failures == 0, "".join(said)
-    names.update(test.globs)
+    return any(kind in ("python", "sh") for kind, _ in FENCE.findall(page.read_text()))
 
 
 def run_commands(block: str) -> None:
@@ -66,25 +55,23 @@ def test_the_code_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     names: dict[str, Any] = {"__name__": page.stem}
-    text, end = page.read_text(), 0
+    text = page.read_text()
     for fence in FENCE.finditer(text):
-        run_doctests(text[end : fence.start()], names, page)
-        end = fence.end()
         kind, block = fence.groups()
         if kind == "sh":
             run_commands(block)
-        elif kind == "python" and block.lstrip().startswith(">>>"):
-            run_doctests(block, names, page)
         elif kind == "python":
             line = text[: fence.start()].count("\n") + 1
             tree = ast.increment_lineno(ast.parse(block, str(page)), line)
             exec(compile(tree, str(page), "exec", dont_inherit=True), names)
-    run_doctests(text[end:], names, page)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_every_block_says_what_it_is(page: Path) -> None:
-    assert {kind for kind, _ in FENCE.findall(page.read_text())} <= SHOWN
+    text = page.read_text()
+    assert {kind for kind, _ in FENCE.findall(text)} <= SHOWN
+    assert text.count("```") == 2 * len(FENCE.findall(text))  # or a block would go unseen
+    assert ">>>" not in text  # doctests would not be run
 
 
 def found(dotted: str) -> Any:
