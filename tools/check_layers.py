@@ -21,6 +21,7 @@ ROOMS = (
     "cli",
     "commands",
     "verify",
+    "plot_decentralized",
     "plot",
     "report",
     "reproduce",
