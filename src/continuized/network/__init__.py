@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from continuized.network.best_rates import Optimised
     from continuized.network.delay_studies import delay_study, simulated_limit
-    from continuized.network.delays import delay_limit, exchange_share, too_stale
+    from continuized.network.delays import delay_limit, share_limit, too_stale
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
     from continuized.network.methods import Gossip, NoGainWarning
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from continuized.network.running import run
     from continuized.network.simulator import simulate
     from continuized.network.supervising import StalenessWarning
+    from continuized.network.traffic import exchange_share
 
 _HOME = {
     "Faults": "faults",
@@ -37,9 +38,10 @@ _HOME = {
     "StalenessWarning": "supervising",
     "delay_limit": "delays",
     "delay_study": "delay_studies",
-    "exchange_share": "delays",
+    "exchange_share": "traffic",
     "replay": "replaying",
     "run": "running",
+    "share_limit": "delays",
     "simulate": "simulator",
     "simulated_limit": "delay_studies",
     "too_stale": "delays",
@@ -60,6 +62,7 @@ __all__ = [
     "exchange_share",
     "replay",
     "run",
+    "share_limit",
     "simulate",
     "simulated_limit",
     "too_stale",
