@@ -50,6 +50,8 @@ class Script:
     def ask(self, peer: int, seq: int) -> Message:
         """The node begins exchange `seq` with this neighbour."""
         node, k = self.node, list(self.node.neighbours).index(peer)
+        if seq <= node._last:  # given up before; the request comes late
+            return Message(REQUEST, node.number, peer, seq)
         if node.exchange is not None:
             self.give_up()
         ends = np.concatenate([[0.0], node._cumulative])
