@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from continuized.network import Graph, replay, run
+from wires import OCTAHEDRON
 
-GRAPH = Graph.of("complete:6")
+GRAPH = Graph.of(OCTAHEDRON)
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])
 
 

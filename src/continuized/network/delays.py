@@ -139,7 +139,7 @@ def _share_limit(graph: Graph, constants: Constants) -> float:
         return 0.0
     if graph.nodes > MOST_NODES:
         damping = theta / (graph.mu_g * gamma_prime)
-        return max(0.0, damping * (1.0 - FIT * gamma_prime ** (-2.0 / 3.0)))
+        return float(max(0.0, damping * (1.0 - FIT * gamma_prime ** (-2.0 / 3.0))))
     rates = 0.5 * np.tile(graph.P, 2)
     low, high = 0.0, 1.0
     while high - low > DIGITS:

@@ -149,6 +149,8 @@ class Node:
         """Go on as plain gossip."""
         self._mix(now)
         self.rule.fall_back()
+        if not self.joining:
+            self._note(outcome.FALL, self.number, 0)
 
     def _ask(self, now: float) -> list[Message]:
         peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
@@ -244,6 +246,8 @@ class Node:
             self.rule.join(message.values)
             self.now, self.joining, self.began = now, False, self._share()
             self._note(outcome.JOIN, message.sender, message.seq)
+            if self.rule.plain:  # told before it was there
+                self._note(outcome.FALL, self.number, 0)
         return []
 
     def _waits_for(self, message: Message) -> bool:
