@@ -409,7 +409,7 @@ class Raises(GossipRule):
 def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
-    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
+    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
     assert host.receive([Message(REQUEST, 0, 1, 1)]) == []
     assert host.fell == [(1, "ValueError: no answer from me")]
     assert list(host.nodes) == [0]
@@ -417,7 +417,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
 
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
-    host = Host({}, {}, 1000.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
+    host = Host({}, {}, 1000.0, 2.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
     host.advance(10.0)
     host.advance(10.001)
     assert host.t == pytest.approx(1.0)
