@@ -246,7 +246,7 @@ def _lives(number: int) -> bool:
 def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
     graph = Graph.of("path:8")
     with pytest.warns(StalenessWarning, match="went on as plain gossip"):
-        r = run(graph, np.arange(8.0), processes=1, speed=1500.0, delay=30.0, tol=0.02, seed=0)
+        r = run(graph, np.arange(8.0), processes=1, speed=6000.0, delay=30.0, tol=0.02, seed=0)
     assert r.fell_back
     assert r.reached  # where acceleration would diverge
     assert r.ledger_error < 1e-12

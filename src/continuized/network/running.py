@@ -32,6 +32,7 @@ TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
 BUSY = 0.25  # the part of its time that a node may spend in exchanges
 TRIP = 0.001  # seconds that an exchange takes, about
+SMALL = 0.1  # of the delay made on purpose: nothing is gained by less
 LOOKS = 4.0  # at its mailbox, by one process or the other, that an exchange takes
 MOST_PER_CORE = 5000.0  # exchanges a second
 PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again
@@ -138,7 +139,7 @@ def run(
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=pace,
-        stride=stride,
+        stride=max(stride, SMALL * faults.delay),
         timeout=pace * PATIENCE + DELAYS_TO_WAIT * faults.delay,
         skews=faults.speeds(graph.nodes),
         loss=faults.loss,
