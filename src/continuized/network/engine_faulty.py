@@ -34,7 +34,8 @@ CHANGING = (
 
 
 class Messages:
-    """Nodes ring by their own clocks; node i asks j at the rate P_ij / 2, times i's speed."""
+    """Nodes ring by their own clocks; node i asks j at the rate P_ij / 2, times i's speed, and
+    makes up for rings that came to nothing (see `patience`)."""
 
     def __init__(
         self,
