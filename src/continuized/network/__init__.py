@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from continuized.network.dadao import DADAO
     from continuized.network.decentralized import minimize
     from continuized.network.delay_studies import delay_study, simulated_limit
-    from continuized.network.delays import delay_limit, exchange_share, too_stale
+    from continuized.network.delays import delay_limit, share_limit, too_stale
     from continuized.network.dual import Dual
     from continuized.network.faults import Faults
     from continuized.network.graph import Graph
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from continuized.network.solution import Decentralized
     from continuized.network.stragglers import Racer, race
     from continuized.network.supervising import StalenessWarning
+    from continuized.network.traffic import exchange_share
     from continuized.network.workers import Study, study_workers
 
 _HOME = {
@@ -52,11 +53,12 @@ _HOME = {
     "Study": "workers",
     "delay_limit": "delays",
     "delay_study": "delay_studies",
-    "exchange_share": "delays",
+    "exchange_share": "traffic",
     "minimize": "decentralized",
     "race": "stragglers",
     "replay": "replaying",
     "run": "running",
+    "share_limit": "delays",
     "simulate": "simulator",
     "simulated_limit": "delay_studies",
     "split": "objective",
@@ -88,6 +90,7 @@ __all__ = [
     "race",
     "replay",
     "run",
+    "share_limit",
     "simulate",
     "simulated_limit",
     "split",
