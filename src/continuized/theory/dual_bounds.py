@@ -38,8 +38,8 @@ from continuized.network.dual import Dual, check_fits
 from continuized.network.graph import Graph
 from continuized.network.objective import Objective
 from continuized.problems.base import Array, numbers
-from continuized.theory.bounds import continuized_bound, log_of, log_phi_0, log_power
 from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power
 from continuized.words import brief
 
 
