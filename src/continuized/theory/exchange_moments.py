@@ -25,6 +25,7 @@ from continuized.problems.base import Array
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the largest moment
 MAX_STEPS = 1_000_000
 CHUNK = 4.0  # times 1/rate: moments are rescaled this often, lest they decay below ATOL
+LEAST_FALL = 1e-3  # of the largest moment in a chunk; where it falls further, chunks are shorter
 
 
 class Exchanges(NamedTuple):
@@ -51,39 +52,50 @@ def _integrated(
     slope: Callable[[Array], Array], m: Array, times: Array, chunk: float, dim: int
 ) -> Iterator[Array]:
     """The moments at increasing times, one after the other."""
+    now = 0.0
+    for stop in times.tolist():
+        while now < stop and m.any():
+            end = stop if stop - now < 1.01 * chunk else now + chunk  # no crumbs
+            found = _solved(slope, m, now, end)
+            if np.abs(found).max() < LEAST_FALL * np.abs(m).max():
+                chunk = 0.5 * (end - now)  # they fall faster than was thought
+                continue
+            now, m = end, _beside_constants(found, dim)  # where rounding errors would stay
+        yield m
+
+
+def _solved(slope: Callable[[Array], Array], m: Array, begin: float, end: float) -> Array:
     from scipy.integrate import ode
 
-    now, unit = 0.0, float(np.abs(m).max()) or 1.0
-    shape = m.shape
+    shape, unit = m.shape, float(np.abs(m).max())
 
     def flat(t: float, y: Array) -> Array:
         return slope(y.reshape(shape)).reshape(-1)
 
-    for stop in times.tolist():
-        while now < stop:
-            end = min(now + chunk, stop)
-            solver = ode(flat).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
-            solver.set_initial_value((m / unit).ravel(), now)
-            m = solver.integrate(end).reshape(shape) * unit
-            if not solver.successful():
-                raise ArithmeticError(f"the moments could not be integrated up to t = {end:.6g}")
-            m = _beside_constants(m, dim)  # where rounding errors would stay for ever
-            now, unit = end, float(np.abs(m).max()) or 1.0
-        yield m
+    solver = ode(flat).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
+    solver.set_initial_value((m / unit).ravel(), begin)
+    found = solver.integrate(end).reshape(shape) * unit
+    if not solver.successful():
+        raise ArithmeticError(f"the moments could not be integrated up to t = {end:.6g}")
+    return np.asarray(found)
 
 
 def _beside_constants(m: Array, dim: int) -> Array:
-    """Rows and columns of every matrix made to sum to 0 over the nodes; A and C stay symmetric to
-    the last bit.
+    """Rows and columns of every matrix made to sum to 0 over the nodes, A and C made symmetric.
 
-    The slopes take that for granted: an antisymmetric part would not decay.
+    What rounding leaves of the rest does not decay.
     """
     shape = m.shape
     m = m.reshape(len(m), -1, dim, shape[1])
     m = (m - m.mean(axis=1, keepdims=True)).reshape(*shape[:2], -1, dim)
     m = (m - m.mean(axis=2, keepdims=True)).reshape(shape)
-    m[::2] = 0.5 * (m[::2] + m[::2].transpose(0, 2, 1))
+    m[::2] = _symmetric(m[::2])
     return np.asarray(m)
+
+
+def _symmetric(m: Array) -> Array:
+    """Of A and C the slopes see no more: with K, a part that is not symmetric would grow."""
+    return np.asarray(0.5 * (m + np.swapaxes(m, -1, -2)))
 
 
 def plain_slope(by: Exchanges, constants: Constants) -> Callable[[Array], Array]:
@@ -91,8 +103,9 @@ def plain_slope(by: Exchanges, constants: Constants) -> Callable[[Array], Array]
     gamma = constants.gamma
 
     def slope(m: Array) -> Array:
-        pull = gamma * by.pull(m[0])
-        return np.asarray(gamma * gamma * by.spread(m[0]) - pull - pull.T)[None]
+        A = _symmetric(m[0])
+        pull = gamma * by.pull(A)
+        return np.asarray(gamma * gamma * by.spread(A) - pull - pull.T)[None]
 
     return slope
 
@@ -102,7 +115,7 @@ def accelerated_slope(by: Exchanges, constants: Constants) -> Callable[[Array], 
     theta, gamma, gamma_prime = constants
 
     def slope(m: Array) -> Array:
-        A, B, C = m
+        (A, C), B = _symmetric(m[::2]), m[1]
         S = by.spread(A)
         LA, LB = by.pull(A), by.pull(B)
         both = theta * (B + B.T)
