@@ -7,7 +7,7 @@ import math
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.dadao import Steps
 from continuized.network.engine_faulty import Messages
-from continuized.network.engine_protocol import LAST
+from continuized.network.engine_protocol import APPLIED
 from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
 from continuized.problems.base import Array
@@ -42,7 +42,7 @@ class AppliedTwice(Messages):
     """Nodes that forget, from time to time, which transfers they have applied."""
 
     def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
-        self.edge[:, LAST] = 0
+        self.edge[:, APPLIED] = 0
         return super().advance(stop, most, bounds)
 
 
