@@ -21,6 +21,7 @@ ROOMS = (
     "cli",
     "commands",
     "verify",
+    "network_pictures",
     "plot",
     "report",
     "reproduce",
