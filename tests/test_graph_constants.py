@@ -120,7 +120,7 @@ def test_the_names_of_other_papers():
 
 def test_gossip_is_the_continuized_process():
     g = weighted("grid:4x5")
-    theta, gamma, gamma_prime = Gossip().constants(g)
+    theta, gamma, gamma_prime = Gossip(damping=1.0).constants(g)
     process = Continuized(2.0 * g.R, g.mu_g)
     assert Gossip().process(g) == process
     np.testing.assert_allclose([theta, gamma_prime], [g.theta, 1.0 / np.sqrt(2.0 * g.mu_g * g.R)])

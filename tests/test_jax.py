@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -178,7 +176,36 @@ def test_time_in_float32_after_a_hundred_million_events() -> None:
     assert np.cumsum(np.append(np.float32(1e8), drawn))[-1] < 1e8 + 0.9 * drawn.sum()
 
 
-def test_the_page() -> None:
-    page = Path(__file__).parents[1] / "docs" / "adapters" / "jax.md"
-    failed, run = doctest.testfile(str(page), module_relative=False)
-    assert (failed, run > 5) == (0, True)
+def spiky(x: Any) -> Any:
+    """A gradient that is not finite in a band that the run passes through."""
+    value = 0.5 * jnp.sum(x * x)
+    return value + jnp.where(jnp.abs(x[0] - 2.0) < 0.2, jnp.nan, 0.0) * x[0]
+
+
+def test_gradients_that_are_not_finite_are_skipped_as_in_minimize() -> None:
+    clock, x0 = recorded(0, 40), np.array([4.0, 1.0])
+    r = minimize(spiky, x0.astype(np.float32), L=8.0, clock=clock, nonfinite="skip")
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        return x * (np.nan if abs(x[0] - 2.0) < 0.2 else 1.0)
+
+    same = cz.minimize(
+        lambda x: 0.5 * x @ x, x0, grad, L=8.0, clock=clock, nonfinite="skip", record=False
+    )
+    assert int(r.skipped) == same.skipped > 0
+    np.testing.assert_allclose(r.x, same.x, rtol=1e-4)
+    stopped = minimize(spiky, x0.astype(np.float32), L=8.0, clock=clock)
+    assert stopped.message == Status.NOT_FINITE.value
+    assert np.all(np.isfinite(stopped.x))
+
+
+def test_raise_raises_where_it_can_and_says_where_it_cannot() -> None:
+    def broken(x: Any) -> Any:
+        return jnp.nan * jnp.sum(x)
+
+    with pytest.raises(FloatingPointError, match="after 0 events"):
+        minimize(broken, X0, L=1.0, nonfinite="raise")
+    with pytest.raises(ValueError, match="inside jit or vmap"):
+        jax.vmap(lambda key: minimize(broken, X0, L=1.0, key=key, nonfinite="raise"))(jnp.arange(2))
+    with pytest.raises(ValueError, match="nonfinite must be one of"):
+        minimize(broken, X0, L=1.0, nonfinite="ignore")

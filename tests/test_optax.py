@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import doctest
 import math
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -326,9 +324,3 @@ def test_bad_params() -> None:
     with pytest.raises(ValueError, match="params is missing: call update"):
         optimiser.update(Y0, optimiser.init(Y0))
     assert isinstance(optimiser.init(Y0), ContinuizedState)
-
-
-def test_the_page() -> None:
-    page = Path(__file__).parents[1] / "docs" / "adapters" / "optax.md"
-    failed, run = doctest.testfile(str(page), module_relative=False)
-    assert (failed, run > 5) == (0, True)

@@ -28,7 +28,7 @@ from continuized.adapters.jax_process import (
     time_at,
     where,
 )
-from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL
+from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.methods import Continuized, as_float
 from continuized.result import Status
 from continuized.rules import Rule
@@ -56,6 +56,7 @@ class Result(NamedTuple):
     t: Any  # the time of the last event
     success: Any
     status: Any  # a number; see `message`
+    skipped: Any  # gradients that were not finite, with nonfinite="skip"
 
     @property
     def message(self) -> str:
@@ -70,6 +71,7 @@ class _Carry(NamedTuple):
     z: Tree
     small: Any  # the gradient of the last event was
     failed: Any  # the coming event would have made a number that is not finite
+    skipped: Any  # events without a jump
 
 
 class _End(NamedTuple):
@@ -105,6 +107,7 @@ def minimize(
     clock: clocks.Recorded | jax.Array | None = None,
     tol: float | None = None,
     maxiter: int | None = None,
+    nonfinite: str = "stop",
 ) -> Result:
     """Minimise a smooth convex function written in JAX, by the continuized acceleration.
 
@@ -133,17 +136,21 @@ def minimize(
         1e-6; with maxiter alone, all maxiter steps are taken.
     maxiter : int or None
         The largest number of events; 100,000 by default, or all of a recorded clock.
+    nonfinite : "stop", "raise" or "skip"
+        Where an event would make a number that is not finite: end before it, at the last good x,
+        with a status that says so; raise FloatingPointError (not inside jit or vmap); or take the
+        event without its jump, as if the gradient were zero (`skipped` counts them).
 
     Returns
     -------
     Result
-        Where a gradient or an iterate is not finite, the run ends before that event: x is the
-        last good point, success is False and the status says so.
 
     Raises
     ------
     TypeError, ValueError
         For arguments that make no sense; what is traced by JAX is not looked at.
+    FloatingPointError
+        With nonfinite="raise".
 
     Examples
     --------
@@ -165,12 +172,26 @@ def minimize(
     recorded = recorded_gaps(clock)
     tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
     run = _Run(tuple(args), method.constants, key_of(key), recorded, tol, maxiter)
-    result: Result = _solve(fun, method.rule, checked_copy(x0, "x0"), run)
+    check_nonfinite(nonfinite, None)
+    result: Result = _solve(fun, method.rule, nonfinite == "skip", checked_copy(x0, "x0"), run)
+    if nonfinite == "raise":
+        _raise_if_not_finite(result)
     return result
 
 
-@partial(jax.jit, static_argnums=(0, 1))
-def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
+def _raise_if_not_finite(result: Result) -> None:
+    if isinstance(result.status, jax.core.Tracer):
+        raise ValueError(
+            'nonfinite="raise" cannot raise inside jit or vmap; use "stop", and look at the status'
+        )
+    if int(result.status) == STATUSES.index(Status.NOT_FINITE):
+        raise FloatingPointError(
+            f"after {int(result.nit)} events a value of f, a gradient or an iterate was not finite"
+        )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _Run) -> Result:
     limit = run.maxiter if run.recorded is None else jnp.minimum(run.maxiter, run.recorded.size)
     gradient = jax.grad(fun)
 
@@ -184,9 +205,12 @@ def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
         a, b, *steps, _ = in_jax(rule)(k, c.t.hi, t.hi, dt, 0.0, *run.constants)
         y, z = mix(c.x, c.z, a, b)
         g = gradient(y, *run.args)
-        x, z = jump(y, z, g, *steps)
-        after = _Carry(k, t, x, z, _norm(g) <= run.tol, c.failed)
-        return _Carry(*where(all_finite(x, z), after, c._replace(failed=jnp.asarray(True))))
+        after = _Carry(k, t, *jump(y, z, g, *steps), _norm(g) <= run.tol, c.failed, c.skipped)
+        if skipping:
+            otherwise = _Carry(k, t, y, z, false, c.failed, c.skipped + 1)
+        else:
+            otherwise = c._replace(failed=~false)
+        return _Carry(*where(all_finite(after.x, after.z), after, otherwise))
 
     def try_to_stop(end: _End) -> _End:
         """Events until a gradient is small, or the last; then is the gradient at x small, too?"""
@@ -197,13 +221,14 @@ def _solve(fun: Callable[..., Any], rule: Rule, x0: Tree, run: _Run) -> Result:
         return _End(c, g, converged, converged | ~goes_on(c), end.asked + 1)
 
     false, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
-    begin = _End(_Carry(zero, time_at(0.0), x0, x0, false, false), x0, false, false, zero)
+    first = _Carry(zero, time_at(0.0), x0, x0, false, false, zero)
+    begin = _End(first, x0, false, false, zero)
     c, g, converged, _, asked = lax.while_loop(lambda end: ~end.done, try_to_stop, begin)
     value = fun(c.x, *run.args)
     failed = c.failed | ~all_finite(value, g)
     status = _status(failed, converged, c.k, run)
     njev = c.k + c.failed + asked
-    return Result(c.x, value, g, c.k, njev, c.t.hi, _succeeded(status), status)
+    return Result(c.x, value, g, c.k, njev, c.t.hi, _succeeded(status), status, c.skipped)
 
 
 def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:

@@ -94,6 +94,10 @@ class Outcome:
         None where exchanges are instantaneous.
     log : Log or None
     joins : list of (t, node)
+    dropped : int
+        Of real nodes: frames that came and were none of this run's.
+    fell_back : bool
+        Of real nodes: whether they went on as plain gossip, their messages being too slow.
     """
 
     x: Array
@@ -113,6 +117,8 @@ class Outcome:
     staleness: Staleness | None = None
     log: Log | None = None
     joins: list[tuple[float, int]] = field(default_factory=list)
+    dropped: int = 0
+    fell_back: bool = False
 
     @property
     def rate_measured(self) -> float:

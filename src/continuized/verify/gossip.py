@@ -59,7 +59,7 @@ def rate(subject: Subject, effort: Effort) -> Measurement:
     ratios = []
     for spec in ("path:12", "grid:3x4", "star:8", "cycle:9"):
         g = Graph.of(spec)
-        for accelerated, promised in ((True, g.theta), (False, 0.5 * g.mu_g)):
+        for accelerated, promised in ((True, Gossip().damping * g.theta), (False, 0.5 * g.mu_g)):
             ratios.append(promised / theory.gossip_rate(g, subject.gossip(accelerated)))
     return Measurement(float(np.max(ratios)), ROUNDING)
 
