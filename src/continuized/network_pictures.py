@@ -112,7 +112,7 @@ def _nodes(axes: Any, graph: Graph, points: Array, view: View) -> Any:
     from matplotlib.collections import LineCollection
 
     pixels = graph.nodes > MOST_VECTORS
-    lines = LineCollection(points[graph.edges], colors="#999999", linewidths=0.35, zorder=1,
+    lines = LineCollection(list(points[graph.edges]), colors="#999999", linewidths=0.35, zorder=1,
                            rasterized=pixels)  # fmt: skip
     axes.add_collection(lines)
     width = _width(graph, points)
@@ -130,5 +130,5 @@ def _width(graph: Graph, points: Array) -> float:
     ends = points[graph.edges]
     edge = float(np.median(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)))
     side = float(np.ptp(points, axis=0).max()) or 1.0
-    share = min(0.6 * edge / side, 0.6 / np.sqrt(graph.nodes))
+    share = 0.6 * min(edge / side, graph.nodes**-0.5)
     return min(72.0 * PANEL * 0.85 * share, 9.0)

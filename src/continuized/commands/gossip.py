@@ -15,7 +15,7 @@ import click
 from continuized.commands import BadInput
 
 if TYPE_CHECKING:
-    from continuized.commands.gossip_output import Run, Setting
+    from continuized.commands.gossip_output import Faulty, Run, Setting
     from continuized.network import Faults, Gossip, Graph, Outcome
     from continuized.problems.base import Array
 
@@ -70,7 +70,7 @@ def command(
 
         plot.require()
         files.writable_folder(out)  # better now than after the work
-    faults = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
+    faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = _graph(spec, nodes)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
     try:
@@ -144,7 +144,7 @@ def _rates(graph: Graph, gossip: Gossip) -> tuple[float, float, bool]:
     from continuized import theory
     from continuized.commands.gossip_output import EXACT_UP_TO
 
-    bound = graph.theta if gossip.accelerated else 0.5 * graph.mu_g
+    bound = gossip.constants(graph).theta if gossip.accelerated else 0.5 * graph.mu_g
     if graph.nodes > EXACT_UP_TO:
         return bound, bound, False
     return theory.gossip_rate(graph, gossip, tol=1e-2), bound, True
@@ -204,8 +204,7 @@ def _real(
         **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
-        counts = [min(int(t), outcome.messages) for t in times]
-        found = along(graph, values, gossip, outcome.log, counts)
+        found = along(graph, values, gossip, outcome.log, times)
         outcome.snapshots = dict(zip(times, found, strict=True))
     return outcome
 

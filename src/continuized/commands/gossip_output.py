@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import click
 
@@ -24,6 +24,15 @@ MOST_DRAWN = 20_000  # nodes
 VIEWS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the time that the quickest method should take
 
 
+class Faulty(TypedDict):
+    """What goes wrong on purpose; see `network.Faults`."""
+
+    loss: float
+    duplication: float
+    delay: float
+    skew: float
+
+
 class Setting(NamedTuple):
     """What was asked for."""
 
@@ -32,7 +41,7 @@ class Setting(NamedTuple):
     transport: str
     tol: float
     seed: int
-    faults: dict[str, float]
+    faults: Faulty
 
 
 class Run(NamedTuple):

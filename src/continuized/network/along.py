@@ -9,29 +9,38 @@ from numpy.typing import ArrayLike
 
 from continuized.network.graph import Graph
 from continuized.network.methods import Gossip
-from continuized.network.outcome import PAY, Log
+from continuized.network.outcome import ANSWER, JOIN, PAY, Log
 from continuized.network.replaying import replay
 from continuized.problems.base import Array
 
 
 def along(
-    graph: Graph, values: ArrayLike, method: Gossip, log: Log, messages: Sequence[int]
+    graph: Graph, values: ArrayLike, method: Gossip, log: Log, times: Sequence[float]
 ) -> list[Array]:
-    """x of every node, each at its own last event, after so many exchanges of the log.
+    """x of every node at the last event that it and all its causes had before own time t.
 
-    An exchange counts when its initiator has paid; what the other has not yet been paid then is on
-    its way.  Real nodes have no common time, but their log has an order.
+    Real nodes have no common time: where clocks disagree, what was caused by a later event of
+    another node is left out, and the rest is a log that can be replayed.
 
     >>> from continuized.network import simulate
     >>> g, start = Graph.of("path:3"), [1.0, 0.0, 0.0]
     >>> r = simulate(g, start, seed=0, log=True)
-    >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0])]
+    >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0.0])]
     [[1.0, 0.0, 0.0]]
     """
-    paid = np.cumsum(log.kind == PAY)
-    states = []
-    for count in messages:
-        # As many entries as come before the next payment: a beginning of the log is a log.
-        end = int(np.searchsorted(paid, count, side="right"))
-        states.append(replay(graph, values, method, Log(*(column[:end] for column in log)))[0])
-    return states
+    when = causal_times(log)
+    cuts = [Log(*(column[when <= t] for column in log)) for t in times]
+    return [replay(graph, values, method, cut)[0] for cut in cuts]
+
+
+def causal_times(log: Log) -> Array:
+    """The largest own time among each entry and all that it depends on."""
+    latest: dict[int, float] = {}  # of nodes
+    passed: dict[tuple[int, int, int], float] = {}  # of exchanges: (initiator, other end, seq)
+    when = np.empty(len(log.kind))
+    entries = zip(*(np.asarray(column).tolist() for column in log), strict=True)
+    for k, (kind, node, peer, seq, time) in enumerate(entries):
+        name = (node, peer, seq) if kind in (PAY, JOIN) else (peer, node, seq)
+        told = -np.inf if kind == ANSWER else passed.get(name, -np.inf)
+        when[k] = latest[node] = passed[name] = max(time, told, latest.get(node, -np.inf))
+    return when
