@@ -5,6 +5,7 @@ In the style of `plot`, and like there the same data give the same bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,12 +28,14 @@ COLORS = "RdBu_r"  # white in the middle, where nodes agree
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """A run: the squared error relative to the start against messages; the bound on its mean."""
+    """A run: the squared error relative to the start against messages; the bound on its mean,
+    and of what it is one."""
 
     method: str
     messages: Array
     error: Array
     bound: Array
+    bounded: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
         last = max(float(curve.messages[-1]) for curve in curves)
         first = min(float(curve.messages[curve.messages > 0].min(initial=last)) for curve in curves)
         lowest = min(float(curve.error[curve.error > 0.0].min(initial=1.0)) for curve in curves)
-        axes.set(xscale="log", yscale="log", title=title, xlabel="messages (exchanges over edges)",
+        axes.set_title(title, fontsize=9.0)
+        axes.set(xscale="log", yscale="log", xlabel="messages (exchanges over edges)",
                  ylabel="squared error, relative to the start",
                  xlim=(max(first, 1.0), max(last, 2.0 * first, 2.0)),
                  ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
@@ -75,7 +79,7 @@ def _drawn(axes: Any, curve: ErrorCurve) -> list[Line]:
     axes.plot(at, curve.bound, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
     return [
         Line(curve.method, at, shown, style, bold=True),
-        Line(f"bound, {curve.method}", at, curve.bound, style, bold=False),
+        Line(f"bound, {curve.bounded}", at, curve.bound, style, bold=False),
     ]
 
 
@@ -130,5 +134,5 @@ def _width(graph: Graph, points: Array) -> float:
     ends = points[graph.edges]
     edge = float(np.median(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)))
     side = float(np.ptp(points, axis=0).max()) or 1.0
-    share = 0.6 * min(edge / side, graph.nodes**-0.5)
-    return min(72.0 * PANEL * 0.85 * share, 9.0)
+    share = min(edge / side, 1.0 / math.sqrt(graph.nodes))
+    return min(72.0 * PANEL * 0.5 * share, 9.0)

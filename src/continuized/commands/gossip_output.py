@@ -98,7 +98,8 @@ def show_runs(setting: Setting, runs: Sequence[Run]) -> None:
     rows = [_row(name, runs, text) for name, text in _lines(setting, runs)]
     header = ("", *(run.outcome.method for run in runs))
     numeric = tuple(range(1, len(header)))
-    show(report.Table(header, tuple(rows), _caption(setting), numeric))
+    click.echo(_caption(setting) + "\n")
+    show(report.Table(header, tuple(rows), numeric=numeric))
     click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
 
 
@@ -178,8 +179,13 @@ def _curve(setting: Setting, run: Run) -> Any:
 
     trace, values = run.outcome.trace, setting.values
     scale = float(((values - values.mean()) ** 2).sum())
-    bound = theory.bound(run.method, setting.graph, values, t=trace.t) / scale
-    return ErrorCurve(run.outcome.method, trace.messages, trace.error, bound)
+    # Without faults there is a message for each unit of t.
+    bound = theory.bound(run.method, setting.graph, values, t=trace.messages) / scale
+    name = run.outcome.method
+    pure = setting.transport == "simulate" and not run.outcome.deaths
+    whole = pure and not any(setting.faults.values())
+    bounded = name if whole else f"{name}, no faults"
+    return ErrorCurve(name, trace.messages, trace.error, bound, bounded)
 
 
 def _views(setting: Setting, run: Run) -> list[View]:
