@@ -1,18 +1,18 @@
-"""Gossip: messages, rates, speed, real transports, and a plan for a million nodes.
+"""Gossip: messages, rates, speed and real transports; the plan for large n is gossip_plan.py.
 
     pip install "continuized[bench,ray]"
-    python benchmarks/gossip.py [--quick] [messages] [rates] [speed] [transports] [plan]
+    python benchmarks/gossip.py [--quick] [messages] [rates] [speed] [transports]
 
 Without names, everything but what needs a library that is missing.  All mass starts on node 0; a
-message is an exchange over an edge (on the wire: a request, an answer, a transfer and an
-acknowledgement).
+message is an exchange over an edge: between real nodes a request, an answer, a transfer and an
+acknowledgement.
 
 messages: exchanges until the squared error fell by 1e-8, the median and the range over seeds.
 
 rates: the rate r of e^{-rt} at which the squared error falls, against the exact rate of its
-expectation (theory.gossip_rate).  The slowest mode of accelerated gossip swings, and on these graphs
-its square has not come round once when the error has fallen by 1e-8: a slope over a part of a run
-depends on the part.  So the error is compared at times t and t + p with p the period of the
+expectation (theory.gossip_rate).  The slowest mode of accelerated gossip swings, and on these
+graphs its square has not come round once when the error has fallen by 1e-8: a slope over a part of
+a run depends on the part.  So the error is compared at times t and t + p with p the period of the
 square (for plain gossip half of the run), t over the second half of the run; "slope" is what least
 squares over that half give (Outcome.rate_measured), for comparison.  "typical" is the median over
 runs, "mean" of the mean error over runs, with the standard error by leaving out one run at a time:
@@ -22,22 +22,14 @@ held against the exact expectation (theory.moments).
 speed: exchanges a second of the simulator, the best of several rounds.
 
 transports: exchanges a second that real nodes carry out, on this machine, in a few seconds.
-
-plan: for n nodes that know some random peers (or have a place in the plane), exchanges of a node,
-bytes, memory and time.  Times are for links with a one-way delay of 50 ms.  Clocks are as quick as
-leaves acceleration half of the delay it bears (network.delay_limit), and plain gossip has the same.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import math
-import subprocess
-import sys
 import time
-import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -47,10 +39,7 @@ from continuized.network import Faults, Gossip, Graph
 
 TOL = 1e-8
 METHODS = {"plain": Gossip(accelerated=False), "accelerated": Gossip()}
-LATENCY = 0.05  # seconds, one way
-TCP_IP, SEGMENT = 40, 1460  # bytes: the headers of a segment at least, and what it holds
-MOST_EXCHANGES = 2e9  # that are simulated for a row of the plan
-EXCHANGE = ("REQUEST", "ANSWER", "TRANSFER", "ACK")
+FRAMES = 4  # of an exchange: request, answer, transfer, acknowledgement
 
 
 def start(graph: Graph) -> np.ndarray:
@@ -188,126 +177,12 @@ def transports(quick: bool) -> None:
             continue
         r = network.run(graph, start(graph), transport, tol=1e-30, seconds=seconds, seed=0,
                         log=False)  # fmt: skip
-        frames = len(EXCHANGE) * r.events_per_s
+        frames = FRAMES * r.events_per_s
         print(
-            f"  {transport:8} {r.events_per_s:>8,.0f} exchanges/s   {frames:>8,.0f} messages/s on "
-            f"the wire at least   ledger error {r.ledger_error:.0e}",
+            f"  {transport:8} {r.events_per_s:>8,.0f} exchanges/s   {frames:>8,.0f} messages/s at "
+            f"least   ledger error {r.ledger_error:.0e}",
             flush=True,
         )
-
-
-def plan(quick: bool) -> None:
-    """A million nodes."""
-    show_bytes()
-    print(
-        "\nExchanges over the number of nodes, to 1e-8 (~: not run, from the row above by the "
-        "theorem's rates);"
-    )
-    print("kB that a node sends, with headers, for 1 and 1000 numbers; the simulator's memory")
-    print(
-        f"  {'graph':20}{'plain':>10}{'accelerated':>12}{'kB':>7}{'kB (1000)':>11}"
-        f"{'exchanges/s':>13}{'bytes/node':>12}"
-    )
-    sizes = {3: (1000, 10_000), 8: (1000, 10_000)}
-    if not quick:
-        sizes = {3: (1000, 10_000, 100_000, 1_000_000), 8: (1000, 10_000, 100_000)}
-    for degree, counts in sizes.items():
-        show_sizes([f"regular:{degree}x{n}" for n in counts])
-    show_sizes([f"grid:{m}x{m}" for m in ((32, 100) if quick else (32, 100, 316, 1000))])
-    show_times(["regular:3x1000", "grid:31x31"] + ([] if quick else ["regular:3x10000"]))
-
-
-def show_bytes() -> None:
-    """On the wire, by the frames of the real nodes."""
-    print("Bytes of an exchange on the wire: frames alone, and with TCP/IP headers")
-    for dim in (1, 1000):
-        frames = frame_bytes(dim)
-        total = sum(frames.values())
-        parts = ", ".join(f"{name} {size:,}" for name, size in frames.items())
-        print(f"  {dim:>5} numbers: {parts}; together {total:,}, {with_headers(frames):,}")
-
-
-def frame_bytes(dim: int) -> dict[str, int]:
-    from continuized.network import frames
-    from continuized.network import messages as kinds
-
-    codec = frames.Codec(bytes(frames.KEY_BYTES), dim)
-    values = np.zeros(dim)
-    sizes = {}
-    for name in EXCHANGE:
-        kind = getattr(kinds, name)
-        carried = values if kind in kinds.WITH_VALUES else None
-        sizes[name] = len(codec.encode(kinds.Message(kind, 0, 1, 0, False, carried)))
-    return sizes
-
-
-def with_headers(frames: dict[str, int]) -> int:
-    """Bytes of frames in segments of their own."""
-    return sum(size + TCP_IP * math.ceil(size / SEGMENT) for size in frames.values())
-
-
-def show_sizes(specs: list[str]) -> None:
-    """A row for each graph, measured in a process of its own, so that its memory can be told."""
-    above: dict[str, float] = {}
-    for spec in specs:
-        command = [sys.executable, __file__, "--one", spec]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
-        row = json.loads(done.stdout)
-        cells = []
-        for name in METHODS:
-            if row[name] is None:
-                row[name] = above[name] * above[f"rate {name}"] / row[f"rate {name}"]
-                cells.append(f"~{row[name]:,.0f}")
-            else:
-                cells.append(f"{row[name]:,.0f}")
-        sent = [row["accelerated"] * with_headers(frame_bytes(dim)) / 1000 for dim in (1, 1000)]
-        print(
-            f"  {spec:20}{cells[0]:>10}{cells[1]:>12}{sent[0]:>7,.0f}{sent[1]:>11,.0f}"
-            f"{row['speed']:>13,.0f}{row['bytes']:>12,.0f}",
-            flush=True,
-        )
-        above = row
-
-
-def one(spec: str) -> None:
-    """Of one graph, as JSON: exchanges over nodes (None where they would be too many), the
-    theorem's rates times nodes, the simulator's speed and memory."""
-    graph = Graph.of(spec)
-    n, row = graph.nodes, {}
-    network.simulate("path:3", [1.0, 0.0, 0.0])  # compiles
-    for name, method in METHODS.items():
-        rate = method.constants(graph).theta if method.accelerated else 0.5 * graph.mu_g
-        row[f"rate {name}"], row[name] = rate * n, None
-        limit = None if math.log(1.0 / TOL) / rate < MOST_EXCHANGES else 10 * n
-        tracemalloc.start()
-        r = network.simulate(graph, start(graph), method, tol=TOL, seed=0, record=0, events=limit)
-        row["bytes"] = tracemalloc.get_traced_memory()[1] / n
-        tracemalloc.stop()
-        row["speed"] = r.events_per_s
-        if r.reached:
-            row[name] = r.messages / n
-    print(json.dumps(row))
-
-
-def show_times(specs: list[str]) -> None:
-    """With delays: how long it takes where a message takes 50 ms."""
-    print(
-        f"\nSeconds on links of {1000 * LATENCY:g} ms one way (exponential), 1 % of messages lost;"
-    )
-    print("clocks as quick as half the delay limit allows; exchanges over the number of nodes")
-    for spec in specs:
-        graph = Graph.of(spec)
-        delay = 0.5 * network.delay_limit(graph)
-        faults = Faults(delay=delay, loss=0.01)
-        for name, method in METHODS.items():
-            r = network.simulate(graph, start(graph), method, tol=TOL, seed=0, faults=faults)
-            seconds = r.t * LATENCY / delay
-            print(
-                f"  {spec:18}{name:12}{seconds:>9.1f} s   {r.messages / graph.nodes:>8.1f} "
-                f"exchanges, {r.messages / graph.nodes / seconds:.2f} a second"
-                f"{'' if r.reached else '   NOT REACHED'}",
-                flush=True,
-            )
 
 
 PARTS: dict[str, Callable[[bool], None]] = {
@@ -315,7 +190,6 @@ PARTS: dict[str, Callable[[bool], None]] = {
     "rates": rates,
     "speed": speed,
     "transports": transports,
-    "plan": plan,
 }
 
 
@@ -323,11 +197,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--quick", action="store_true", help="fewer seeds and smaller sizes")
-    parser.add_argument("--one", metavar="GRAPH", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.one:
-        one(options.one)
-        return
     for name in options.parts or PARTS:
         began = time.perf_counter()
         PARTS[name](options.quick)
