@@ -13,7 +13,7 @@ from continuized.network.drawn_deaths import drawn
 from continuized.network.layout import _pivot_distances, _projected, computed, positions, stress
 from continuized.network.outcome import ANSWER, APPLY, PAY, Log
 from continuized.network.spectrum import laplacian
-from continuized.network_pictures import View, render_network
+from continuized.plot_network import View, render_network
 
 
 def distances(graph: Graph) -> np.ndarray:

@@ -22,6 +22,8 @@ COMMANDS = {
     "solve": "Fit logistic or ridge regression to a data file.",
     "predict": "Apply a fitted model to a data file.",
     "gossip": "Average over a network, plain and accelerated, simulated or real.",
+    "decentralized": "Fit a regression to data that are split over the nodes of a network.",
+    "bench": "Time this library and its peers on this machine, in ratios.",
 }
 
 

@@ -16,7 +16,7 @@ from continuized.commands import show
 
 if TYPE_CHECKING:
     from continuized.network import Gossip, Graph, Outcome
-    from continuized.network_pictures import View
+    from continuized.plot_network import View
     from continuized.problems.base import Array
 
 EXACT_UP_TO = 1000  # nodes: the rate of the second moments
@@ -156,17 +156,17 @@ def _sentences(setting: Setting, runs: Sequence[Run]) -> list[str]:
 
 def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
     """Pictures and data, all made before any is written."""
-    from continuized import files, network_pictures
+    from continuized import files, plot_network
 
     contents: dict[str, str | bytes] = {}
     title = _caption(setting)
     curves = [_curve(setting, run) for run in runs]
-    for kind, picture in network_pictures.render_errors(curves, title).items():
+    for kind, picture in plot_network.render_errors(curves, title).items():
         contents[f"error.{kind}"] = picture
     contents["error.csv"] = _errors_csv(runs)
     if setting.graph.nodes <= MOST_DRAWN:
         views = [_views(setting, run) for run in runs]
-        for kind, picture in network_pictures.render_network(setting.graph, views, title).items():
+        for kind, picture in plot_network.render_network(setting.graph, views, title).items():
             contents[f"network.{kind}"] = picture
         contents["network.csv"] = _views_csv(views)
     contents["result.json"] = json_text(setting, runs) + "\n"
@@ -175,7 +175,7 @@ def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
 
 def _curve(setting: Setting, run: Run) -> Any:
     from continuized import theory
-    from continuized.network_pictures import ErrorCurve
+    from continuized.plot_network import ErrorCurve
 
     trace, values = run.outcome.trace, setting.values
     scale = float(((values - values.mean()) ** 2).sum())
@@ -189,7 +189,7 @@ def _curve(setting: Setting, run: Run) -> Any:
 
 
 def _views(setting: Setting, run: Run) -> list[View]:
-    from continuized.network_pictures import View
+    from continuized.plot_network import View
 
     outcome, mean = run.outcome, float(setting.values.mean())
     kept = {t: x for t, x in outcome.snapshots.items() if t < outcome.t}

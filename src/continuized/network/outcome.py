@@ -131,9 +131,13 @@ class Outcome:
         >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
         0.5
         """
-        t, error = self.trace.t, self.trace.error
-        use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
-        if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
-            return math.nan
-        centred = t[use] - t[use].mean()
-        return float(-(centred @ np.log(error[use])) / (centred @ centred))
+        return decay_rate(self.trace.t, self.trace.error)
+
+
+def decay_rate(t: Array, error: Array) -> float:
+    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`."""
+    use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
+    if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+        return math.nan
+    centred = t[use] - t[use].mean()
+    return float(-(centred @ np.log(error[use])) / (centred @ centred))

@@ -30,14 +30,14 @@ from continuized.theory.checks import (
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
-    from continuized.network import Gossip, Graph
+    from continuized.network import Dual, Gossip, Graph, Objective
 
 T = TypeVar("T")
 
 
 def bound(
-    method: Method | Marked | Gossip,
-    problem: Problem | Graph,
+    method: Method | Marked | Gossip | Dual,
+    problem: Problem | Graph | tuple[Graph, Objective],
     x0: ArrayLike,
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -95,6 +95,14 @@ def bound(
       2 |x_0 - mean|^2 for E[e^{theta T_k} |x_k - mean|^2]; with accelerated=False,
       |x_0 - mean|^2 e^{-mu_g t / 2}, and (1 - mu_g / 2)^k in place of the exponential.
 
+    On a pair (Graph, network.Objective), with x0 the dual start (0), a bound on
+    E mean_i |w_i - x*|^2, w_i the guesses of n nodes, proved in `theory.dual_bounds`:
+
+    - network.Dual: 2/(mu n) (D_0 - D* + |y_0 - y*|^2 / (2L)) e^{-theta t}, D the dual function,
+      theta = sqrt(mu_g mu / (2 R L)), and the same without the exponential for
+      E[e^{theta T_k} ...] at the k-th event; with accelerated=False, 2/(mu n) (D_0 - D*) e^{-rt},
+      r = mu_g mu / (2L), and (1 - r)^k in place of the exponential.
+
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
@@ -104,8 +112,8 @@ def bound(
 
 
 def log_bound(
-    method: Method | Marked | Gossip,
-    problem: Problem | Graph,
+    method: Method | Marked | Gossip | Dual,
+    problem: Problem | Graph | tuple[Graph, Objective],
     x0: ArrayLike,
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
