@@ -16,7 +16,6 @@ from continuized.checkpoints import AnyKeeper, State
 from continuized.network.faults import Faults
 from continuized.network.graph import Graph
 from continuized.network.inputs import (
-    NO_LIMIT,
     as_gossip,
     checked_limits,
     checked_times,
@@ -128,7 +127,7 @@ def simulate(
         named = {part: identity.words(value) for part, value in who.items()}
         keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
     engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
-    total = limits[1] if limits[1] < NO_LIMIT else None
+    total = None if events is None else limits[1]  # the default is far more than are needed
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
         run = _Run(engine, limits, times, int(record), show)
         run.go(keeper)
@@ -159,7 +158,7 @@ class _Run:
         self.tol, self.most, self.until = limits
         self.snapshots: dict[float, Array] = {}
         self.wanted = times
-        alive = engine.alive
+        alive = self.seen = engine.alive.copy()
         self.start_error = engine.error(0.0)
         self.deviation = math.sqrt(self.start_error / max(1, int(alive.sum())))
         self.centre, self.total, _ = engine.balance()
@@ -190,11 +189,18 @@ class _Run:
                     self.snapshots[self.engine.t] = self.engine.states(self.engine.t)[0]
                 if len(tests):
                     self.reached = bool(tests[-1, 2] <= bounds[0])
-                    self.show(self.engine.messages, f"error {tests[-1, 2] / scale:.2g}")
+                    self.show(self.engine.messages, self._words(tests[-1, 2] / scale))
                 if why == BLOCK:
                     keeper.between(self)
             self.seconds = time.perf_counter() - begun
             self.counted = self.engine.messages - before
+
+    def _words(self, error: float) -> str:
+        """For the progress bar: the error, and how many have died."""
+        alive = self.engine.alive
+        self.seen = self.seen | alive  # a node that is to join has not died
+        dead = int((self.seen & ~alive).sum())
+        return f"error {error:.2g}" + (f", {dead} dead" if dead else "")
 
     def _missing(self) -> list[float]:
         return [t for t in self.wanted if t not in self.snapshots]

@@ -174,7 +174,8 @@ class Supervisor:
         self._coming -= set(arrays.get("number", ()))
         self._bury(fell)
         if self.board.rows and self.board.living.any() and self.board.round(self._places):
-            self.tell(self.board.messages, f"error {self.board.error:.1e}")
+            dead = f", {len(self.board.deaths)} dead" if self.board.deaths else ""
+            self.tell(self.board.messages, f"error {self.board.error:.1e}{dead}")
             self._watch()
 
     def _lost(self, place: int, why: str) -> None:
