@@ -59,6 +59,18 @@ def test_the_moments_are_those_of_the_whole_system(accelerated: bool) -> None:
     np.testing.assert_allclose(found.z2, found.zz.sum(axis=1), rtol=1e-14)
 
 
+def test_the_moments_decay_for_ever_at_one_rate() -> None:
+    """Rounding errors would not, and such as are not symmetric would grow."""
+    rng = np.random.default_rng(2)
+    rows = rng.standard_normal((6, 3, 2)) * np.geomspace(1.0, 5.0, 6)[:, None, None]
+    pair = Graph.of("star:6"), Objective.of([LeastSquares(X, np.ones(3), l2=0.5) for X in rows])
+    times = np.linspace(4.0, 12.0, 5) / Dual(accelerated=False).rate(*pair)
+    found = theory.moments(pair, Dual(accelerated=False), 0.0, times).fun
+    falls = np.diff(np.log(found))
+    np.testing.assert_allclose(falls[2:], falls[-1], rtol=0.02)
+    assert found[-1] < theory.bound(Dual(accelerated=False), pair, 0.0, t=times[-1])
+
+
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_gossip_is_a_special_case(accelerated: bool) -> None:
     values = np.array([1.0, -2.0, 4.0])

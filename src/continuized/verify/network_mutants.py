@@ -62,14 +62,6 @@ class HastyDual(Dual):
         return Constants(theta * math.sqrt(objective.L / objective.mu), gamma, step)
 
 
-class ShortDual(Dual):
-    """gamma' = gamma, as without acceleration, and theta kept."""
-
-    def constants(self, graph: Graph, objective: Objective) -> Constants:
-        theta, gamma, _ = super().constants(graph, objective)
-        return Constants(theta, gamma, gamma)
-
-
 class RootlessDADAO(DADAO):
     """s = nu/L: the root forgotten."""
 
@@ -122,7 +114,6 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("gamma = mu", Subject(dual=LongDual), (DUAL, f"{DUAL} is below its bound")),
     Mutant("sqrt(mu/L) forgotten in theta", Subject(dual=HastyDual), (DUAL,)),
-    Mutant("gamma' = gamma in the dual", Subject(dual=ShortDual), (DUAL,)),
     Mutant("the root forgotten in sqrt(nu/L)", Subject(dadao=RootlessDADAO), (DADAO_RATE,)),
     Mutant("a quarter of the exchanges", Subject(dadao=QuietDADAO), (DADAO_RATE, DADAO_RUNS)),
     Mutant(
