@@ -310,6 +310,21 @@ REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
     ),
     "no gradient": (ValueError, "the gradient is missing", {"jac": None}),
     "no number": (TypeError, "fun must return one real number", {"fun": lambda x: x}),
+    "a complex number": (
+        TypeError,
+        "fun must return one real number",
+        {"fun": lambda x: torch.tensor(1j)},
+    ),
+    "a sparse x0": (
+        TypeError,
+        "x0 must be a dense array, got one of layout torch.sparse_coo; convert it",
+        {"x0": torch.zeros(3, dtype=torch.float64).to_sparse()},
+    ),
+    "a sparse gradient": (
+        TypeError,
+        "the gradient must be a dense array, got one of layout torch.sparse_coo",
+        {"jac": lambda x: x.to_sparse()},
+    ),
 }
 
 
@@ -321,6 +336,15 @@ def test_what_cannot_be_done_is_said(name: str) -> None:
     with pytest.raises(error, match=sentence) as caught:
         cz.minimize(**given, maxiter=3)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_constants_may_be_arrays_of_no_dimension(library: str) -> None:
+    xp = LIBRARIES[library]
+    given = {name: xp.asarray(value) for name, value in (("L", L), ("mu", MU), ("tol", 1e-3))}
+    assert close(run(xp, **given).x, run(xp, L=L, mu=float(given["mu"]), tol=1e-3).x, 1e-6)
+    with pytest.raises(TypeError, match="L must be a real number, got"):
+        run(xp, L=xp.asarray([L]))
 
 
 def test_a_problem_of_the_users_own_brings_its_constants() -> None:
