@@ -88,9 +88,8 @@ def eps_of(x: Any) -> float:
 
 def check_dense(x: Any, name: str) -> None:
     """Raise TypeError for a sparse tensor: z moves in every coordinate."""
-    layout = getattr(x, "layout", None)  # torch
-    if layout is not None and str(layout) != "torch.strided":
-        raise TypeError(f"{name} must be a dense array, got one of layout {layout}; convert it")
+    if hasattr(x, "detach") and str(x.layout) != "torch.strided":  # torch
+        raise TypeError(f"{name} must be a dense array, got one of layout {x.layout}; convert it")
 
 
 class ForeignProblem(Problem):
