@@ -120,9 +120,7 @@ def scipy_method(
     >>> r.success, r.status, r.x.round(6).tolist()
     (True, 0, [1.0, 1.0])
     """
-    if not callable(fun):
-        advice = "of a Problem p, give p.fun, and jac=p.grad"
-        raise TypeError(f"fun must be a function of x, got {brief(fun)}; {advice}")
+    _check_function(fun)
     _warn_of_unused(unknown, hess, hessp)
     _refuse_constraints(constraints)
     x = np.atleast_1d(np.asarray(x0))
@@ -192,6 +190,12 @@ class FiniteDifferences:
         f = self._f if self._x is not None and np.array_equal(x, self._x) else self.fun(x.copy())
         options = {"method": self._scheme, "rel_step": self._rel_step}
         return np.asarray(approx_derivative(self._count, x, f0=f, **options))
+
+
+def _check_function(fun: Any) -> None:
+    if not callable(fun):
+        advice = "of a Problem p, give p.fun, and jac=p.grad"
+        raise TypeError(f"fun must be a function of x, got {brief(fun)}; {advice}")
 
 
 def _with_args(function: Any, args: Any) -> Any:
