@@ -30,6 +30,7 @@ import numpy as np
 from scipy import sparse
 
 import continuized as cz
+from continuized.bench.data import sparse_rows
 from continuized.kernels.schedule import coefficients
 
 TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()
@@ -43,17 +44,6 @@ def ridge_problem(n: int, d: int, largest: float) -> cz.problems.LeastSquares:
     y = X @ (rng.standard_normal(d) / scales)
     y = y / y.std() + 0.1 * rng.standard_normal(n)
     return cz.problems.LeastSquares(X, y, l2=0.01 / n)
-
-
-def sparse_rows(n: int, d: int, nnz: int, rng: np.random.Generator) -> sparse.csr_array:
-    popularity = np.arange(1, d + 1.0) ** -0.7
-    columns = cz.marks.Categorical(popularity / popularity.sum()).draw(rng, n * nnz)
-    starts = np.arange(0, n * nnz + 1, nnz, dtype=np.int32)
-    entries = rng.standard_normal(n * nnz)
-    X = sparse.csr_array((entries, columns.astype(np.int32), starts), shape=(n, d))
-    X.sum_duplicates()
-    X.data /= np.repeat(np.sqrt(X.multiply(X).sum(axis=1)), np.diff(X.indptr))
-    return X
 
 
 def logistic_problem(n: int, d: int) -> cz.problems.LogisticRegression:

@@ -13,6 +13,9 @@ from continuized.network.node import Node
 from continuized.network.rule import GossipRule
 from continuized.network.rules import Constants
 
+# Stays connected without any one or two of its nodes.
+OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]
+
 
 def make_nodes(
     graph: Graph,

@@ -21,6 +21,8 @@ ROOMS = (
     "cli",
     "commands",
     "verify",
+    "bench",
+    "plot_decentralized",
     "plot",
     "report",
     "reproduce",

@@ -21,6 +21,8 @@ COMMANDS = {
     "verify": "Check every claim of the paper against this implementation.",
     "solve": "Fit logistic or ridge regression to a data file.",
     "predict": "Apply a fitted model to a data file.",
+    "decentralized": "Fit a regression to data that are split over the nodes of a network.",
+    "bench": "Time this library and its peers on this machine, in ratios.",
 }
 
 

@@ -36,6 +36,7 @@ class Plan:
     key: bytes
     seed: Sequence[int]
     speed: float
+    stride: float
     timeout: float
     skews: NDArray[np.float64]
     loss: float
@@ -76,6 +77,7 @@ class Plan:
             "dim": self.dim,
             "seed": list(self.seed),
             "speed": self.speed,
+            "stride": self.stride,
             "timeout": self.timeout,
             "loss": self.loss,
             "duplication": self.duplication,

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import seeds
-from continuized.network.delays import delay_limit, exchange_share
+from continuized.network.delays import delay_limit
 from continuized.network.faults import Faults
 from continuized.network.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.network.simulator import simulate
+from continuized.network.traffic import exchange_share
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left

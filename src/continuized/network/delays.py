@@ -1,14 +1,9 @@
 """How much delay accelerated gossip bears: predicted, to be held against simulation.
 
-With a one-way delay `delay`, an exchange keeps its initiator for 4 delays (2 where it is refused)
-and the other end for 2.  Two things follow.
+Two things follow from delays.
 
-1. Nodes are often busy.  With f_i the share of time that node i is free,
-
-       f_i = 1 / (1 + sum_j P_ij (delay + 2 delay f_j)),
-
-   taken as independent, the edge ij exchanges at the rate P_ij f_i f_j, and all together at the
-   share c = sum P_ij f_i f_j of what the constants were made for.
+1. Nodes have no time for all exchanges.  Where only the share s of them takes place, theta is too
+   large by 1/s for those that do; see `traffic`.
 2. The x that was sent is old: d = x_i - x_j with x_i a delay later than x_j.  Neither end does
    anything but mix meanwhile.
 
@@ -38,38 +33,16 @@ from continuized.network.graph import Graph
 from continuized.network.inputs import as_gossip
 from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
+from continuized.network.traffic import directed, exchange_rates, exchange_share
 from continuized.problems.base import Array
 from continuized.words import brief, is_real
 
-MOST_NODES = 64  # for the gain, whose cost grows as the cube
+MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
 NEAR = 0.5  # of the limit
 DIGITS = 1e-3  # relative, of the limit
-MOST_STEPS = 1000
-
-
-def free_shares(graph: Graph, delay: float) -> Array:
-    """The share of time that each node is free."""
-    i, j = graph.edges.T
-    f = np.ones(graph.nodes)
-    for _ in range(MOST_STEPS):
-        to_j, to_i = graph.P * delay * (1.0 + 2.0 * f[j]), graph.P * delay * (1.0 + 2.0 * f[i])
-        load = np.bincount(i, to_j, graph.nodes) + np.bincount(j, to_i, graph.nodes)
-        following = 0.5 * (f + 1.0 / (1.0 + load))  # the map itself is decreasing: it would swing
-        if np.abs(following - f).max() < 1e-13:
-            break
-        f = following
-    return f
-
-
-def exchange_share(graph: Graph, delay: float) -> float:
-    """c: exchanges per unit of t, which would be 1 without delays.
-
-    >>> round(exchange_share(Graph.of("path:10"), 1.0), 2)
-    0.45
-    """
-    f = free_shares(graph, delay)
-    return float(graph.P @ (f[graph.edges[:, 0]] * f[graph.edges[:, 1]]))
+SMALL = 32
+FIT = 1.29  # see `share_limit`
 
 
 class _Linear(NamedTuple):
@@ -81,38 +54,37 @@ class _Linear(NamedTuple):
     rates: Array
 
 
-def gain(graph: Graph, constants: Constants, delay: float) -> float:
+def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> float:
     """The spectral radius of G, or infinity where A is not stable; below 1 is stable.
 
-    Once it is known on which side of 1 it is, it need not be known better: the value has the
-    right side of 1, and a few digits.
+    `rates` are those of exchanges of all directed edges, as in `traffic.exchange_rates`.
     """
-    model = _model(graph, constants, delay)
+    from scipy.sparse.linalg import LinearOperator, eigs
+
+    model = _model(graph, constants, delay, rates)
     if not model.exponents.real.max() < 0.0:
         return math.inf
     decay = -1.0 / (model.exponents[:, None] + model.exponents[None, :].conj())
-    q = np.ones(model.rates.size)
-    radius = math.nan
-    for _ in range(MOST_STEPS):
-        second_moments = ((model.U * (model.rates * q)) @ model.U.conj().T) * decay
-        following = ((model.V @ second_moments) * model.V.conj()).sum(axis=1).real
-        # By Collatz and Wielandt, the radius of a matrix >= 0 lies between these.
-        low, high = float((following / q).min()), float((following / q).max())
-        radius = float(following.max())
-        if high - low < DIGITS * high or (low > 1.0 or high < 1.0):
-            break
-        q = following / radius
-    return radius
+
+    def G(q: Array) -> Array:
+        second_moments = ((model.U * (model.rates * q.ravel())) @ model.U.conj().T) * decay
+        moments: Array = ((model.V @ second_moments) * model.V.conj()).sum(axis=1).real
+        return moments
+
+    size = model.rates.size
+    if size <= SMALL:  # too small for Arnoldi's iteration
+        dense = np.column_stack([G(column) for column in np.eye(size)])
+        return float(np.abs(np.linalg.eigvals(dense)).max())
+    operator = LinearOperator((size, size), matvec=G, dtype=np.float64)
+    largest = eigs(operator, k=1, v0=np.ones(size), tol=1e-6, return_eigenvectors=False)
+    return float(abs(largest[0]))
 
 
-def _model(graph: Graph, constants: Constants, delay: float) -> _Linear:
+def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
     """In the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node: s stands still
     between events and w decays at the rate 2 theta."""
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
-    i, j = graph.edges.T
-    head, tail = np.concatenate([i, j]), np.concatenate([j, i])
-    f = free_shares(graph, delay)
-    rates = 0.5 * np.tile(graph.P, 2) * f[head] * f[tail]
+    head, tail = directed(graph)
     e = np.arange(head.size)
     V, U = np.zeros((head.size, 2 * n)), np.zeros((2 * n, head.size))
     V[e, head], V[e, n + head] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
@@ -129,38 +101,68 @@ def _model(graph: Graph, constants: Constants, delay: float) -> _Linear:
     return _Linear(exponents, np.linalg.solve(W, basis.T @ U + 0j), V @ basis @ W, rates)
 
 
+def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
+    """The share of exchanges below which E |x - mean|^2 grows, without delay; 0 if there is none.
+
+    As damping = theta / (mu_g gamma') times that of damping 1: only theta / share counts.  Up to 32
+    nodes the share at which the `gain` is 1.  On larger graphs damping (1 - 1.29 gamma'^(-2/3)):
+    a fit to computed ones (paths and cycles to 60 nodes, grids to 8 x 8: within 3 % of 1 - share),
+    not a theorem.
+
+    >>> round(share_limit("path:10"), 2), share_limit("path:5"), share_limit("path:10", "plain")
+    (0.23, 0.0, 0.0)
+    """
+    graph = Graph.of(graph)
+    return _share_limit(graph, as_gossip(method).constants(graph))
+
+
 def delay_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
     """The one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
 
-    Up to 64 nodes the delay at which the `gain` is 1.  On larger graphs, the delay at which the
-    share of exchanges falls to 1 - 1.28 gamma'^(-2/3): a fit to computed limits (paths to 100
-    nodes, cycles to 60, grids to 10 x 10: within 10 % of 1 - share), not a theorem.
+    Up to 32 nodes the delay at which the `gain` is 1, with the rates of `traffic`.  On larger
+    graphs, where theta times such a delay is small, that at which `exchange_share` falls to
+    `share_limit`.
 
     >>> delay_limit("path:10", "plain")
     inf
     >>> round(delay_limit("path:10"), 1)
-    2.4
+    3.5
     """
     graph = Graph.of(graph)
-    return _limit(graph, as_gossip(method).constants(graph))
+    return _delay_limit(graph, as_gossip(method).constants(graph))
 
 
 @lru_cache(maxsize=16)  # a run asks again and again; a Graph is told by its identity
-def _limit(graph: Graph, constants: Constants) -> float:
+def _share_limit(graph: Graph, constants: Constants) -> float:
+    theta, gamma, gamma_prime = constants
+    if theta == 0.0 or gamma + gamma_prime < 2.0:
+        return 0.0
+    if graph.nodes > MOST_NODES:
+        damping = theta / (graph.mu_g * gamma_prime)
+        return float(max(0.0, damping * (1.0 - FIT * gamma_prime ** (-2.0 / 3.0))))
+    rates = 0.5 * np.tile(graph.P, 2)
+    low, high = 0.0, 1.0
+    while high - low > DIGITS:
+        share = 0.5 * (low + high)
+        stable = gain(graph, constants, 0.0, share * rates) < 1.0
+        low, high = (low, share) if stable else (share, high)
+    return high
+
+
+@lru_cache(maxsize=16)
+def _delay_limit(graph: Graph, constants: Constants) -> float:
     if constants.theta == 0.0:
         return math.inf  # nothing mixes, so that nothing gets old: an exchange averages, late
-    if graph.nodes > MOST_NODES:
-        least = 1.0 - 1.28 * constants.gamma_prime ** (-2.0 / 3.0)
-        return _crossing(lambda delay: exchange_share(graph, delay) > least, constants.theta)
-    return _crossing(lambda delay: gain(graph, constants, delay) < 1.0, constants.theta)
 
+    def stable(delay: float) -> bool:
+        if graph.nodes > MOST_NODES:
+            return exchange_share(graph, delay) > _share_limit(graph, constants)
+        return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
 
-def _crossing(stable: Any, theta: float) -> float:
-    """The delay at which what is stable for short ones ceases to be, by bisection."""
     low, high = 0.0, 1.0
     while stable(high):
         low, high = high, 2.0 * high
-        if theta * low > LONG:
+        if constants.theta * low > LONG:
             return math.inf
     while high - low > DIGITS * high:
         middle = 0.5 * (low + high)
@@ -180,7 +182,7 @@ def too_stale(
         units of t: two one-way delays.
     share : float
         If measured, exchanges per unit of t: locks that last longer, losses and slow nodes show
-        here.  As few as the limit has by `exchange_share` is past it too.
+        here.
 
     >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
     ('fine', 'past')
@@ -189,14 +191,13 @@ def too_stale(
         if not (is_real(given) and given >= 0.0):
             raise ValueError(f"{name} must be a number >= 0, got {brief(given)}")
     graph = Graph.of(graph)
-    limit = delay_limit(graph, method)
-    if math.isinf(limit):
-        return "fine"
+    longest, least = delay_limit(graph, method), share_limit(graph, method)
 
-    def at_least(delay: float) -> bool:
-        few = share is not None and share <= exchange_share(graph, delay)
-        return bool(0.5 * staleness >= delay or few)
+    def beyond(part: float) -> bool:
+        """Whether one of the two is beyond this part of the way to its limit."""
+        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * staleness >= part * longest or few)
 
-    if at_least(limit):
+    if beyond(1.0):
         return "past"
-    return "near" if at_least(NEAR * limit) else "fine"
+    return "near" if beyond(NEAR) else "fine"

@@ -8,20 +8,25 @@ from __future__ import annotations
 from continuized.jit import jit
 from continuized.network.engine_node import SPEED, TIME, X, centre, mix_to, squared_error
 from continuized.network.engine_protocol import (
+    DEVIATION,
     FREE,
     HEAD,
     LOG_ANSWER,
     LOG_JOIN,
+    MEAN,
     NODE_EPOCH,
-    OVER,
+    NOT_BEFORE,
+    OWED,
     OWN_SEQ,
-    PAID,
     PHASE,
+    RINGS,
     SETTLED,
     TAIL,
+    WAIT,
     D,
     write,
 )  # fmt: skip
+from continuized.network.patience import UNKNOWN
 from continuized.network.rules import Constants
 from continuized.problems.base import Array
 
@@ -29,56 +34,55 @@ DIED, JOINED = 0, 1  # the rows of `ledger`
 
 
 @jit
-def lose(node: Array, transfer: Array, ledger: Array, i: int, constants: Constants) -> None:
-    """Enter what i paid, and nobody will get, among what died."""
-    if node[i, PHASE] == PAID and not node[i, SETTLED]:
-        node[i, SETTLED] = 1
-        for c in range(ledger.shape[1]):
-            ledger[DIED, c] += (constants[1] + constants[2]) * transfer[i, D + c]
-
-
-@jit
 def die(
     alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array, dead: int,
     t: float, constants: Constants,
 ) -> None:  # fmt: skip
-    """The node falls silent; what it has, has paid and is owed goes with it."""
+    """The node falls silent; what it has, has paid and is owed goes with it.
+
+    A neighbour that waits for it will find out when its patience ends.
+    """
     mix_to(work, dead, work[dead, SPEED] * t, constants[0])
     d = ledger.shape[1]
     for c in range(d):
         ledger[DIED, c] += work[dead, X + c] + work[dead, X + d + c]
-    lose(node, transfer, ledger, dead, constants)
-    for i in range(node.shape[0]):
-        if alive[i] and edge[node[i, OVER], TAIL] == dead:
-            lose(node, transfer, ledger, i, constants)
-    alive[dead], node[dead, PHASE] = False, FREE
+    for e in range(edge.shape[0]):
+        if edge[e, HEAD] == dead or edge[e, TAIL] == dead:
+            if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+                for c in range(d):
+                    ledger[DIED, c] += (constants[1] + constants[2]) * transfer[e, D + c]
+            edge[e, OWED] = 0
+    alive[dead], node[dead, PHASE], node[dead, RINGS] = False, FREE, 0
     node[dead, NODE_EPOCH] += 1
 
 
 @jit
-def neighbour(alive: Array, edge: Array, rates: Array, of: int, u: float) -> int:
+def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: float) -> int:
     """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
-    for e in range(edge.shape[0]):
-        if edge[e, HEAD] == of and alive[edge[e, TAIL]]:
-            total += rates[e]
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TAIL]]:
+            total += upto[e] - (upto[e - 1] if e > 0 else 0.0)
     chosen, left = -1, u * total
-    for e in range(edge.shape[0]):
-        if edge[e, HEAD] == of and alive[edge[e, TAIL]] and left >= 0.0:
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TAIL]] and left >= 0.0:
             chosen = edge[e, TAIL]
-            left -= rates[e]
+            left -= upto[e] - (upto[e - 1] if e > 0 else 0.0)
     return int(chosen)
 
 
 @jit
 def join(
-    alive: Array, node: Array, edge: Array, rates: Array, work: Array, ledger: Array, log: Array,
-    counts: Array, new: int, t: float, u: float, theta: float,
+    alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array, work: Array,
+    ledger: Array, log: Array, counts: Array, new: int, t: float, u: float, most: float,
+    theta: float,
 ) -> None:  # fmt: skip
     """The node comes with a neighbour's x and z = x; without a neighbour, with what it has."""
-    d, other = ledger.shape[1], neighbour(alive, edge, rates, new, u)
+    d, other = ledger.shape[1], neighbour(alive, edge, first, upto, new, u)
     node[new, OWN_SEQ] += 1
-    alive[new], node[new, PHASE] = True, FREE
+    alive[new], node[new, PHASE], node[new, RINGS] = True, FREE, 0
+    waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
+    waits[new, NOT_BEFORE] = t
     work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
         mix_to(work, other, work[other, SPEED] * t, theta)
@@ -92,21 +96,21 @@ def join(
 
 
 @jit
-def on_the_way(alive: Array, node: Array, transfer: Array, constants: Constants) -> Array:
+def on_the_way(edge: Array, transfer: Array, constants: Constants) -> Array:
     """What was paid and not applied yet."""
     total = transfer[0, D:] * 0.0
-    for i in range(node.shape[0]):
-        if alive[i] and node[i, PHASE] == PAID and not node[i, SETTLED]:
+    for e in range(edge.shape[0]):
+        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
             for c in range(total.size):
-                total[c] += (constants[1] + constants[2]) * transfer[i, D + c]
+                total[c] += (constants[1] + constants[2]) * transfer[e, D + c]
     return total
 
 
 @jit
 def error_at(
-    alive: Array, node: Array, work: Array, transfer: Array, constants: Constants, t: float
+    alive: Array, edge: Array, work: Array, transfer: Array, constants: Constants, t: float
 ) -> float:
     """The squared error at time t."""
-    owed = on_the_way(alive, node, transfer, constants)
+    owed = on_the_way(edge, transfer, constants)
     middle = centre(work, alive, owed)
     return float(squared_error(work, alive, t, constants[0], middle))

@@ -13,6 +13,7 @@ from continuized.network import (
     engine_loop,
     engine_node,
     engine_protocol,
+    patience,
 )  # fmt: skip
 from continuized.network.engine import BLOCK, EXCHANGES, TEST, TIME, Block, held
 from continuized.network.faults import Faults
@@ -27,12 +28,14 @@ LOG_ROOM = 2**16  # rows, before they are put aside
 
 # The arrays that change as a network runs; for what is in them see `engine_protocol`.
 CHANGING = (
-    "alive", "node", "edge", "work", "transfer", "when", "what", "body", "counts", "sums", "ledger",
+    "alive", "node", "waits", "edge", "work", "transfer", "when", "what", "body", "counts", "sums",
+    "ledger",
 )  # fmt: skip
 
 
 class Messages:
-    """Nodes ring by their own clocks; node i asks j at the rate P_ij / 2, times i's speed."""
+    """Nodes ring by their own clocks; node i asks j at the rate P_ij / 2, times i's speed, and
+    makes up for rings that came to nothing (see `patience`)."""
 
     def __init__(
         self,
@@ -52,16 +55,19 @@ class Messages:
             duplication=float(faults.duplication),
             wait=faults.wait,
         )
-        speeds, self.edge = faults.speeds(n), _directed(graph)
+        speeds = faults.speeds(n)
+        self.edge, self.first, P = _directed(graph)
         self.work = engine_node.rows_of(values, speeds)
-        self.rates = 0.5 * np.tile(graph.P, 2) * speeds[self.edge[:, engine_protocol.HEAD]]
-        total = float(self.rates.sum())
-        self.block = Block(graph, Categorical(self.rates / total), root, total)
+        rates = 0.5 * P * speeds[self.edge[:, engine_protocol.HEAD]]
+        self.upto = np.cumsum(rates)
+        total = float(rates.sum())
+        self.block = Block(graph, Categorical(rates / total), root, total)
         self.rng = seeds.generator(root, seeds.LINKS)
         self.alive = np.ones(n, np.bool_)
         self.alive[list(faults.absent())] = False
-        self.node = np.zeros((n, 7), np.int64)
-        self.transfer = np.zeros((n, 1 + d))
+        self.node = np.zeros((n, 6), np.int64)
+        self.waits = np.tile([patience.UNKNOWN, 0.0, faults.wait, 0.0, 0.0], (n, 1))
+        self.transfer = np.zeros((len(self.edge), 1 + d))
         self.counts, self.sums, self.ledger = np.zeros(4, np.int64), np.zeros(4), np.zeros((2, d))
         self.lines = np.zeros((LOG_ROOM if log else 0, 5))
         self._parts: list[Array] = []  # of the log, put aside
@@ -78,8 +84,8 @@ class Messages:
         self, times: Array, marks: Array, stop: float, most: int, bounds: Array, rows: Array
     ) -> tuple[int, bool]:
         self.block.done, tests, full = engine_loop.run_messages(
-            *(getattr(self, name) for name in CHANGING), self.rates, self.lines, self.links,
-            self.rng, self.constants, times, marks, self.block.done, stop, most,
+            *(getattr(self, name) for name in CHANGING), self.first, self.upto, self.lines,
+            self.links, self.rng, self.constants, times, marks, self.block.done, stop, most,
             self.block.period, bounds, rows,
         )  # fmt: skip
         return tests, full
@@ -125,14 +131,14 @@ class Messages:
 
     def balance(self) -> tuple[Array, Array, Array]:
         """See `Engine`."""
-        owed = engine_changes.on_the_way(self.alive, self.node, self.transfer, self.constants)
+        owed = engine_changes.on_the_way(self.edge, self.transfer, self.constants)
         middle = engine_node.centre(self.work, self.alive, owed)
         died, joined = self.ledger
         return middle, held(self.work, self.alive) + owed + died, joined.copy()
 
     def error(self, t: float) -> float:
         """The squared error at time t."""
-        arrays = (self.alive, self.node, self.work, self.transfer)
+        arrays = (self.alive, self.edge, self.work, self.transfer)
         return float(engine_changes.error_at(*arrays, self.constants, t))
 
     def over(self) -> bool:
@@ -175,7 +181,11 @@ class Messages:
         self._parts = [arrays["log"]]
 
 
-def _directed(graph: Graph) -> Array:
-    """Both directions of every edge: head, tail, and the last transfer applied."""
-    both = np.vstack([graph.edges, graph.edges[:, ::-1]])
-    return np.column_stack([both, np.zeros(len(both), np.int64)]).astype(np.int64)
+def _directed(graph: Graph) -> tuple[Array, Array, Array]:
+    """Both directions of every edge by their heads, the first of each head, and the edges' P."""
+    ends = np.vstack([graph.edges, graph.edges[:, ::-1]])
+    order = np.argsort(ends[:, 0], kind="stable")
+    edge = np.zeros((len(ends), 6), np.int64)
+    edge[:, :2] = ends[order]
+    first = np.searchsorted(edge[:, 0], np.arange(graph.nodes + 1))
+    return edge, first, np.tile(graph.P, 2)[order]

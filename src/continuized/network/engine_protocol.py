@@ -1,25 +1,27 @@
-"""Compiled: the transfer protocol, message by message.
+"""Compiled: the transfer protocol, message by message, as `node.Node` follows it.
 
-    the clock of i rings, i is free     ->  REQUEST to j
+    the clock of i rings, i is free     ->  REQUEST to j            (see `engine_rings`)
     j is free: it locks and mixes       ->  ANSWER with x_j         (otherwise REFUSAL)
-    i mixes, fixes d = x_i - x_j, pays  ->  TRANSFER of d, again and again until acknowledged
-    j mixes and is paid, once, unlocks  ->  ACK, upon which i is free
+    i mixes, fixes d = x_i - x_j, pays  ->  TRANSFER of d, again and again until acknowledged;
+                                            i is free, but asks no neighbour that it owes
+    j mixes and is paid, once, unlocks  ->  ACK
 
 An exchange is named by its directed edge, from the initiator i to j, and by i's count of
 exchanges, `seq`.  What a node does when something comes changes its state and returns the kind of
 message that it sends, or NOTHING.  A message from or to a node that died since it was sent is
 lost with it.
 
-The arrays: `work` is that of `engine_node`; `node`, `edge` have the columns below; `transfer` has
-a row for each node, the own time when it locked and the d that it paid; `when`, `what`, `body` and
-`counts` are those of `engine_heap`.
+The arrays: `work` is that of `engine_node`; `node`, `waits`, `edge` have the columns below, edges
+stand in the order of their heads; `transfer` has a row for each edge, the own time of the last
+answer and the d that was last paid; `when`, `what`, `body` and `counts` are those of `engine_heap`.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from continuized.network import outcome
+from continuized.jit import compile_formulas
+from continuized.network import outcome, patience
 from continuized.network.engine_heap import push
 from continuized.network.engine_node import (
     SPEED,
@@ -29,18 +31,26 @@ from continuized.network.engine_node import (
     mix_to,
     pay,
 )
+from continuized.network.patience import learnt, longer
 from continuized.problems.base import Array
 
+compile_formulas(*patience.FORMULAS)
+
 # What may come out of the heap: messages, timers, and changes of the network.
-REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, DEATH, JOIN = range(9)
+REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, RESEND, WAKE, DEATH, JOIN = range(11)
 NOTHING = -1
-# What a node may be doing: nothing; waiting for an answer, for an ack, for a transfer.
-FREE, ASKING, PAID, HELD = range(4)
+# What a node may be doing: nothing, waiting for an answer, or for a transfer.
+FREE, ASKING, HELD = range(3)
 # The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,
-# held_seq is that of the one it is locked for; settled tells whether what it paid was applied (or
-# lost by a death), pair is the epochs of both ends then, epoch counts its deaths.
-PHASE, OVER, OWN_SEQ, HELD_SEQ, SETTLED, PAIR, NODE_EPOCH = range(7)
-HEAD, TAIL, LAST = range(3)  # the columns of `edge`; last is the seq of the last transfer applied
+# held_seq is that of the one it is locked for, rings are those to be made up for, epoch counts
+# its deaths.
+PHASE, OVER, OWN_SEQ, HELD_SEQ, RINGS, NODE_EPOCH = range(6)
+# The columns of `waits`: the mean and the deviation of its round trips, how long it waits, all by
+# its own clock, as the time when it asked; and the t before which it does not ask.
+MEAN, DEVIATION, WAIT, ASKED, NOT_BEFORE = range(5)
+# The columns of `edge`: the numbers last answered, applied, and owed (0: none); settled tells
+# whether what is owed was applied.
+HEAD, TAIL, ANSWERED, APPLIED, OWED, SETTLED = range(6)
 SINCE, D = 0, 1  # the columns of `transfer`
 EXCHANGES, LOGGED = 2, 3  # the entries of `counts` after those of the heap
 NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
@@ -85,67 +95,61 @@ def epochs(node: Array, edge: Array, e: int) -> int:
 
 
 @inlined
-def rung(alive: Array, node: Array, edge: Array, e: int) -> int:
-    """The clock of the edge's head rings: it asks, if it is in no exchange."""
-    i = edge[e, HEAD]
-    if not alive[i] or node[i, PHASE] != FREE:
-        return NOTHING
-    node[i, OWN_SEQ] += 1
-    node[i, PHASE], node[i, OVER] = ASKING, e
-    return REQUEST
-
-
-@inlined
 def asked(
-    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, e: int, seq: int,
-    t: float, theta: float,
-) -> int:  # fmt: skip
-    """A REQUEST: lock, mix and answer; refuse where in an exchange, or dead."""
+    node: Array, edge: Array, work: Array, transfer: Array, e: int, seq: int, t: float, theta: float
+) -> int:
+    """A REQUEST: lock, mix and answer; refuse where in an exchange."""
     j = edge[e, TAIL]
-    if edge[e, LAST] >= seq or (
-        node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
-    ):
-        return NOTHING  # a second copy: the exchange is over, or the answer on its way
-    if not alive[j] or node[j, PHASE] != FREE:
+    if seq <= edge[e, ANSWERED]:
+        return NOTHING  # a copy, or one that was overtaken
+    # A neighbour that asks again has given up the exchange for which this node was locked.
+    if node[j, PHASE] != FREE and (node[j, PHASE] == ASKING or node[j, OVER] != e):
         return REFUSAL
     mix_to(work, j, work[j, SPEED] * t, theta)
     node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
-    transfer[j, SINCE] = work[j, TIME]
+    edge[e, ANSWERED], transfer[e, SINCE] = seq, work[j, TIME]
     return ANSWER
 
 
 @inlined
-def answered(
-    node: Array, edge: Array, work: Array, transfer: Array, sent: Array, slot: int, e: int,
-    seq: int, t: float, theta: float, gamma: float, gamma_prime: float,
-) -> int:  # fmt: skip
-    """An ANSWER: fix d and pay."""
+def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
+    """Whether the initiator still waits for the answer of this exchange."""
     i = edge[e, HEAD]
-    if node[i, PHASE] != ASKING or node[i, OWN_SEQ] != seq:
-        return NOTHING  # i had given up
+    return bool(node[i, PHASE] == ASKING and node[i, OWN_SEQ] == seq)
+
+
+@inlined
+def answered(
+    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, sent: Array, slot: int,
+    e: int, seq: int, t: float, most: float, theta: float, gamma: float, gamma_prime: float,
+) -> int:  # fmt: skip
+    """An ANSWER that was waited for: fix d and pay."""
+    i = edge[e, HEAD]
     mix_to(work, i, work[i, SPEED] * t, theta)
+    waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = learnt(
+        waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
+    )
     for c in range(sent.shape[1]):
-        transfer[i, D + c] = work[i, X + c] - sent[slot, c]
-        pay(work, i, c, transfer[i, D + c], gamma, gamma_prime)
-    node[i, PHASE], node[i, SETTLED] = PAID, 0
-    node[i, PAIR] = epochs(node, edge, e)
+        transfer[e, D + c] = work[i, X + c] - sent[slot, c]
+        pay(work, i, c, transfer[e, D + c], gamma, gamma_prime)
+    node[i, PHASE] = FREE
+    edge[e, OWED], edge[e, SETTLED] = seq, 0
     return TRANSFER
 
 
 @inlined
 def brought(
-    node: Array, edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float,
-    theta: float, gamma: float, gamma_prime: float,
+    edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float, theta: float,
+    gamma: float, gamma_prime: float,
 ) -> bool:  # fmt: skip
     """A TRANSFER: apply it unless it was; returns whether it was not."""
-    i, j = edge[e, HEAD], edge[e, TAIL]
-    fresh = edge[e, LAST] < seq
+    j = edge[e, TAIL]
+    fresh = edge[e, APPLIED] < seq
     if fresh:
-        edge[e, LAST] = seq
+        edge[e, APPLIED], edge[e, SETTLED] = seq, 1
         mix_to(work, j, work[j, SPEED] * t, theta)
         for c in range(brings.shape[1]):
             pay(work, j, c, -brings[slot, c], gamma, gamma_prime)
-        node[i, SETTLED] = 1  # i has one transfer at a time, and this is it
     return bool(fresh)
 
 
@@ -159,23 +163,9 @@ def unlock(node: Array, j: int, e: int, seq: int) -> bool:
 
 
 @inlined
-def release(node: Array, i: int, phase: int, seq: int) -> None:
-    """Free an initiator that is in this phase of this exchange."""
-    if node[i, PHASE] == phase and node[i, OWN_SEQ] == seq:
-        node[i, PHASE] = FREE
-
-
-@inlined
-def waited(node: Array, edge: Array, e: int, seq: int) -> int:
-    """The initiator's timer: without an answer it gives up; without an ack it sends again, unless
-    the other end has died."""
-    i = edge[e, HEAD]
-    if node[i, OWN_SEQ] == seq and node[i, PHASE] == PAID:
-        if node[i, PAIR] == epochs(node, edge, e):
-            return TRANSFER
-        node[i, PHASE] = FREE
-    release(node, i, ASKING, seq)
-    return NOTHING
+def ran_out(waits: Array, i: int, most: float) -> None:
+    """Nothing came in time: wait longer."""
+    waits[i, WAIT] = longer(waits[i, WAIT], most)
 
 
 @inlined
@@ -188,8 +178,8 @@ def aged(sums: Array, age: float) -> None:
 
 @inlined
 def send(
-    node: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array, body: Array,
-    counts: Array, links: Links, rng: Any, t: float, kind: int, e: int, seq: int,
+    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array,
+    body: Array, counts: Array, links: Links, rng: Any, t: float, kind: int, e: int, seq: int,
 ) -> None:  # fmt: skip
     """Put a message on its way, never, once or twice, and set the timer of its sender."""
     pair = epochs(node, edge, e)
@@ -205,11 +195,12 @@ def send(
             if links.delay > 0.0:
                 late = links.delay * (1.0 if links.constant else rng.standard_exponential())
         else:
-            comes = UNLOCK if kind == ANSWER else GIVE_UP
-            late = links.wait / work[edge[e, TAIL if kind == ANSWER else HEAD], SPEED]
+            sender = edge[e, TAIL if kind == ANSWER else HEAD]
+            comes = UNLOCK if kind == ANSWER else (GIVE_UP if kind == REQUEST else RESEND)
+            late = waits[sender, WAIT] / work[sender, SPEED]
         slot = push(when, what, counts, t + late, comes, e, seq, pair)
         for c in range(body.shape[1]):
             if kind == ANSWER:
                 body[slot, c] = work[edge[e, TAIL], X + c]
             else:
-                body[slot, c] = transfer[edge[e, HEAD], D + c]
+                body[slot, c] = transfer[e, D + c]

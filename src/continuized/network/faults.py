@@ -36,8 +36,9 @@ class Faults:
         The node comes, or comes back after a death, at t, with the x of a living neighbour drawn
         by the rates, and z = x.  A node whose first entry is a join is absent before it.
     timeout : float or None
-        How long a node waits, by its own clock, before it gives an exchange up or sends a
-        transfer again; by default 20 delays and no less than 1.
+        The longest that a node waits, by its own clock, before it gives an exchange up or sends
+        a transfer again; by default 20 delays and no less than 1.  It waits less once it knows
+        how long answers take.
     law : "exponential" or "constant"
         Of the delays.
 

@@ -16,17 +16,24 @@ from continuized.network.node import Node
 from continuized.words import brief
 
 LONGEST = 200  # letters of an error that is passed on whole
-STALL = 0.002  # seconds: the most that the clock moves on between two looks, but for sleep
 
 
 class Host:
-    """Nodes by their numbers, each with the speed of its own clock (1 + skew), and their link."""
+    """Nodes by their numbers, each with the speed of its own clock (1 + skew), and their link.
+
+    `stride`: the most, in units of t, that the clock moves on between two looks, but for sleep.
+    """
 
     def __init__(
-        self, nodes: Mapping[int, Node], skews: Mapping[int, float], speed: float, link: Link
+        self,
+        nodes: Mapping[int, Node],
+        skews: Mapping[int, float],
+        speed: float,
+        stride: float,
+        link: Link,
     ) -> None:
         self.nodes = dict(nodes)
-        self.speed = speed
+        self.speed, self.stride = speed, stride
         self.t = 0.0
         self.link = link
         self.fell: list[tuple[int, str]] = []  # nodes whose rule raised, and what
@@ -46,7 +53,8 @@ class Host:
     def advance(self, wall: float) -> None:
         """Look at the wall clock."""
         if self._wall is not None:
-            self.t += self.speed * min(max(0.0, wall - self._wall), self._rest + STALL)
+            passed = self.speed * max(0.0, wall - self._wall)
+            self.t += min(passed, self.speed * self._rest + self.stride)
         self._wall, self._rest = wall, 0.0
 
     def rest(self) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.outcome import ANSWER, APPLY, JOIN, PAY, Log
+from continuized.network.outcome import ANSWER, APPLY, FALL, JOIN, PAY, Log
 
 
 def merged(entries: NDArray[Any]) -> Log | None:
@@ -63,6 +63,6 @@ def _causes(entries: NDArray[Any]) -> list[int | None]:
     ]
     place = {name: k for k, name in enumerate(names)}
     return [
-        None if kind == ANSWER else place.get((PAY if kind == APPLY else ANSWER, *name), k)
+        None if kind in (ANSWER, FALL) else place.get((PAY if kind == APPLY else ANSWER, *name), k)
         for k, (kind, *name) in enumerate(names)
     ]

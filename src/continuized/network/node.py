@@ -11,8 +11,7 @@ An exchange, begun when the clock of i rings:
     j: ACK -> i
 
 A lost REQUEST or ANSWER costs time: both give up after a while with nothing paid.  A ring that
-finds its node busy, is refused or is lost is made up for later: the constants are made for edges
-that exchange as often as their rates say, and with too few exchanges acceleration diverges.
+finds its node busy, is refused or is lost is made up for later (see `patience`).
 
 A node owes at most one transfer to each neighbour, and asks no neighbour that it owes.  Hence the
 numbers of what comes from a neighbour grow, and the last two, answered and applied, are all one
@@ -30,11 +29,9 @@ import numpy as np
 from continuized.network import messages, outcome
 from continuized.network.exchange import Counts, Entry, Exchange, Owed
 from continuized.network.messages import Message
-from continuized.network.patience import Patience
+from continuized.network.patience import Patience, back_off, with_one_more
 from continuized.network.rule import Array, Rule
 
-MOST_RINGS = 8  # that are made up for; more would keep a slow node in exchanges for ever
-BACK_OFF = 0.25  # of the time that an answer may take
 LIFE = 1 << 40  # numbers of a node that came back start above all those of its last life
 
 
@@ -118,7 +115,7 @@ class Node:
         ]
         while self.ring <= now:
             self.ring += self._gap()
-            self._rings = min(MOST_RINGS, self._rings + 1)
+            self._rings = with_one_more(self._rings)
         if self._free_to_ask and now >= self._not_before:
             self._rings -= 1
             out += self._ask(now)
@@ -152,6 +149,8 @@ class Node:
         """Go on as plain gossip."""
         self._mix(now)
         self.rule.fall_back()
+        if not self.joining:
+            self._note(outcome.FALL, self.number, 0)
 
     def _ask(self, now: float) -> list[Message]:
         peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
@@ -247,6 +246,8 @@ class Node:
             self.rule.join(message.values)
             self.now, self.joining, self.began = now, False, self._share()
             self._note(outcome.JOIN, message.sender, message.seq)
+            if self.rule.plain:  # told before it was there
+                self._note(outcome.FALL, self.number, 0)
         return []
 
     def _waits_for(self, message: Message) -> bool:
@@ -255,8 +256,10 @@ class Node:
 
     def _later(self, now: float) -> None:
         """Make up for a ring that came to nothing, with whichever neighbour, after a while."""
-        self._rings = min(MOST_RINGS, self._rings + 1)
-        self._not_before = now + float(self.random.exponential(BACK_OFF * self._patience.wait))
+        self._rings = with_one_more(self._rings)
+        self._not_before = now + back_off(
+            self._patience.wait, float(self.random.standard_exponential())
+        )
 
     def _give_up(self, now: float) -> None:
         if self.exchange is not None and self.exchange.asking:

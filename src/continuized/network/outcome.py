@@ -11,7 +11,7 @@ import numpy as np
 from continuized.problems.base import Array
 
 # The kinds of entries of an event log.
-ANSWER, PAY, APPLY, JOIN = 0, 1, 2, 3
+ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 
 
 class Trace(NamedTuple):
@@ -39,7 +39,8 @@ class Log(NamedTuple):
     - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
     - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
     - APPLY: `node`, that had answered, mixed to `time` and was paid;
-    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x.
+    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
+    - FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
 
     Times are each node's own; (initiator, seq) names an exchange.
     """
@@ -131,9 +132,13 @@ class Outcome:
         >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
         0.5
         """
-        t, error = self.trace.t, self.trace.error
-        use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
-        if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
-            return math.nan
-        centred = t[use] - t[use].mean()
-        return float(-(centred @ np.log(error[use])) / (centred @ centred))
+        return decay_rate(self.trace.t, self.trace.error)
+
+
+def decay_rate(t: Array, error: Array) -> float:
+    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`."""
+    use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
+    if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+        return math.nan
+    centred = t[use] - t[use].mean()
+    return float(-(centred @ np.log(error[use])) / (centred @ centred))

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from continuized.network.graph import Graph
 from continuized.network.inputs import as_gossip, checked_values
 from continuized.network.methods import Gossip
-from continuized.network.outcome import ANSWER, APPLY, JOIN, PAY, Log
+from continuized.network.outcome import ANSWER, APPLY, FALL, JOIN, PAY, Log
 from continuized.problems.base import Array
 
 
@@ -61,13 +61,14 @@ def replay(
     kind, node, peer, seq, time = _checked(log, graph.nodes)
     slots, count = _slots(kind, node, peer, seq)
     work = engine_node.rows_of(start.reshape(graph.nodes, -1), np.ones(graph.nodes))
-    carried = np.empty((count, (work.shape[1] - engine_node.X) // 2))
-    wrong = engine_replay.repeat(work, carried, kind, node, time, slots, constants)
+    carried = np.empty((count, 1 + (work.shape[1] - engine_node.X) // 2))
+    fell = np.zeros(graph.nodes, np.bool_)
+    wrong = engine_replay.repeat(work, carried, fell, kind, node, time, slots, constants)
     if wrong >= 0:
         raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
-    alive = np.ones(graph.nodes, np.bool_)
-    work[:, engine_node.SPEED] = work[:, 0] if times is None else np.asarray(times, np.float64)
-    x, z = np.hsplit(engine_node.states_at(work, alive, 1.0, constants.theta), 2)
+    last = work[:, engine_node.TIME] if times is None else np.asarray(times, np.float64)
+    engine_replay.mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
+    x, z = np.hsplit(work[:, engine_node.X :].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 
 
@@ -78,7 +79,7 @@ def _checked(log: Log, nodes: int) -> tuple[Array, ...]:
     time = np.ascontiguousarray(log[4], np.float64)
     if len({len(column) for column in (*columns, time)}) != 1:
         raise ValueError("the columns of a log must be of equal length")
-    bad = (kind < ANSWER) | (kind > JOIN) | (node < 0) | (node >= nodes) | (peer >= nodes)
+    bad = (kind < ANSWER) | (kind > FALL) | (node < 0) | (node >= nodes) | (peer >= nodes)
     bad |= (peer < 0) & (kind != JOIN)
     if np.any(bad):
         k = int(np.argmax(bad))

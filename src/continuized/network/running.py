@@ -30,9 +30,11 @@ from continuized.words import brief
 
 TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
-BUSY = 0.1  # the part of its time that a node may spend in exchanges, at the default speed
-TRIP = 0.002  # seconds that an exchange takes, about
-MOST_PER_CORE = 2500.0  # exchanges a second
+BUSY = 0.25  # the part of its time that a node may spend in exchanges
+TRIP = 0.001  # seconds that an exchange takes, about
+SMALL = 0.1  # of the delay made on purpose: nothing is gained by less
+LOOKS = 4.0  # at its mailbox, by one process or the other, that an exchange takes
+MOST_PER_CORE = 5000.0  # exchanges a second
 PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again
 DELAYS_TO_WAIT = 20.0
 KILL_EVERY = 0.3  # seconds
@@ -77,8 +79,9 @@ def run(
         How many processes share the nodes; nodes to be killed have one of their own.  By
         default one for each core.
     speed : float, optional
-        Units of t a second: all edges together ring so often.  By default what keeps nodes
-        free most of the time.  Processes that cannot keep up slow their clocks.
+        Units of t a second: all edges together ring so often, at most.  By default what keeps
+        nodes free most of the time.  Processes that cannot keep up slow their clocks, so that
+        messages do not age.
     tol, seconds : float
         The run ends when the error, relative to the start, is at most tol, or after this time.
     seed : int, optional
@@ -96,8 +99,9 @@ def run(
     progress : bool
         Show the error and the pace on standard error.
     address : str, optional
-        Of a running Ray cluster, such as "auto" or "127.0.0.1:6379", whose machines have this
-        package; by default a cluster of this machine is started, and ended with the run.
+        Of a running Ray cluster whose machines have this package, such as "127.0.0.1:6379" (the
+        one that `ray start --head` tells) or, on one of its machines, "auto".  It stays when
+        the run ends.  By default a cluster of this machine is started, and ended with the run.
 
     Returns
     -------
@@ -126,7 +130,7 @@ def run(
         int(word) for word in np.random.SeedSequence(seed_sequence(seed).entropy).generate_state(4)
     ]
     troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
-    pace = _pace(graph, speed, processes)
+    pace, stride = _pace(graph, speed)
     plan = Plan(
         graph=graph,
         rules=rules,
@@ -135,6 +139,7 @@ def run(
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=pace,
+        stride=max(stride, SMALL * faults.delay),
         timeout=pace * PATIENCE + DELAYS_TO_WAIT * faults.delay,
         skews=faults.speeds(graph.nodes),
         loss=faults.loss,
@@ -197,11 +202,12 @@ def _places(nodes: int, processes: int | None, alone: set[int]) -> list[list[int
     return shared + [[node] for node in sorted(alone)]
 
 
-def _pace(graph: Graph, speed: float | None, processes: int | None) -> float:
-    if speed is not None:
-        return _positive(speed, "speed")
+def _pace(graph: Graph, speed: float | None) -> tuple[float, float]:
+    """Units of t a second, and at most at a stretch (see `Host`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
-    return float(min(BUSY / (TRIP * share), MOST_PER_CORE * (os.cpu_count() or 1)))
+    busy = float(BUSY / share)  # units of t that an exchange may take
+    pace = min(busy / TRIP, MOST_PER_CORE * (os.cpu_count() or 1))
+    return _positive(pace if speed is None else speed, "speed"), busy / LOOKS
 
 
 def _positive(value: Any, name: str) -> float:

@@ -48,7 +48,7 @@ class Station:
             except Exception as error:  # a rule is the user's code: only its own node dies of it
                 fell.append((told["number"], sentence(error)))
         skews = {told["number"]: float(told["skew"]) for told in header["nodes"]}
-        self.host = Host(nodes, skews, float(header["speed"]), link)
+        self.host = Host(nodes, skews, float(header["speed"]), float(header["stride"]), link)
         self.host.fell += fell
 
     def stream(self) -> Stream:

@@ -122,7 +122,7 @@ class Supervisor:
             staleness=board.staleness(),
             dropped=int(board.dropped.sum()),
             fell_back=self.plain,
-            log=merged(entries(self._log)) if self.plan.log and not self.plain else None,
+            log=merged(entries(self._log)) if self.plan.log else None,
         )
 
     def _all(self, flags: NDArray[Any]) -> bool:

@@ -34,11 +34,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.dual import Dual
 from continuized.network.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.problems.base import Array
-from continuized.theory.bounds import log_of, log_power
+from continuized.theory import dual_bounds
 from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.theorems import log_of, log_power
 from continuized.words import brief
 
 
@@ -89,4 +91,4 @@ def centred(graph: Graph, x0: ArrayLike) -> Array:
     return np.asarray(x - x.mean(axis=0))
 
 
-THEOREMS: dict[type, Callable[..., Array]] = {Gossip: log_bound}
+THEOREMS: dict[type, Callable[..., Array]] = {Gossip: log_bound, Dual: dual_bounds.log_bound}

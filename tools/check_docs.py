@@ -1,0 +1,134 @@
+"""The built documentation asks no other host for anything.
+
+    python tools/check_docs.py SITE
+
+Reads the pages, style sheets and scripts in the folder SITE and prints a line for each thing
+that a browser would fetch from another host; exit code 1 if there is any.  Links that a reader
+may click on are no such thing.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+# Attributes that a browser fetches when it shows the page.  "href" only of these:
+FETCHED = {"src", "srcset", "imagesrcset", "poster", "data", "background", "manifest"}
+FETCHED_HREF = {"use", "image", "feimage", "base"}
+# <link rel=...> that only says something; every other rel counts as fetched.
+SAYS = {"alternate", "author", "canonical", "help", "license", "next", "prev"}
+
+ELSEWHERE = re.compile(r"\s*(?:[a-z][a-z0-9+.-]*:)?//", re.IGNORECASE)
+IN_STYLE = re.compile(r"""(?:url\(|@import|image-set\()\s*["']?\s*([^"'\s)]+)""", re.IGNORECASE)
+IN_SCRIPT = re.compile(
+    r"""["'`](?:(?:https?|wss?)://[^"'`\s]+|//[\w-]+\.[^"'`\s]+)""", re.IGNORECASE
+)
+
+# Addresses in the theme's own script, and the markup without which it never asks for them.
+ASKED_ONLY_FOR = {
+    "https://api.github.com/": 'data-md-component="source"',
+    "https://${e}/api/v4/": 'data-md-component="source"',
+    "https://unpkg.com/mermaid@": 'class="mermaid"',
+}
+# Only browsers that have no ResizeObserver, of before 2020, ask for this one.
+OLD_BROWSERS_ONLY = ("https://unpkg.com/resize-observer-polyfill",)
+
+
+class Page(HTMLParser):
+    """Collects what a page fetches from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._inside = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._inside = tag if tag in ("script", "style") else ""
+        given = {name.lower(): value or "" for name, value in attrs}
+        for name, value in given.items():
+            if name == "style":
+                self.found += in_style(value)
+            elif name == "srcdoc":
+                self.found += in_page(value)
+            elif self._is_fetched(tag, name.removeprefix("xlink:"), given):
+                # srcset is a list of addresses, each with a size
+                self.found += [part.strip() for part in value.split(",") if ELSEWHERE.match(part)]
+        if tag == "meta" and given.get("http-equiv", "").lower() == "refresh":
+            self.found += re.findall(r"(?i)url=\s*['\"]?((?:https?:)?//\S+)", given["content"])
+
+    @staticmethod
+    def _is_fetched(tag: str, name: str, given: dict[str, str]) -> bool:
+        if name != "href":
+            return name in FETCHED
+        if tag == "link":
+            return not set(given.get("rel", "").lower().split()) <= SAYS
+        return tag in FETCHED_HREF
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "style":
+            self.found += in_style(data)
+        elif self._inside == "script":
+            self.found += in_script(data)
+
+
+def in_page(text: str) -> list[str]:
+    """What a page fetches from other hosts."""
+    page = Page()
+    page.feed(text)
+    page.close()
+    return page.found
+
+
+def in_style(text: str) -> list[str]:
+    """The same of a style sheet."""
+    return [address for address in IN_STYLE.findall(text) if ELSEWHERE.match(address)]
+
+
+def in_script(text: str) -> list[str]:
+    """Addresses that a script may fetch: strings that begin with one."""
+    return [found[1:] for found in IN_SCRIPT.findall(text)]
+
+
+READERS = {".html": in_page, ".css": in_style, ".js": in_script}
+
+
+def violations(site: Path) -> Iterator[str]:
+    """A sentence for each thing that would be fetched from another host."""
+    files = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.*"))
+             if path.suffix in READERS}  # fmt: skip
+    if not any(path.suffix == ".html" for path in files):
+        yield f"{site}: no page here; build the documentation first (mkdocs build)"
+    pages = "".join(text for path, text in files.items() if path.suffix == ".html")
+    for path, text in files.items():
+        if path.name == "search_index.js":
+            continue  # the text of the pages, once more
+        for address in READERS[path.suffix](text):
+            if not _is_never_asked_for(address, pages):
+                yield f"{path.relative_to(site)}: {address}"
+
+
+def _is_never_asked_for(address: str, pages: str) -> bool:
+    return address.startswith(OLD_BROWSERS_ONLY) or any(
+        address.startswith(known) and markup not in pages
+        for known, markup in ASKED_ONLY_FOR.items()
+    )
+
+
+def main() -> int:
+    """Check the folder given."""
+    if len(sys.argv) != 2:
+        print("usage: python tools/check_docs.py SITE", file=sys.stderr)
+        return 2
+    found = list(violations(Path(sys.argv[1])))
+    print("\n".join(found) if found else "docs: nothing is fetched from another host")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
