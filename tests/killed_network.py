@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from continuized import checkpoints, network
-from continuized.network import Faults, Graph, Outcome, engine
+from continuized.network import Faults, Graph, Outcome
+from continuized.network.simulation import engine
 from killed import killed_child
 
 KILLS = 12

@@ -12,7 +12,8 @@ import pytest
 
 from continuized import network
 from continuized.checkpoints import CheckpointError
-from continuized.network import Faults, Graph, Outcome, engine, engine_faulty
+from continuized.network import Faults, Graph, Outcome
+from continuized.network.simulation import engine, engine_faulty
 
 GRAPH = Graph.of("cycle:40")
 VALUES = np.random.default_rng(0).normal(size=(40, 2))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from continuized import network
-from continuized.network import Faults, Gossip, Graph, delays, traffic
+from continuized.network import Faults, Gossip, Graph
 from continuized.network.rules import Constants
+from continuized.network.simulation import delays, traffic
 
 
 def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9) -> float:

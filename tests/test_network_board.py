@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from continuized.network import Gossip, Graph
-from continuized.network.board import Board
-from continuized.network.crew import Plan
-from continuized.network.rule import AVERAGING, RuleSpec
-from continuized.network.station import Station
+from continuized.network.nodes.board import Board
+from continuized.network.nodes.crew import Plan
+from continuized.network.nodes.rule import AVERAGING, RuleSpec
+from continuized.network.nodes.station import Station
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)

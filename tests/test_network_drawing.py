@@ -8,11 +8,17 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.along import along, causal_times
 from continuized.network.drawn_deaths import drawn
-from continuized.network.layout import _pivot_distances, _projected, computed, positions, stress
+from continuized.network.graphs.layout import (
+    _pivot_distances,
+    _projected,
+    computed,
+    positions,
+    stress,
+)
+from continuized.network.graphs.spectrum import laplacian
 from continuized.network.outcome import ANSWER, APPLY, PAY, Log
-from continuized.network.spectrum import laplacian
+from continuized.network.simulation.along import along, causal_times
 from continuized.plot_network import View, render_network
 
 

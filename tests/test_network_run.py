@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run, supervising
+from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
+from continuized.network.nodes import supervising
+from continuized.network.nodes.rule import AVERAGING, GossipRule
+from continuized.network.nodes.running import _places, _troubles
+from continuized.network.nodes.transports import local
 from continuized.network.outcome import FALL
-from continuized.network.rule import AVERAGING, GossipRule
-from continuized.network.running import _places, _troubles
-from continuized.network.transports import local
 from wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
@@ -145,7 +146,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(supervising, "SILENT", 3.0)
     graph = Graph.of("complete:3")
     constants = Gossip().constants(Graph.of(OCTAHEDRON))._asdict()
-    names = ["continuized.network.rule:GossipRule"] * 2 + ["test_network_run:Hanging"]
+    names = ["continuized.network.nodes.rule:GossipRule"] * 2 + ["test_network_run:Hanging"]
     specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
     r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, seed=0)
     assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
@@ -196,7 +197,7 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import numpy as np\n"
         "from continuized.network import run\n"
-        "from continuized.network.transports import local\n"
+        "from continuized.network.nodes.transports import local\n"
         "start = local.LocalCrew.start\n"
         "def started(self, plan):\n"
         "    start(self, plan)\n"

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 from continuized.network import Gossip, Graph, outcome, replay
-from continuized.network.host import Host
-from continuized.network.links import Link
-from continuized.network.merging import merged
-from continuized.network.messages import (
+from continuized.network.nodes.host import Host
+from continuized.network.nodes.links import Link
+from continuized.network.nodes.merging import merged
+from continuized.network.nodes.messages import (
     ACK,
     ANSWER,
     JOIN,
@@ -24,11 +24,11 @@ from continuized.network.messages import (
     WELCOME,
     Message,
 )
-from continuized.network.node import LIFE, Node
-from continuized.network.patience import Patience
-from continuized.network.rule import AVERAGING, GossipRule, RuleSpec
+from continuized.network.nodes.node import LIFE, Node
+from continuized.network.nodes.patience import Patience
+from continuized.network.nodes.rule import AVERAGING, GossipRule, RuleSpec
+from continuized.network.nodes.station import ENTRY
 from continuized.network.rules import Constants
-from continuized.network.station import ENTRY
 from wires import OCTAHEDRON, Wire, make_nodes
 
 PATH = Graph.of("path:2")

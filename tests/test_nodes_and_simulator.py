@@ -9,8 +9,8 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph
-from continuized.network.messages import ACK, ANSWER, REQUEST, TRANSFER, Message
-from continuized.network.node import Node
+from continuized.network.nodes.messages import ACK, ANSWER, REQUEST, TRANSFER, Message
+from continuized.network.nodes.node import Node
 from continuized.network.outcome import ANSWER as ANSWERED
 from continuized.network.outcome import PAY, Log
 from wires import Wire, make_nodes

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.graph import Graph
-from continuized.network.layout import positions
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.layout import positions
 from continuized.plot import STYLES, Line, label_ends, settings, to_bytes
 from continuized.problems.base import Array
 

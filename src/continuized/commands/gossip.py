@@ -195,7 +195,7 @@ def _real(
     times: list[float],
 ) -> Outcome:  # fmt: skip
     from continuized import network
-    from continuized.network.along import along
+    from continuized.network.simulation.along import along
 
     graph, values = setting.graph, setting.values
     outcome = network.run(

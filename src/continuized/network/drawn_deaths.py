@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.graph import Graph
-from continuized.network.spectrum import laplacian
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
 
 
 def drawn(graph: Graph, count: int, random: np.random.Generator) -> list[int]:

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass
 
 from continuized.methods import Continuized
-from continuized.network.graph import Graph
+from continuized.network.graphs.graph import Graph
 from continuized.network.rules import Constants
 from continuized.words import brief, is_real
 

@@ -34,9 +34,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.methods import Continuized
-from continuized.network.dual import Dual, check_fits
-from continuized.network.graph import Graph
-from continuized.network.objective import Objective
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.dual import Dual, check_fits
+from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array, numbers
 from continuized.theory.checks import checked_counts, checked_times
 from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power
@@ -52,7 +52,7 @@ def log_bound(
     sigma2: float,
 ) -> Array:
     """The logarithm of the bound on E mean_i |w_i - x*|^2, at times t or at the k-th event."""
-    from continuized.network.dual_function import DualFunction
+    from continuized.network.optimisation.dual_function import DualFunction
 
     graph, objective = checked_pair(pair)
     if sigma2 > 0.0:

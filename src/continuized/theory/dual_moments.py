@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.dual import Dual
-from continuized.network.graph import Graph
-from continuized.network.objective import Objective
-from continuized.network.spectrum import laplacian
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
+from continuized.network.optimisation.dual import Dual
+from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.theory.checks import checked_times
@@ -34,7 +34,7 @@ def dual_moments(
 
     xx, xz and zz have a column to a node, of y - y* and z - y*.  Relative accuracy about 1e-9.
     """
-    from continuized.network.dual_function import DualFunction
+    from continuized.network.optimisation.dual_function import DualFunction
 
     graph, objective = checked_pair(pair)
     if times is None:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graph import Graph
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
 from continuized.network.methods import Gossip
-from continuized.network.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.theory.checks import checked_times
 from continuized.theory.exchange_moments import Exchanges, exchange_moments

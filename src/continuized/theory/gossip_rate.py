@@ -23,10 +23,10 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.memory import check_memory
-from continuized.network.graph import Graph
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
 from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
-from continuized.network.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.theory.gossip_bounds import checked_graph
 

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike
 
 from continuized.memory import check_memory
 from continuized.methods import GradientDescent, Method, Nesterov
-from continuized.network.dual import Dual
 from continuized.network.methods import Gossip
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.checks import (

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from continuized.coordinate import CoordinateDescent
 from continuized.methods import Continuized, GradientDescent, Nesterov
 from continuized.network import DADAO, A2CiD2, Dual
-from continuized.network.engine_faulty import Messages
 from continuized.network.methods import Gossip
+from continuized.network.simulation.engine_faulty import Messages
 from continuized.noise import Gaussian
 from continuized.rows import Kaczmarz, StochasticLeastSquares
 

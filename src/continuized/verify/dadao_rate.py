@@ -15,9 +15,10 @@ from collections.abc import Callable
 import numpy as np
 
 from continuized.clock.stream import Events
-from continuized.network import DADAO, Graph, Objective, optimisers
-from continuized.network.dadao import Z_TILDE, Z
-from continuized.network.dadao_events import states_at
+from continuized.network import DADAO, Graph, Objective
+from continuized.network.optimisation import optimisers
+from continuized.network.optimisation.dadao import Z_TILDE, Z
+from continuized.network.optimisation.dadao_events import states_at
 from continuized.problems.base import Array
 
 STEP = 0.25  # of time: F is the logarithm of what the flow does in it

@@ -10,7 +10,8 @@ import numpy as np
 from continuized import clock as clocks
 from continuized import network, seeds, theory
 from continuized.marks import Categorical
-from continuized.network import Dual, Gossip, Graph, Objective, optimisers
+from continuized.network import Dual, Gossip, Graph, Objective
+from continuized.network.optimisation import optimisers
 from continuized.network.outcome import ANSWER, APPLY, PAY, Log
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
-from continuized.network.dadao import Steps
-from continuized.network.engine_faulty import Messages
-from continuized.network.engine_protocol import APPLIED
 from continuized.network.methods import Gossip
+from continuized.network.optimisation.dadao import Steps
 from continuized.network.rules import Constants
+from continuized.network.simulation.engine_faulty import Messages
+from continuized.network.simulation.engine_protocol import APPLIED
 from continuized.problems.base import Array
 from continuized.verify.claims import Mutant, Subject
 
