@@ -25,9 +25,9 @@ from continuized.network.nodes.messages import (
     Message,
 )
 from continuized.network.nodes.node import LIFE, Node
-from continuized.network.nodes.patience import Patience
 from continuized.network.nodes.rule import AVERAGING, GossipRule, RuleSpec
 from continuized.network.nodes.station import ENTRY
+from continuized.network.patience import Patience
 from continuized.network.rules import Constants
 from wires import OCTAHEDRON, Wire, make_nodes
 

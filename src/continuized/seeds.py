@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from continuized.words import brief
 
-TIMES, MARKS, METRICS, LINKS = 0, 1, 2, 3  # the children of a run's root
+# The children of a run's root.  Rows are drawn in decentralised optimisation, which has no links.
+TIMES, MARKS, METRICS, LINKS, COUNTED = 0, 1, 2, 3, 4
+ROWS = LINKS
 
 # The hash of NumPy's SeedSequence, whose streams NumPy promises to keep.
 _FIRST, _TIMES_EACH = 0x43B0D7E5, 0x931E8875  # of the constants that words are hashed with
@@ -63,7 +65,7 @@ def child(root: Root, *key: int) -> np.random.SeedSequence:
 
 
 def generator(root: Root, key: int) -> np.random.Generator:
-    """A generator of its own for each key, TIMES or MARKS."""
+    """A generator of its own for each of the keys above."""
     ready = root.ready.get(key) if isinstance(root, Branch) else None
     return np.random.Generator(np.random.PCG64(child(root, key) if ready is None else ready))
 

@@ -35,7 +35,7 @@ HOW = (
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A LIBSVM file with two labels, also to be fitted by the suite logistic.",
+    help="A LIBSVM, CSV, npy or npz file with two labels, also to be fitted by the suite logistic.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
 @click.option("--markdown", "as_markdown", is_flag=True, help="Print the tables in Markdown.")

@@ -152,7 +152,10 @@ def _racers(
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     most = {} if events is None else {"events": events}
-    return race(graph, objective, work, tol=SLOW_TOL, seed=seed, **most)
+    try:
+        return race(graph, objective, work, tol=SLOW_TOL, seed=seed, **most)
+    except ValueError as error:
+        raise BadInput(f"--slow {slow:g}: {error}") from error
 
 
 def _report(

@@ -23,7 +23,6 @@ DEFAULT = "grid:30x30"
 BY_NODES = ("path", "cycle", "grid", "complete", "star")  # families that a number of nodes names
 SKEWED = 0.5
 KILLED_BY = 0.25  # of the time that a method should take: its share in which nodes die
-KILL_EVERY = 0.3  # seconds, of real nodes
 
 
 @click.command("gossip")
@@ -113,6 +112,7 @@ def _sides(nodes: int) -> str:
 def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
     from continuized.commands.gossip_output import MOST_DRAWN, VIEWS, Run
     from continuized.network import Gossip
+    from continuized.network.nodes.running import KILL_EVERY
 
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
@@ -144,7 +144,7 @@ def _rates(graph: Graph, gossip: Gossip) -> tuple[float, float, bool]:
     from continuized import theory
     from continuized.commands.gossip_output import EXACT_UP_TO
 
-    bound = gossip.constants(graph).theta if gossip.accelerated else 0.5 * graph.mu_g
+    bound = gossip.rate(graph)
     if graph.nodes > EXACT_UP_TO:
         return bound, bound, False
     return theory.gossip_rate(graph, gossip, tol=1e-2), bound, True

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.words import brief, is_real
 
@@ -63,10 +62,11 @@ def checked_limits(tol: Any, events: Any, until: Any) -> tuple[float, int, float
     return float(tol), most, math.inf if until is None else float(until)
 
 
-def enough_events(graph: Graph, gossip: Gossip, constants: Constants, tol: float) -> int:
+def enough_events(graph: Graph, gossip: Gossip, tol: float) -> int:
     """PATIENCE times the events that bring the theorem's bound down to tol."""
-    rate = constants.theta if gossip.accelerated else 0.5 * graph.mu_g
-    return math.ceil(PATIENCE * (math.log(2.0 / max(tol, 1e-30)) / rate + graph.nodes))
+    return math.ceil(
+        PATIENCE * (math.log(2.0 / max(tol, 1e-30)) / gossip.rate(graph) + graph.nodes)
+    )
 
 
 def checked_times(given: Any) -> list[float]:

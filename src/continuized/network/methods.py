@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from dataclasses import dataclass
 
 from continuized.methods import Continuized
 from continuized.network.graphs.graph import Graph
 from continuized.network.rules import Constants
+from continuized.parameters import exponential_gamma_prime
 from continuized.words import brief, is_real
 
 ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
@@ -74,6 +74,9 @@ class Gossip:
                 NoGainWarning,
                 stacklevel=2,
             )
-        return Constants(
-            self.damping * theta, 0.5, 1.0 / (math.sqrt(process.mu) * math.sqrt(process.L))
-        )
+        gamma_prime = exponential_gamma_prime(process.L, process.mu)
+        return Constants(self.damping * theta, 0.5, gamma_prime)
+
+    def rate(self, graph: Graph) -> float:
+        """r where the theorem says that E |x_t - mean|^2 falls as e^{-rt}."""
+        return self.damping * graph.theta if self.accelerated else 0.5 * graph.mu_g

@@ -43,7 +43,7 @@ def gossip_moments(
     constants = method.constants(g)
     Lambda = laplacian(g.nodes, g.edges, g.P)
     by = Exchanges(lambda A: np.asarray(Lambda @ A), _spread(g))
-    rate = constants.theta if method.accelerated else 0.5 * g.mu_g
+    rate = method.rate(g)
     rows = np.empty((len(t), 3, g.nodes))
     for k, m in enumerate(exchange_moments(by, constants, method.accelerated, u @ u.T, t, rate)):
         rows[k] = np.diagonal(m, axis1=1, axis2=2)

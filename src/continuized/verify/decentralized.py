@@ -143,7 +143,7 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
     alone = events.marks >= len(graph.edges)
     times, nodes = events.t[alone], events.marks[alone] - len(graph.edges)
     engine.advance(clocks.Events(0, 0.0, times, events.dt[alone], events.marks[alone]))
-    rows = seeds.generator(seeds.seed_sequence(effort.seed), optimisers.ROWS)
+    rows = seeds.generator(seeds.seed_sequence(effort.seed), seeds.ROWS)
     x = np.zeros((3, parts.dim))
     for i, u in zip(nodes.tolist(), rows.random((len(nodes), 1))[:, 0].tolist(), strict=True):
         own = parts.rows(i)

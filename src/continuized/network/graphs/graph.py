@@ -60,7 +60,7 @@ class Graph:
           ring, rewired with probability P).  The last four are random, with `seed`, or :SEED at
           the end of the spec, else 0.
         - Pairs: an array or a sequence (i, j) of nodes 0, 1, ..., n - 1.
-        - A file, its path as a str or a Path: see `network.edge_files.read`.
+        - A file, its path as a str or a Path: see `network.graphs.edge_files.read`.
         - networkx.Graph: the attribute "weight" gives rates where every edge has one.
 
         rates: a number > 0 for each edge, in the order of `edges`; P is proportional to them.
@@ -164,7 +164,7 @@ class Graph:
     def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> best_rates.Optimised:
         """The rates with the largest theta, and a bound that certifies them; for small graphs.
 
-        See `network.best_rates.optimise`; `.graph` of the answer is the graph with them.
+        See `network.graphs.best_rates.optimise`; `.graph` of the answer is the graph with them.
 
         >>> g = Graph.of("grid:4x4")
         >>> round(g.optimise_rates().theta / g.theta, 2)

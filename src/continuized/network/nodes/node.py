@@ -30,8 +30,8 @@ from continuized.network import outcome
 from continuized.network.nodes import messages
 from continuized.network.nodes.exchange import Counts, Entry, Exchange, Owed
 from continuized.network.nodes.messages import Message
-from continuized.network.nodes.patience import Patience, back_off, with_one_more
 from continuized.network.nodes.rule import Array, Rule
+from continuized.network.patience import Patience, back_off, with_one_more
 
 LIFE = 1 << 40  # numbers of a node that came back start above all those of its last life
 

@@ -40,7 +40,7 @@ class Rule(Protocol):
         """Fix the transfer from a neighbour's answer, give it away, return it."""
 
     def apply(self, transfer: Array, plain: bool) -> None:
-        """Take what a neighbour gave (or, if that one died, take back what was given)."""
+        """Take what a neighbour gave."""
 
     def worth(self, plain: bool) -> float:
         """How much of the share a transfer of 1 is."""

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.drawn_deaths import drawn
 from continuized.network.graphs.graph import Graph
 from continuized.network.inputs import as_gossip, checked_values
 from continuized.network.methods import Gossip
 from continuized.network.nodes.board import Board
-from continuized.network.nodes.crew import Crew, Plan, adjacency
+from continuized.network.nodes.crew import Crew, Plan
 from continuized.network.nodes.frames import KEY_BYTES
 from continuized.network.nodes.rule import AVERAGING, RuleSpec
 from continuized.network.nodes.supervising import Goal, Supervisor, Troubles
@@ -25,7 +26,7 @@ from continuized.network.simulation.delays import delay_limit
 from continuized.network.simulation.faults import Faults
 from continuized.problems.base import number
 from continuized.progress import bar
-from continuized.seeds import Seed, seed_sequence
+from continuized.seeds import Seed, child, seed_sequence
 from continuized.words import brief
 
 TRANSPORTS = ("local", "ray")
@@ -126,9 +127,7 @@ def run(
     graph = Graph.of(graph)
     rules, shape = _rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
-    root = [
-        int(word) for word in np.random.SeedSequence(seed_sequence(seed).entropy).generate_state(4)
-    ]
+    root = [int(word) for word in child(seed_sequence(seed)).generate_state(4)]
     troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
     pace, stride = _pace(graph, speed)
     plan = Plan(
@@ -154,7 +153,7 @@ def run(
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
     goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
-    with _crew(transport, address) as crew, bar("network", None, progress, "message") as tell:
+    with _crew(transport, address, port) as crew, bar("network", None, progress, "message") as tell:
         supervisor = Supervisor(crew, plan, board, troubles, goal, tell)
         supervisor.run()
     name = method if isinstance(method, str) else method.name
@@ -222,7 +221,7 @@ def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator)
     if isinstance(kill, int | np.integer) and not isinstance(kill, bool):
         if not 0 <= kill < nodes:
             raise ValueError(f"kill must leave one of the {nodes} nodes, got {kill}")
-        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(_drawn(int(kill), graph, random))]
+        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, int(kill), random))]
     plan = Faults(deaths=kill, joins=rejoin)  # checks them
     if plan.absent():
         raise ValueError(f"node {min(plan.absent())} is to rejoin, but was not killed before")
@@ -231,32 +230,8 @@ def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator)
     return Troubles(plan.changes(nodes))
 
 
-def _drawn(count: int, graph: Graph, random: np.random.Generator) -> list[int]:
-    """Nodes to kill, drawn so that those left can still reach one another."""
-    neighbours = {i: set(around) for i, (around, _) in enumerate(adjacency(graph))}
-    drawn: list[int] = []
-    for _ in range(count):
-        left = [i for i in neighbours if i not in drawn]
-        for i in random.permutation(left).tolist():
-            rest = set(left) - {i}
-            if _reached(rest, neighbours) == rest:
-                drawn.append(i)
-                break
-    return drawn
-
-
-def _reached(nodes: set[int], neighbours: dict[int, set[int]]) -> set[int]:
-    """The nodes that can be reached from one of them."""
-    seen: set[int] = set()
-    fresh = {min(nodes)}
-    while fresh:
-        seen |= fresh
-        fresh = {j for i in fresh for j in neighbours[i] & nodes} - seen
-    return seen
-
-
 @contextmanager
-def _crew(transport: str, address: str | None) -> Iterator[Crew]:
+def _crew(transport: str, address: str | None, port: int | None) -> Iterator[Crew]:
     if transport == "local":
         if address is not None:
             raise ValueError('address= is for transport="ray"')
@@ -264,6 +239,8 @@ def _crew(transport: str, address: str | None) -> Iterator[Crew]:
 
         crew: Crew = LocalCrew()
     elif transport == "ray":
+        if port is not None:
+            raise ValueError('port= is for transport="local"; Ray chooses its own')
         from continuized.network.nodes.transports.ray import RayCrew
 
         crew = RayCrew(address)

@@ -28,7 +28,7 @@ LINK = 0xFFFFFFFF  # the key of a link's own random stream; nodes have their num
 
 
 class Station:
-    """The nodes of one process, made from an order (see `orders`)."""
+    """The nodes of one process, made from an order (see `crew.Plan.order`)."""
 
     def __init__(self, order: Record) -> None:
         header, arrays = order

@@ -14,7 +14,6 @@ case f_i(w) = |w - x_i|^2 / 2.  All start at 0, so that the sums over the nodes 
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +25,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.nodes.rule import GossipRule, RuleSpec
 from continuized.network.optimisation.objective import Objective
 from continuized.network.rules import Constants
+from continuized.parameters import exponential_gamma_prime, omega
 from continuized.problems.base import Array
 
 FACTORY = "continuized.network.optimisation.dual:DualRule"
@@ -56,9 +56,7 @@ class Dual:
     def process(self, graph: Graph, objective: Objective) -> Continuized:
         """The continuized process whose flow and steps the nodes follow."""
         L = 2.0 * graph.R / objective.mu
-        return Continuized(
-            L, min(graph.mu_g / objective.L, L)
-        )  # they may be equal, but for rounding
+        return Continuized(L, min(graph.mu_g / objective.L, L))  # equal at most, but for rounding
 
     def constants(self, graph: Graph, objective: Objective) -> Constants:
         """What every node must know."""
@@ -66,8 +64,8 @@ class Dual:
         if not self.accelerated:
             return Constants(0.0, gamma, gamma)
         process = self.process(graph, objective)
-        root_L, root_mu = math.sqrt(process.L), math.sqrt(process.mu)
-        return Constants(root_mu / root_L, gamma, 1.0 / (root_mu * root_L))
+        theta = 2.0 * omega(process.L, process.mu)
+        return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
 
     def rate(self, graph: Graph, objective: Objective) -> float:
         """r where the theorem says that the error falls as e^{-rt}."""

@@ -17,8 +17,6 @@ from continuized.network.optimisation.objective import Objective
 from continuized.network.rules import Constants
 from continuized.problems.base import Array
 
-ROWS = 3  # the child of a run's root from which rows are drawn; see `seeds`
-
 
 class Optimiser(Protocol):
     """What the loop needs of a method under way."""
@@ -141,7 +139,7 @@ class StochasticEvents:
 
     def seed(self, root: seeds.Root) -> None:
         """Where rows are drawn from."""
-        self.random = seeds.generator(root, ROWS)
+        self.random = seeds.generator(root, seeds.ROWS)
 
     def advance(self, events: Events) -> None:
         assert self.random is not None

@@ -39,7 +39,6 @@ MOST_COUNTED = 4_000_000  # rings
 MOST_RINGS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
 PATIENCE = 5.0
-COUNTED = 4  # the child of a run's root for the clocks that are only counted
 
 
 class Racer(NamedTuple):
@@ -101,7 +100,7 @@ def race(
     busy = checked_work(work, graph.nodes)
     unit = float(np.median(busy))
     root = seeds.seed_sequence(seed)
-    rates = exchange_rates(graph, busy / unit, root)
+    rates = counted_rates(graph, busy / unit, root)
     racers = [
         _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root)
         for accelerated in (True, False)
@@ -119,13 +118,13 @@ def race(
     return [racer._replace(time=unit * racer.time, t=unit * racer.t) for racer in racers]
 
 
-def exchange_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
+def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
     from continuized.network.optimisation.dual_events import count_exchanges
 
     rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
-    events = clocks.Poisson(seeds.child(root, COUNTED), rate, Categorical(graph.P)).stream()
+    events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
     drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
     edges = np.ascontiguousarray(graph.edges, np.int64)
     count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)
@@ -149,7 +148,7 @@ def _without_rounds(
     rings = INTENSITY * graph.nodes * graph.P
     engine = DualExchanges(graph, objective, constants, rings, work)
     run = Run(engine, objective, root, tol, 200, silent)
-    time = math.log(1.0 / tol) / (method.rate(held, objective) * per_unit)
+    time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
     run.go(min(math.ceil(PATIENCE * (time + 100.0) * float(rings.sum())), events))
     r = run.outcome(method.name, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.methods import Continuized, GradientDescent
+from continuized.parameters import exponential_gamma_prime, omega
 from continuized.problems.base import Array
 from continuized.words import brief
 
@@ -154,8 +155,8 @@ def mean_square_rate(
     points = workers if stale else 0
     gamma, gamma_prime, eta = 1.0 / method.L, 1.0 / method.L, 0.0
     if isinstance(method, Continuized):
-        eta = math.sqrt(method.mu) / math.sqrt(method.L)
-        gamma_prime = 1.0 / (math.sqrt(method.mu) * math.sqrt(method.L))
+        eta = 2.0 * omega(method.L, method.mu)
+        gamma_prime = exponential_gamma_prime(method.L, method.mu)
     classes = alike(points)
     J, at = np.eye(points + 2), 2 if stale else 0
     J[0, at] -= gamma * eigenvalue

@@ -6,7 +6,7 @@ The arrays are those of `engine_protocol`.
 from __future__ import annotations
 
 from continuized.jit import jit
-from continuized.network.nodes.patience import UNKNOWN
+from continuized.network.patience import UNKNOWN
 from continuized.network.rules import Constants
 from continuized.network.simulation.engine_node import SPEED, TIME, X, centre, mix_to, squared_error
 from continuized.network.simulation.engine_protocol import (

@@ -7,8 +7,8 @@ import numpy as np
 from continuized import checkpoints, seeds
 from continuized.checkpoints import State
 from continuized.marks import Categorical
+from continuized.network import patience
 from continuized.network.graphs.graph import Graph
-from continuized.network.nodes import patience
 from continuized.network.outcome import Log, Staleness
 from continuized.network.rules import Constants
 from continuized.network.simulation import (  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from continuized.jit import jit
-from continuized.network.nodes.patience import with_one_more
+from continuized.network.patience import with_one_more
 from continuized.network.rules import Constants
 from continuized.network.simulation.engine_changes import die, error_at, join
 from continuized.network.simulation.engine_heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push

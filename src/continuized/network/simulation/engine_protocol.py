@@ -21,9 +21,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from continuized.jit import compile_formulas
-from continuized.network import outcome
-from continuized.network.nodes import patience
-from continuized.network.nodes.patience import learnt, longer
+from continuized.network import outcome, patience
+from continuized.network.patience import learnt, longer
 from continuized.network.simulation.engine_heap import push
 from continuized.network.simulation.engine_node import (
     SPEED,

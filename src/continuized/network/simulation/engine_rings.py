@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuized.network.nodes.patience import back_off, with_one_more
+from continuized.network.patience import back_off, with_one_more
 from continuized.network.simulation.engine_heap import push
 from continuized.network.simulation.engine_node import SPEED, inlined
 from continuized.network.simulation.engine_protocol import (

@@ -109,7 +109,7 @@ def simulate(
     times = checked_times(snapshots)
     limits = checked_limits(tol, events, until)
     if events is None and until is None:
-        limits = limits[0], enough_events(graph, gossip, constants, limits[0]), limits[2]
+        limits = limits[0], enough_events(graph, gossip, limits[0]), limits[2]
     if isinstance(record, bool) or not isinstance(record, int | np.integer) or record < 0:
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)

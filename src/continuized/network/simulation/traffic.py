@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.nodes.patience import BACK_OFF, SPREAD
+from continuized.network.patience import BACK_OFF, SPREAD
 from continuized.problems.base import Array
 
 # Delays that a node pauses for, on average: its patience is the mean of round trips, 2 delays, and
@@ -55,13 +55,13 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
     return rates
 
 
-def exchange_share(graph: Graph, delay: float) -> float:
+def exchange_share(graph: Graph | str, delay: float) -> float:
     """Exchanges per unit of t, which are 1 without delays.
 
     Nodes make up for rings, so that they stay 1 until some node has no time left; from there on
     they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
 
-    >>> [round(exchange_share(Graph.of("path:10"), delay), 2) for delay in (0.3, 2.0, 4.0)]
+    >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
     [1.0, 0.41, 0.21]
     """
-    return float(exchange_rates(graph, delay).sum())
+    return float(exchange_rates(Graph.of(graph), delay).sum())
