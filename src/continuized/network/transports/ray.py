@@ -33,7 +33,8 @@ def _ray() -> Any:
         import ray
     except ImportError as error:
         raise ImportError(
-            'transport="ray" needs Ray, which is not installed: pip install "continuized[ray]"'
+            'transport="ray" needs Ray, which is not installed: pip install "continuized[ray]"',
+            name="ray",
         ) from error
     return ray
 
