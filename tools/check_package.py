@@ -31,7 +31,7 @@ FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.m
 FOLDERS = {".ci", "benchmarks", "docs", "examples", "src", "tests", "tools"}
 # Hatchling adds these two; without the second, a rebuild would not know what to leave out.
 ADDED = {"PKG-INFO", ".gitignore"}
-JUNK = re.compile(r"__pycache__|\.py[co]$|\.nb[ci]$|\.egg-info|(^|/)(\.git|\.venv|\..*_cache)(/|$)")
+JUNK = re.compile(r"__pycache__|\.(py[co]|nb[ci])$|(^|/)\.(git|hypothesis|venv|\w+_cache)(/|$)")
 WITHIN = 600.0  # seconds for a command
 
 
