@@ -9,7 +9,6 @@ import math
 from typing import Any
 
 import array_api_strict
-import numba
 import numpy as np
 import pytest
 import torch
@@ -244,83 +243,16 @@ def test_the_users_arrays_are_theirs(constants: Any) -> None:
     assert r.x is not x0
 
 
-# What cannot be done
+# The user's constants
 
 
-@numba.njit
-def compiled(x, out):  # type: ignore[no-untyped-def]
-    out[:] = x
-
-
-def quadratic(x: Any) -> Any:
-    return 0.5 * (x @ x)
-
-
-REFUSED: dict[str, tuple[type[Exception], str, dict[str, Any]]] = {
-    "metric": (ValueError, "metric= is for NumPy arrays only", {"metric": np.ones(3)}),
-    "prox": (ValueError, "prox= is for NumPy arrays only", {"prox": cz.prox.L1(0.1)}),
-    "noise": (ValueError, "noise= is for NumPy arrays only", {"noise": cz.noise.Gaussian(1.0)}),
-    "checkpoint": (ValueError, "checkpoint= is for NumPy arrays only", {"checkpoint": "x.npz"}),
-    "marked": (
-        ValueError,
-        "CoordinateDescent.* is for NumPy arrays only",
-        {"method": cz.CoordinateDescent()},
-    ),
-    "compiled": (TypeError, "jac is compiled for NumPy's", {"jac": compiled}),
-    "problem": (
-        TypeError,
-        "x0 is an array of torch, but Quadratic computes in NumPy",
-        {"fun": cz.problems.Quadratic([1.0] * 3), "jac": None},
-    ),
-    "integers": (
-        TypeError,
-        "float32 or float64, got torch.int64",
-        {"x0": torch.zeros(3, dtype=torch.int64)},
-    ),
-    "halves": (
-        TypeError,
-        "float32 or float64, got torch.float16",
-        {"x0": torch.zeros(3, dtype=torch.float16)},
-    ),
-    "complex": (
-        TypeError,
-        "float32 or float64, got torch.complex64",
-        {"x0": torch.zeros(3, dtype=torch.complex64)},
-    ),
-    "infinite": (ValueError, "x0 must be finite", {"x0": torch.full((3,), math.inf)}),
-    "dimension": (
-        ValueError,
-        "x0 has 3 entries, but the problem has dimension 2",
-        {"fun": cz.Problem(quadratic, lambda x: x, L=1.0, x_star=[0.0, 0.0]), "jac": None},
-    ),
-    "a gradient in NumPy": (
-        TypeError,
-        "must be an array of torch, got array",
-        {"jac": lambda x: np.zeros(3)},
-    ),
-    "a gradient of another shape": (
-        ValueError,
-        r"the shape of x, \(3,\), got \(2,\)",
-        {"jac": lambda x: x[:2]},
-    ),
-    "a gradient of another dtype": (
-        TypeError,
-        "the dtype of x, torch.float64, got torch.float32",
-        {"jac": lambda x: x.float()},
-    ),
-    "no gradient": (ValueError, "the gradient is missing", {"jac": None}),
-    "no number": (TypeError, "fun must return one real number", {"fun": lambda x: x}),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_done_is_said(name: str) -> None:
-    error, sentence, changed = REFUSED[name]
-    x0 = torch.zeros(3, dtype=torch.float64)
-    given = {"fun": quadratic, "x0": x0, "jac": lambda x: x, **changed}
-    with pytest.raises(error, match=sentence) as caught:
-        cz.minimize(**given, maxiter=3)
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_constants_may_be_arrays_of_no_dimension(library: str) -> None:
+    xp = LIBRARIES[library]
+    given = {name: xp.asarray(value) for name, value in (("L", L), ("mu", MU), ("tol", 1e-3))}
+    assert close(run(xp, **given).x, run(xp, L=L, mu=float(given["mu"]), tol=1e-3).x, 1e-6)
+    with pytest.raises(TypeError, match="L must be a real number, got"):
+        run(xp, L=xp.asarray([L]))
 
 
 def test_a_problem_of_the_users_own_brings_its_constants() -> None:

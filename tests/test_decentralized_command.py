@@ -12,8 +12,8 @@ from click.testing import CliRunner, Result
 
 from continuized.cli import main
 from continuized.network import Dual, split
-from continuized.network.dual import DualRule
-from continuized.network.running import run as run_nodes
+from continuized.network.nodes.running import run as run_nodes
+from continuized.network.optimisation.dual import DualRule
 from continuized.problems import LeastSquares, LogisticRegression
 
 REPORT = {

@@ -18,8 +18,9 @@ from scipy.linalg import expm
 from continuized import clock as clocks
 from continuized import seeds
 from continuized.marks import Categorical
-from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective, optimisers
-from continuized.network.dadao import decay, flowed
+from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
+from continuized.network.optimisation import optimisers
+from continuized.network.optimisation.dadao import decay, flowed
 from continuized.problems import LeastSquares
 from continuized.statistics import Moments, mean_test
 

@@ -12,9 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuized.network import records
-from continuized.network.frames import Codec, Stream
-from continuized.network.messages import ACK, ANSWER, KINDS, REQUEST, TRANSFER, WITH_VALUES, Message
+from continuized.network.nodes import records
+from continuized.network.nodes.frames import Codec, Stream
+from continuized.network.nodes.messages import (
+    ACK,
+    ANSWER,
+    KINDS,
+    REQUEST,
+    TRANSFER,
+    WITH_VALUES,
+    Message,
+)
 
 KEY = bytes(range(32))
 CODEC = Codec(KEY, 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 
 from continuized import network
 from continuized.checkpoints import CheckpointError
-from continuized.network import Faults, Graph, Outcome, engine, engine_faulty
+from continuized.network import Faults, Graph, Outcome
+from continuized.network.simulation import engine, engine_faulty
 
 GRAPH = Graph.of("cycle:40")
 VALUES = np.random.default_rng(0).normal(size=(40, 2))
@@ -101,3 +104,11 @@ def test_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
         network.simulate(GRAPH, VALUES, **{**how, **change}, resume=True)
     with pytest.raises(CheckpointError, match="values"):
         network.simulate(GRAPH, VALUES + 1.0, **how, resume=True)
+
+
+def test_killed_again_and_again(tmp_path: Path) -> None:
+    script = Path(__file__).with_name("killed_network.py")
+    done = subprocess.run(
+        [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from continuized.methods import Continuized
-from continuized.network import Gossip, Graph, NoGainWarning, best_rates, local_resistance, spectrum
+from continuized.network import Gossip, Graph, NoGainWarning
+from continuized.network.graphs import best_rates, local_resistance, spectrum
 
 
 def grid_resistance(rows, columns):

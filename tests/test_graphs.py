@@ -11,7 +11,8 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from continuized.network import Graph, edge_files, random_graphs
+from continuized.network import Graph
+from continuized.network.graphs import edge_files, random_graphs
 
 
 def pairs(graph):

@@ -157,6 +157,8 @@ def test_keys_of_every_kind() -> None:
     for key in (True, 3.0, jax.random.split(jax.random.key(3)), None):
         with pytest.raises(TypeError, match="key must be an integer or one key"):
             gaps(key, 4)
+    with pytest.raises(ValueError, match="key must fit into 64 bits, got 1208"):
+        gaps(2**80, 4)
 
 
 def test_time_in_float32_after_a_hundred_million_events() -> None:
@@ -174,6 +176,31 @@ def test_time_in_float32_after_a_hundred_million_events() -> None:
     assert float(end.hi) + float(end.lo) == pytest.approx(exact, rel=1.5e-9)
     assert end.hi == np.float32(exact)
     assert np.cumsum(np.append(np.float32(1e8), drawn))[-1] < 1e8 + 0.9 * drawn.sum()
+
+
+def test_gradients_whose_squares_are_nothing_or_infinite() -> None:
+    """In float32 both happen within the numbers that there are."""
+    for scale in (1e-30, 1e25):
+
+        def scaled(x: Any, eigenvalues: Any, scale: float = scale) -> Any:
+            return scale * f(x, eigenvalues)
+
+        r = minimize(scaled, X0, ARGS, L=scale * L, mu=scale * MU, tol=1e-3 * scale)
+        assert (int(r.nit), r.message) == (int(run(tol=1e-3).nit), Status.CONVERGED.value)
+
+
+def test_L_may_be_traced_and_what_chooses_the_loop_may_not() -> None:
+    many = jax.vmap(lambda L: minimize(f, X0, ARGS, L=L, mu=MU, maxiter=20).x)(jnp.array([2.0, 3]))
+    for L, x in zip((2.0, 3.0), many, strict=True):
+        np.testing.assert_allclose(x, run(L=L, maxiter=20).x, rtol=1e-5)
+    for name in ("mu", "start"):
+        with pytest.raises(TypeError, match=f"{name} must not be traced"):
+            jax.jit(lambda v, name=name: run(**{name: v}).x)(0.1)
+
+
+def test_one_argument_need_not_be_in_a_tuple() -> None:
+    same = minimize(f, X0, ARGS[0], L=L, mu=MU, maxiter=5)
+    np.testing.assert_array_equal(same.x, run(maxiter=5).x)
 
 
 def spiky(x: Any) -> Any:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from continuized.network import Gossip, Graph
-from continuized.network.board import Board
-from continuized.network.crew import Plan
-from continuized.network.rule import AVERAGING, RuleSpec
-from continuized.network.station import Station
+from continuized.network.nodes.board import Board
+from continuized.network.nodes.crew import Plan
+from continuized.network.nodes.rule import AVERAGING, RuleSpec
+from continuized.network.nodes.station import Station
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)
@@ -21,8 +21,8 @@ def plan(**changes: object) -> Plan:
     rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
     options = {
         "graph": GRAPH, "rules": rules, "dim": 1, "places": PLACES, "key": bytes(32),
-        "seed": [1, 2], "speed": 1000.0, "timeout": 5.0, "skews": np.ones(6), "loss": 0.1,
-        "duplication": 0.1, "delay": 0.1, "log": False, "port": None,
+        "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0, "skews": np.ones(6),
+        "loss": 0.1, "duplication": 0.1, "delay": 0.1, "log": False, "port": None,
     }  # fmt: skip
     return Plan(**{**options, **changes})
 

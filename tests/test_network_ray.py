@@ -5,16 +5,20 @@ from __future__ import annotations
 import builtins
 import gc
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from continuized.network import Graph, replay, run
+from wires import OCTAHEDRON
 
-GRAPH = Graph.of("complete:6")
+GRAPH = Graph.of(OCTAHEDRON)
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])
 
 
@@ -65,6 +69,26 @@ def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
     np.testing.assert_allclose(x, r.x, rtol=0, atol=1e-12)
     np.testing.assert_allclose(z, r.z, rtol=0, atol=1e-12)
     assert cluster.is_initialized()  # a cluster that was there stays
+
+
+ELSEWHERE = """
+import sys
+import numpy as np
+from continuized.network import Graph, run
+from test_network_ray import GRAPH, VALUES
+r = run(GRAPH, VALUES, "ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4, seed=2)
+print(r.reached, r.ledger_error < 1e-12, len(r.deaths))
+"""
+
+
+def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
+    address = cluster.get_runtime_context().gcs_address
+    told = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ELSEWHERE, address],
+        capture_output=True, text=True, timeout=60.0, check=False, cwd=Path(__file__).parent,
+    )  # fmt: skip
+    assert told.stdout.split() == ["True", "True", "0"], told.stderr
+    assert [node["Alive"] for node in cluster.nodes()] == [True]
 
 
 def test_an_actor_is_killed_and_its_node_comes_back(cluster: Any) -> None:

@@ -14,10 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run, supervising
-from continuized.network.rule import AVERAGING, GossipRule
-from continuized.network.running import _places, _troubles
-from continuized.network.transports import local
+from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
+from continuized.network.nodes import supervising
+from continuized.network.nodes.rule import AVERAGING, GossipRule
+from continuized.network.nodes.running import _places, _troubles
+from continuized.network.nodes.transports import local
+from continuized.network.outcome import FALL
+from wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])
@@ -64,8 +67,9 @@ def test_loss_copies_and_skewed_clocks_leave_the_ledger_closed(
 
 def test_killed_nodes_take_only_their_share_and_one_comes_back() -> None:
     began = time.monotonic()
+    graph = Graph.of(OCTAHEDRON)
     r = run(
-        "complete:6", VALUES, processes=1, kill=[(0.2, 1), (0.3, 4)], rejoin=[(0.5, 1)],
+        graph, VALUES, processes=1, kill=[(0.2, 1), (0.3, 4)], rejoin=[(0.5, 1)],
         speed=200.0, seed=2, seconds=20.0,
     )  # fmt: skip
     assert time.monotonic() - began < 30.0  # the promise: no hang
@@ -79,7 +83,7 @@ def test_killed_nodes_take_only_their_share_and_one_comes_back() -> None:
     # The five that live agree; the dead had values in [0, 6], so the mean moved by less.
     alive = [0, 1, 2, 3, 5]
     np.testing.assert_allclose(r.x[alive], r.x[alive].mean(), atol=1e-2)
-    replayed(r, Graph.of("complete:6"))
+    replayed(r, graph)
 
 
 class Failing(GossipRule):
@@ -104,7 +108,7 @@ class NeverMade(GossipRule):
 
 
 def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
-    graph = Graph.of("complete:6")
+    graph = Graph.of(OCTAHEDRON)
     constants = Gossip().constants(graph)._asdict()
     specs = [
         RuleSpec(
@@ -141,8 +145,8 @@ class Hanging(GossipRule):
 def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervising, "SILENT", 3.0)
     graph = Graph.of("complete:3")
-    constants = Gossip().constants(Graph.of("complete:6"))._asdict()
-    names = ["continuized.network.rule:GossipRule"] * 2 + ["test_network_run:Hanging"]
+    constants = Gossip().constants(Graph.of(OCTAHEDRON))._asdict()
+    names = ["continuized.network.nodes.rule:GossipRule"] * 2 + ["test_network_run:Hanging"]
     specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
     r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, seed=0)
     assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
@@ -193,7 +197,7 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
     code = (
         "import numpy as np\n"
         "from continuized.network import run\n"
-        "from continuized.network.transports import local\n"
+        "from continuized.network.nodes.transports import local\n"
         "start = local.LocalCrew.start\n"
         "def started(self, plan):\n"
         "    start(self, plan)\n"
@@ -243,11 +247,13 @@ def _lives(number: int) -> bool:
 def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
     graph = Graph.of("path:8")
     with pytest.warns(StalenessWarning, match="went on as plain gossip"):
-        r = run(graph, np.arange(8.0), processes=1, speed=1500.0, delay=30.0, tol=0.02, seed=0)
+        r = run(graph, np.arange(8.0), processes=1, speed=6000.0, delay=30.0, tol=0.02, seed=0)
     assert r.fell_back
     assert r.reached  # where acceleration would diverge
     assert r.ledger_error < 1e-12
     np.testing.assert_array_equal(r.x, r.z)
+    assert np.count_nonzero(r.log.kind == FALL) == 8
+    replayed(r, graph, np.arange(8.0))
 
 
 BAD = {

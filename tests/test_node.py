@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy.linalg import expm
 
 from continuized.network import Gossip, Graph, outcome, replay
-from continuized.network.host import Host
-from continuized.network.links import Link
-from continuized.network.merging import merged
-from continuized.network.messages import (
+from continuized.network.nodes.host import Host
+from continuized.network.nodes.links import Link
+from continuized.network.nodes.merging import merged
+from continuized.network.nodes.messages import (
     ACK,
     ANSWER,
     JOIN,
@@ -24,12 +24,12 @@ from continuized.network.messages import (
     WELCOME,
     Message,
 )
-from continuized.network.node import LIFE, Node
-from continuized.network.patience import Patience
-from continuized.network.rule import AVERAGING, GossipRule, RuleSpec
+from continuized.network.nodes.node import LIFE, Node
+from continuized.network.nodes.patience import Patience
+from continuized.network.nodes.rule import AVERAGING, GossipRule, RuleSpec
+from continuized.network.nodes.station import ENTRY
 from continuized.network.rules import Constants
-from continuized.network.station import ENTRY
-from wires import Wire, make_nodes
+from wires import OCTAHEDRON, Wire, make_nodes
 
 PATH = Graph.of("path:2")
 CONSTANTS = Constants(0.3, 0.5, 2.0)
@@ -244,7 +244,7 @@ def test_the_log_replays_to_the_same_values() -> None:
 
 
 def test_the_dead_take_only_their_share() -> None:
-    graph = Graph.of("complete:6")
+    graph = Graph.of(OCTAHEDRON)
     values = np.arange(6.0) ** 2
     nodes = make_nodes(graph, values, 5, timeout=4.0)
     wire = Wire(nodes, 5, delay=0.2, loss=0.1)
@@ -284,6 +284,15 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
     assert kinds(b.receive(Message(REQUEST, 0, 1, LIFE + 2), 4.0)) == [ANSWER]
 
 
+def test_a_node_that_comes_back_to_plain_gossip_says_so_after_it_came() -> None:
+    new = Node(0, GossipRule([0.0], *CONSTANTS), [1], [1.0],
+               np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
+    (hello,) = new.tick(0.0)
+    new.fall_back(0.1)
+    new.receive(Message(WELCOME, 1, 0, hello.seq, False, np.array([5.0])), 0.5)
+    assert [entry[0] for entry in new.log] == [outcome.JOIN, outcome.FALL]
+
+
 def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
@@ -306,6 +315,27 @@ def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
     np.testing.assert_array_equal(sum(rule.state()), [4.0 + 2.0 * 3.5])
     rule.mix(1.0)
     np.testing.assert_array_equal(rule.state(), [[5.5], [5.5]])
+
+
+def test_a_log_with_nodes_that_fell_back_replays_to_the_same_values() -> None:
+    graph = Graph.of("cycle:5")
+    values = np.arange(5.0)
+    nodes = make_nodes(graph, values, 2, timeout=4.0)
+    wire = Wire(nodes, 2, delay=0.3, loss=0.1, duplication=0.1)
+    for i, node in enumerate(nodes):  # one after the other, exchanges of both kinds between them
+        wire.run(20.0 + 5.0 * i)
+        node.fall_back(wire.t)
+    wire.run(60.0)
+    log = merged(np.array([entry for node in nodes for entry in node.log], ENTRY))
+    assert log is not None
+    x, z = replay(graph, values, "accelerated", log)
+    states = np.array([node.rule.state() for node in nodes])[:, :, 0]
+    np.testing.assert_allclose(np.column_stack([x, z]), states, rtol=0, atol=1e-12)
+    later = replay(graph, values, "accelerated", log, 100.0)
+    for node in nodes:
+        node._mix(100.0)
+    states = np.array([node.rule.state() for node in nodes])[:, :, 0]
+    np.testing.assert_allclose(np.column_stack(later), states, rtol=0, atol=1e-12)
 
 
 def second_moments(graph: Graph, values: np.ndarray, t: float) -> np.ndarray:
@@ -379,7 +409,7 @@ class Raises(GossipRule):
 def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
-    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
+    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
     assert host.receive([Message(REQUEST, 0, 1, 1)]) == []
     assert host.fell == [(1, "ValueError: no answer from me")]
     assert list(host.nodes) == [0]
@@ -387,7 +417,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
 
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
-    host = Host({}, {}, 1000.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
+    host = Host({}, {}, 1000.0, 2.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
     host.advance(10.0)
     host.advance(10.001)
     assert host.t == pytest.approx(1.0)

@@ -10,8 +10,13 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 
 from continuized.network import Objective, split
-from continuized.network.conjugates import conjugate_gradient, data_of, hessian, room_for
-from continuized.network.dual_function import DualFunction
+from continuized.network.optimisation.conjugates import (
+    conjugate_gradient,
+    data_of,
+    hessian,
+    room_for,
+)
+from continuized.network.optimisation.dual_function import DualFunction
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
 KINDS = {"ridge": LeastSquares, "logistic": LogisticRegression}

@@ -1,4 +1,4 @@
-"""`adapters.optax.continuized`: optax's contract, its wrappers, changing rates, failures."""
+"""`adapters.optax.continuized`: optax's contract, its wrappers, failures."""
 
 from __future__ import annotations
 
@@ -12,41 +12,13 @@ import optax
 import pytest
 
 import continuized as cz
-from continuized import flow, parameters
-from continuized.adapters.jax_process import Time
 from continuized.adapters.optax import (
     ContinuizedState,
     continuized,
     continuized_eval_params,
     gaps,
 )
-from continuized.pace import Carried
-
-EIGENVALUES = np.array([0.1, 1.0, 2.0], np.float32)
-LR, MU = 0.5, 0.1
-Y0 = np.zeros(3, np.float32)
-
-
-def gradient(y: Any) -> Any:
-    return EIGENVALUES * (y - 1.0)
-
-
-def scanned(optimiser: Any, n: int, rates: Any = None) -> Any:
-    """y -> x_1, ..., x_n; `rates` are set by hand in the state of inject_hyperparams."""
-
-    def step(carry: Any, rate: Any) -> Any:
-        y, state = carry
-        if rates is not None:
-            state.hyperparams["learning_rate"] = rate
-        updates, state = optimiser.update(gradient(y), state, y)
-        return (optax.apply_updates(y, updates), state), continuized_eval_params(state, y)
-
-    return lambda y: jax.lax.scan(step, (y, optimiser.init(y)), rates, length=n)[1]
-
-
-def xs_of(optimiser: Any, n: int, rates: Any = None) -> np.ndarray:
-    return np.asarray(jax.jit(scanned(optimiser, n, rates))(Y0))
-
+from optax_steps import LR, MU, Y0, assert_same_bits, gradient, xs_of
 
 # The contract
 
@@ -146,127 +118,7 @@ def test_parts_of_a_tree() -> None:
         continuized_eval_params(optax.sgd(0.1).init(params), params)
 
 
-# The clock
-
-
-def test_keys_at_once_are_the_keys_one_by_one_and_can_be_replayed() -> None:
-    keys = jax.random.split(jax.random.key(0), 3)
-
-    def run(**clock: Any) -> Any:
-        return scanned(continuized(LR, MU, **clock), 4)(Y0)
-
-    many = jax.jit(jax.vmap(lambda key: run(key=key)))(keys)
-    one, replay = jax.jit(lambda key: run(key=key)), jax.jit(lambda gaps: run(clock=gaps))
-    for key, xs in zip(keys, many, strict=True):
-        drawn = np.asarray(gaps(key, 4), float)
-        r = cz.minimize(
-            cz.problems.Quadratic(EIGENVALUES, np.ones(3)),
-            Y0,
-            method=cz.Continuized(1.0 / LR, MU),
-            clock=cz.clock.Recorded(np.cumsum(drawn), drawn),
-        )
-        for got in (one(key), replay(gaps(key, 4)), xs):
-            np.testing.assert_allclose(got[-1], r.x, rtol=1e-5)
-    assert len(np.unique(many[:, -1, 0])) == 3
-
-
-def test_a_recorded_clock_that_has_ended() -> None:
-    optimiser = continuized(LR, MU, clock=cz.clock.Recorded([0.5, 2.0]))
-    y, state = jnp.asarray(Y0), optimiser.init(Y0)
-    for _ in range(2):
-        updates, state = optimiser.update(gradient(y), state, y)
-        y = optax.apply_updates(y, updates)
-    np.testing.assert_allclose(y, state.x, rtol=1e-6)
-    updates, after = optimiser.update(gradient(y), state, y)
-    assert not np.any(updates)
-    assert_same_bits(after, state)
-
-
-def test_a_hundred_million_events_in_float32() -> None:
-    """From there on, the steps in float64 of the formulas themselves."""
-    drawn = np.random.default_rng(1).exponential(size=30)
-    L, t = 1.0 / LR, 1e8
-    optimiser = continuized(LR, clock=jnp.asarray(drawn))
-    begin = parameters.unit_time(t, L)
-    hi = np.float32(begin)
-    state = optimiser.init(Y0)._replace(tau=Time(hi, np.float32(begin - float(hi))))
-    state = state._replace(count=jnp.zeros((), jnp.int32))
-    update = jax.jit(optimiser.update)
-    y, scale = jnp.asarray(Y0), 1e-6  # small gradients: gamma' is 2.5e7
-    x = z = Y0.astype(float)
-    at = x
-    for dt in drawn[1:]:
-        updates, state = update(scale * gradient(y), state, y)
-        y = optax.apply_updates(y, updates)
-        g = scale * gradient(at)
-        x, z = at - parameters.gamma(L) * g, z - parameters.convex_gamma_prime(t, L, 0.0) * g
-        at, z = flow.mix(x, z, *flow.weights(t, t + dt, dt, L, 0.0, 0.0))
-        t += dt
-    np.testing.assert_allclose(state.z, z, rtol=1e-5)
-    np.testing.assert_allclose(y, at, rtol=1e-5)
-    assert float(state.tau.hi) + float(state.tau.lo) == pytest.approx(t / L**0.5, rel=1e-12)
-
-
-# A learning rate that changes
-
-
-def carried(rates: np.ndarray, drawn: np.ndarray, mu: float, start: float) -> np.ndarray:
-    """x_1, ..., x_n in float64: at a change of L, the time of the parameters is that of the pair.
-
-    sqrt(A / B) is a function of t / sqrt(L), so that time is multiplied by sqrt(L_new / L).
-    """
-    x, z, s, L, rows = Y0.astype(float), Y0.astype(float), start, 1.0 / rates[0], []
-    for rate, dt in zip(rates, drawn, strict=True):
-        x, z = flow.mix(x, z, *flow.weights(s, s + dt, dt, L, mu, 0.0))
-        s = (s + dt) * math.sqrt(1.0 / (rate * L))
-        L = 1.0 / rate
-        g = gradient(x)
-        x, z = x - g / L, z - parameters.gamma_prime(s, L, mu, 0.0) * g
-        rows.append(x)
-    return np.array(rows)
-
-
-@pytest.mark.parametrize(("mu", "start"), [(0.0, 0.0), (MU, 2.0)])
-def test_a_learning_rate_that_changes_carries_the_pair_on(mu: float, start: float) -> None:
-    rng = np.random.default_rng(4)
-    rates, drawn = rng.uniform(0.1, 0.5, 25).astype(np.float32), rng.exponential(size=25)
-    expected = carried(rates.astype(float), drawn, mu, start)
-    near = {"rtol": 1e-5, "atol": 1e-5}
-    clock = jnp.asarray(drawn)
-    scheduled = continuized(lambda count: jnp.asarray(rates)[count], mu, start, clock=clock)
-    np.testing.assert_allclose(xs_of(scheduled, 25), expected, **near)
-    by_hand = optax.inject_hyperparams(continuized)(float(rates[0]), mu, start, clock=clock)
-    np.testing.assert_allclose(xs_of(by_hand, 25, jnp.asarray(rates)), expected, **near)
-
-
-def test_the_pair_is_that_of_the_solver_for_unknown_L() -> None:
-    rng, pace = np.random.default_rng(5), Carried(2.0)
-    rates, drawn = rng.uniform(0.1, 0.5, 9), rng.exponential(size=9)
-    rates[0] = 0.5
-    x, z, rows = Y0.astype(float), Y0.astype(float), []
-    for k, (rate, dt) in enumerate(zip(rates, drawn, strict=True), 1):
-        x, z = flow.mix(x, z, *pace.weights(cz.clock.Event(k, 0.0, dt)))
-        pace.change_L(1.0 / rate)
-        gamma, gamma_prime = pace.steps()
-        x, z = x - gamma * gradient(x), z - gamma_prime * gradient(x)
-        rows.append(x)
-    np.testing.assert_allclose(carried(rates, drawn, 0.0, 0.0), rows, rtol=1e-12)
-
-
-def test_a_warm_up_from_zero() -> None:
-    optimiser = continuized(optax.linear_schedule(0.0, LR, 5), nonfinite="raise")
-    xs = xs_of(optimiser, 200)
-    np.testing.assert_array_equal(xs[0], Y0)
-    np.testing.assert_allclose(xs[-1], np.ones(3), atol=0.05)
-    np.testing.assert_array_equal(xs_of(continuized(lambda count: 0.0, MU), 3), [Y0] * 3)
-
-
 # Gradients that are not finite
-
-
-def assert_same_bits(one: Any, other: Any) -> None:
-    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
-        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 3e38])
@@ -302,6 +154,8 @@ def test_a_gradient_that_is_not_finite_raises() -> None:
         ({"learning_rate": 0.0}, ValueError, "learning_rate must be finite and > 0, got 0.0"),
         ({"learning_rate": math.nan}, ValueError, "learning_rate must be finite and > 0, got nan"),
         ({"learning_rate": "fast"}, TypeError, "learning_rate must be a number, got 'fast'"),
+        ({"learning_rate": jnp.ones(2)}, TypeError, r"must be one number, .* of shape \(2,\)"),
+        ({"mu": jnp.zeros(2)}, TypeError, "mu must be one number"),
         ({"mu": -1.0}, ValueError, "mu must be a finite number >= 0, got -1.0"),
         ({"mu": 3.0}, ValueError, "mu must not exceed L"),
         ({"start": -1.0}, ValueError, "start must be a number >= 0"),
@@ -324,3 +178,21 @@ def test_bad_params() -> None:
     with pytest.raises(ValueError, match="params is missing: call update"):
         optimiser.update(Y0, optimiser.init(Y0))
     assert isinstance(optimiser.init(Y0), ContinuizedState)
+
+
+def test_bad_gradients() -> None:
+    """One of another shape would be broadcast, and the parameters with it."""
+    optimiser, params = continuized(LR), {"w": Y0}
+    for gradients, error, words in (
+        (Y0, ValueError, "the gradients must have the structure of params"),
+        ({"w": np.zeros((2, 3))}, ValueError, r"the shape of its parameter, \(3,\), got \(2, 3\)"),
+        ({"w": Y0 + 1j}, TypeError, "gradients must be real, got one of dtype complex64"),
+    ):
+        with pytest.raises(error, match=words) as caught:
+            jax.jit(optimiser.update)(gradients, optimiser.init(params), params)
+        assert "\n" not in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = (np.float32(LR), np.float32(MU), np.float32(2.0))
+    np.testing.assert_allclose(xs_of(continuized(*given), 5), xs_of(continuized(LR, MU, 2.0), 5))

@@ -12,11 +12,11 @@ from continuized import seeds
 from continuized.clock import Poisson
 from continuized.marks import Categorical
 from continuized.network import Dual, Graph, race, split
-from continuized.network.dual_events import count_exchanges
-from continuized.network.dual_function import DualFunction
-from continuized.network.optimisers import DualExchanges
-from continuized.network.stragglers import INTENSITY, PILOT, exchange_rates
-from continuized.network.synchronous import all_reduce_rounds, dual_rounds
+from continuized.network.optimisation.dual_events import count_exchanges
+from continuized.network.optimisation.dual_function import DualFunction
+from continuized.network.optimisation.optimisers import DualExchanges
+from continuized.network.optimisation.stragglers import INTENSITY, PILOT, exchange_rates
+from continuized.network.optimisation.synchronous import all_reduce_rounds, dual_rounds
 from continuized.problems import LeastSquares, LogisticRegression
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -243,13 +241,3 @@ def test_schedulers(name: str, tensor_lr: bool) -> None:
         by_hand.param_groups[0]["lr"] = rate
         take_step(by_hand, q)
     torch.testing.assert_close(x, x_of(by_hand, q), rtol=1e-12, atol=1e-14)
-
-
-def test_the_page_of_the_docs_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    page = Path(__file__).parents[1] / "docs" / "adapters" / "torch.md"
-    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(block, names)
-    assert len(blocks) == 2
-    assert capsys.readouterr().out == "True\n"

@@ -1,4 +1,4 @@
-"""The optimizer for PyTorch: saving and loading, x and y, gradients that are not finite, errors."""
+"""The optimizer for PyTorch: saving and loading, x and y, errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from continuized.adapters import torch as adapter
 from continuized.adapters.torch import Continuized
-from torch_steps import EIGENVALUES, X0, a_parameter, take_step, x_of
+from torch_steps import a_parameter, held, same, take_step
 
 
 def saved(state: Any) -> Any:
@@ -22,21 +22,6 @@ def saved(state: Any) -> Any:
     torch.save(state, file)
     file.seek(0)
     return torch.load(file, weights_only=True)
-
-
-def held(optimizer: Continuized) -> list[torch.Tensor]:
-    """All tensors of an optimizer: y, x and z."""
-    ps = [p for group in optimizer.param_groups for p in group["params"]]
-    return [t for p in ps for t in (p, *optimizer.state[p].values())]
-
-
-def same(one: Continuized, other: Continuized) -> bool:
-    tensors = zip(held(one), held(other), strict=True)
-    groups = zip(one.param_groups, other.param_groups, strict=True)
-    keys = ("k", "time", "time_lr", "lr", "seed", "holds_x")
-    return all(torch.equal(a, b) for a, b in tensors) and all(
-        a[key] == b[key] for a, b in groups for key in keys
-    )
 
 
 # Saving and loading
@@ -143,82 +128,6 @@ def test_a_run_saved_while_it_holds_x() -> None:
     assert same(optimizer, other)
 
 
-# Gradients that are not finite
-
-
-@pytest.mark.parametrize("foreach", [False, True])
-@pytest.mark.parametrize("is_cpu", [False, True])
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_a_gradient_that_is_not_finite_counts_as_zero(
-    bad: float, is_cpu: bool, foreach: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda self: is_cpu))
-    p, q, u, v = (a_parameter() for _ in range(4))
-    skipping = Continuized([p, q], lr=0.3, nonfinite="skip", foreach=foreach)
-    other = Continuized([u, v], lr=0.3)
-    for k in range(10):
-        for one in (p, q, u, v):
-            one.grad = EIGENVALUES * one.detach()
-        if k in (0, 5):
-            p.grad[1] = bad
-            u.grad, v.grad = torch.zeros_like(u), torch.zeros_like(v)
-        skipping.step()
-        other.step()
-    assert (skipping.skipped, other.skipped) == (2, 0)
-    assert same(skipping, other)
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_the_largest_gradients_are_finite(dtype: torch.dtype) -> None:
-    """Their squares, and their sum, are not."""
-    p = torch.zeros(4, dtype=dtype, requires_grad=True)
-    optimizer = Continuized([p, torch.zeros(0, dtype=dtype)], lr=1e-3)
-    p.grad = torch.full_like(p, torch.finfo(dtype).max)
-    optimizer.step()
-    assert optimizer.skipped == 0
-    assert bool((p < 0.0).all())
-
-
-def test_a_gradient_that_is_not_finite_raises_once_and_the_run_may_go_on() -> None:
-    p = a_parameter()
-    optimizer = Continuized([p], lr=0.3)
-    take_step(optimizer, p)
-    p.grad = torch.tensor([1.0, math.nan, 1.0], dtype=torch.float64)
-    with pytest.raises(RuntimeError, match="1 gradient was not finite, up to event 2, and left"):
-        optimizer.step()
-    assert optimizer.param_groups[0]["k"] == 2
-    for _ in range(40):
-        take_step(optimizer, p)
-    assert x_of(optimizer, p).abs().max() < 0.2
-    optimizer.state_dict()
-
-
-def test_on_a_device_that_would_stop_the_error_comes_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The CPU in the place of such a device."""
-    looks = []
-    monkeypatch.setattr(torch.Tensor, "is_cpu", property(lambda self: False))
-    monkeypatch.setattr(adapter, "LOOK_EVERY", 4)
-    look = Continuized._look
-    monkeypatch.setattr(Continuized, "_look", lambda self: (looks.append(1), look(self)))
-    p = a_parameter()
-    optimizer = Continuized([p], lr=0.3)
-    p.grad = torch.full_like(p, math.nan)
-    for _ in range(3):
-        optimizer.step()
-    assert not looks
-    with pytest.raises(RuntimeError, match="4 gradients were not finite, up to event 4"):
-        optimizer.step()
-    optimizer.step()
-    with pytest.raises(RuntimeError, match="1 gradient was"):
-        optimizer.state_dict()
-    optimizer.step()
-    with pytest.raises(RuntimeError, match="1 gradient was"), optimizer.evaluating():
-        pass
-    assert p.tolist() == list(X0)
-
-
 # What is refused
 
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
@@ -281,6 +190,42 @@ def test_a_step_that_is_refused_changes_nothing() -> None:
         take_step(other, *(group["params"][0] for group in other.param_groups))
     take_step(optimizer, p, q)
     assert same(optimizer, other)
+
+
+def test_a_closure_that_leaves_x_in_the_parameters() -> None:
+    p = a_parameter()
+    optimizer = Continuized([p], lr=0.3)
+    take_step(optimizer, p)
+    before = copy.deepcopy(optimizer)
+    with pytest.raises(RuntimeError, match="the parameters hold x: call swap"):
+        optimizer.step(optimizer.swap)
+    optimizer.swap()
+    assert same(optimizer, before)
+
+
+@pytest.mark.parametrize("foreach", [False, True])
+def test_a_model_that_is_converted_on_the_way(foreach: bool) -> None:
+    """x and z in the type of before would be rounded without a word."""
+    layer = torch.nn.Linear(3, 2)
+    optimizer = Continuized(layer.parameters(), lr=0.1, foreach=foreach)
+
+    def gradients(dtype: torch.dtype) -> None:
+        layer.to(dtype)
+        optimizer.zero_grad()
+        layer(torch.ones(3, dtype=dtype)).square().sum().backward()
+
+    gradients(torch.float32)
+    optimizer.step()
+    gradients(torch.float64)
+    with pytest.raises(RuntimeError, match=r"but its x and z are of torch\.float32"):
+        optimizer.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    optimizer.step()
+    assert {t.dtype for t in held(optimizer)} == {torch.float64}
+    for p in layer.parameters():
+        p.data, p.grad = p.data.to(torch.complex64), torch.ones_like(p, dtype=torch.complex64)
+    with pytest.raises(TypeError, match="parameters must be real"):
+        optimizer.step()
 
 
 def test_a_state_of_another_optimizer() -> None:

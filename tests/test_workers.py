@@ -10,7 +10,11 @@ import pytest
 
 from continuized import Continuized, GradientDescent
 from continuized.network import study_workers
-from continuized.network.workers import mean_square_rate, predicted_multiplier, slowest_rate
+from continuized.network.optimisation.workers import (
+    mean_square_rate,
+    predicted_multiplier,
+    slowest_rate,
+)
 from continuized.statistics import Moments, mean_test
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test

@@ -24,3 +24,18 @@ def take_step(optimizer: Continuized, *parameters: torch.Tensor) -> None:
 def x_of(optimizer: Continuized, p: torch.Tensor) -> torch.Tensor:
     with optimizer.evaluating():
         return p.detach().clone()
+
+
+def held(optimizer: Continuized) -> list[torch.Tensor]:
+    """All tensors of an optimizer: y, x and z."""
+    ps = [p for group in optimizer.param_groups for p in group["params"]]
+    return [t for p in ps for t in (p, *optimizer.state[p].values())]
+
+
+def same(one: Continuized, other: Continuized) -> bool:
+    tensors = zip(held(one), held(other), strict=True)
+    groups = zip(one.param_groups, other.param_groups, strict=True)
+    keys = ("k", "time", "time_lr", "lr", "seed", "holds_x")
+    return all(torch.equal(a, b) for a, b in tensors) and all(
+        a[key] == b[key] for a, b in groups for key in keys
+    )

@@ -7,11 +7,14 @@ import heapq
 import numpy as np
 
 from continuized.network import Gossip, Graph
-from continuized.network.crew import adjacency
-from continuized.network.messages import Message
-from continuized.network.node import Node
-from continuized.network.rule import GossipRule
+from continuized.network.nodes.crew import adjacency
+from continuized.network.nodes.messages import Message
+from continuized.network.nodes.node import Node
+from continuized.network.nodes.rule import GossipRule
 from continuized.network.rules import Constants
+
+# Stays connected without any one or two of its nodes.
+OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]
 
 
 def make_nodes(

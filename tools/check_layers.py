@@ -23,6 +23,7 @@ ROOMS = (
     "verify",
     "bench",
     "plot_decentralized",
+    "plot_network",
     "plot",
     "report",
     "reproduce",

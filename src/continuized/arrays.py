@@ -86,6 +86,12 @@ def eps_of(x: Any) -> float:
     return float((namespace(x) or np).finfo(x.dtype).eps)
 
 
+def check_dense(x: Any, name: str) -> None:
+    """Raise TypeError for a sparse tensor: z moves in every coordinate."""
+    if hasattr(x, "detach") and str(x.layout) != "torch.strided":  # torch
+        raise TypeError(f"{name} must be a dense array, got one of layout {x.layout}; convert it")
+
+
 class ForeignProblem(Problem):
     """The user's functions on arrays of another library, from x0.
 
@@ -117,6 +123,7 @@ class ForeignProblem(Problem):
     def _checked_start(self, x0: Any, dim: int | None) -> Any:
         if x0.dtype not in (self.xp.float32, self.xp.float64):
             raise TypeError(f"x0 must be of float32 or float64, got {x0.dtype}; convert it")
+        check_dense(x0, "x0")
         x = copy(x0)
         if not is_finite(x):
             raise ValueError("x0 must be finite, but it has NaN or infinity in it")
@@ -142,6 +149,7 @@ class ForeignProblem(Problem):
     def _checked(self, g: Any) -> Any:
         if namespace(g) is not self.xp:
             raise TypeError(f"the gradient must be an array of {name_of(self.xp)}, got {brief(g)}")
+        check_dense(g, "the gradient")
         x = self.start
         if tuple(g.shape) != tuple(x.shape):
             shapes = f"{tuple(x.shape)}, got {tuple(g.shape)}"

@@ -21,6 +21,7 @@ COMMANDS = {
     "verify": "Check every claim of the paper against this implementation.",
     "solve": "Fit logistic or ridge regression to a data file.",
     "predict": "Apply a fitted model to a data file.",
+    "gossip": "Average over a network, plain and accelerated, simulated or real.",
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",
     "bench": "Time this library and its peers on this machine, in ratios.",
 }
@@ -61,7 +62,7 @@ class Commands(click.Group):
             where = f"{error.filename}: " if error.filename else ""
             _end(f"{where}{error.strerror or error}", 2)
         except ImportError as error:
-            if error.name != "matplotlib":
+            if error.name not in ("matplotlib", "ray"):
                 raise
             _end(str(error), 2)
         # A command that found a failed check returns 1; click's own --help and --version, 0.

@@ -52,7 +52,7 @@ def _live(console: object, title: str, total: int | None, unit: str) -> Iterator
 
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=40 if total else 10),
         MofNCompleteColumn(),
         TextColumn("{task.fields[words]}"),
         TimeElapsedColumn(),

@@ -28,6 +28,7 @@ from continuized.adapters.jax_process import (
 )
 from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.methods import Continuized, as_float
+from continuized.pace import MOST_L
 from continuized.result import Status
 from continuized.rules import Rule
 from continuized.words import brief, is_real
@@ -120,9 +121,10 @@ def minimize(
         fun(x, *args) -> a real number, in operations of JAX; differentiated by jax.grad.
     x0 : array of real floats, or tree of such
         Where to start.  Structure and dtype are kept.
-    args : tuple of trees of arrays
+    args : tuple of trees of arrays, or one that is no tuple
     L, mu : float
-        Smoothness and strong convexity.  L must be known here; `cz.minimize` finds it on the way.
+        Smoothness and strong convexity.  L must be known here, and may be traced; `cz.minimize`
+        finds it on the way.
     start : float or None
         As in `cz.Continuized`.
     key : integer or key of jax.random
@@ -166,15 +168,28 @@ def minimize(
         raise TypeError(f"fun must be a function of x, got {brief(fun)}")
     if L is None:
         raise ValueError("L is missing: give L=, or use cz.minimize, which finds it on the way")
-    method = Continuized(L, mu, start)
+    rule, constants = _rule(L, mu, start)
     recorded = recorded_gaps(clock)
     tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
-    run = _Run(tuple(args), method.constants, key_of(key), recorded, tol, maxiter)
+    args = args if isinstance(args, tuple) else (args,)
+    run = _Run(args, constants, key_of(key), recorded, tol, maxiter)
     check_nonfinite(nonfinite, None)
-    result: Result = _solve(fun, method.rule, nonfinite == "skip", checked_copy(x0, "x0"), run)
+    result: Result = _solve(fun, rule, nonfinite == "skip", checked_copy(x0, "x0"), run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)
     return result
+
+
+def _rule(L: Any, mu: Any, start: Any) -> tuple[Rule, tuple[Any, Any, Any]]:
+    """That of the method, and (L, mu, start).  Which rule it is, is chosen before compiling."""
+    for name, value in (("mu", mu), ("start", start)):
+        if isinstance(value, jax.core.Tracer):
+            raise TypeError(
+                f"{name} must not be traced by jit or vmap, for it says what to compile"
+            )
+    traced = isinstance(L, jax.core.Tracer)
+    method = Continuized(MOST_L if traced else L, mu, start)
+    return method.rule, ((L if traced else method.L), *method.constants[1:])
 
 
 def _raise_if_not_finite(result: Result) -> None:
@@ -246,8 +261,12 @@ def _succeeded(status: Any) -> Any:
 
 
 def _norm(tree: Tree) -> Any:
-    squares = [jnp.sum(jnp.square(leaf.astype(real_dtype()))) for leaf in jax.tree.leaves(tree)]
-    return jnp.sqrt(sum(squares, jnp.zeros((), real_dtype())))
+    """The Euclidean norm; by way of g / max |g|, for in float32 squares of 1e-23 are 0."""
+    leaves = [leaf.astype(real_dtype()).ravel() for leaf in jax.tree.leaves(tree)]
+    flat = jnp.concatenate([jnp.zeros(1, real_dtype()), *leaves])
+    largest = jnp.max(jnp.abs(flat))
+    scaled = flat / jnp.where(largest > 0.0, largest, 1.0)
+    return largest * jnp.sqrt(jnp.sum(jnp.square(scaled)))
 
 
 def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:

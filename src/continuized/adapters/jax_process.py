@@ -54,7 +54,10 @@ def key_of(key: Any) -> Any:
     whole = isinstance(key, int) or (dtype is not None and jnp.issubdtype(dtype, jnp.integer))
     if isinstance(key, bool) or not whole or shape != ():
         raise TypeError(f"key must be an integer or one key of jax.random, got {brief(key)}")
-    return jax.random.key(key)
+    try:
+        return jax.random.key(key)
+    except OverflowError as error:
+        raise ValueError(f"key must fit into 64 bits, got {brief(key)}") from error
 
 
 def gap(key: Any, k: Any) -> Any:
@@ -131,6 +134,22 @@ def checked_copy(tree: Tree, name: str) -> Tree:
         return jnp.array(leaf, dtype)  # with a dtype: the type is not a weak one
 
     return jax.tree.map(checked, tree)
+
+
+def check_gradients(gradients: Tree, params: Tree) -> None:
+    """Raise unless the gradients have the structure and the shapes of params, and are real."""
+    given: Any = jax.tree.structure(gradients)
+    wanted: Any = jax.tree.structure(params)
+    if given != wanted:
+        raise ValueError(
+            f"the gradients must have the structure of params, {brief(wanted)}, got {brief(given)}"
+        )
+    for g, p in zip(jax.tree.leaves(gradients), jax.tree.leaves(params), strict=True):
+        if jnp.shape(g) != jnp.shape(p):
+            shapes = f"{jnp.shape(p)}, got {jnp.shape(g)}"
+            raise ValueError(f"a gradient must have the shape of its parameter, {shapes}")
+        if jnp.issubdtype(jnp.result_type(g), jnp.complexfloating):
+            raise TypeError(f"gradients must be real, got one of dtype {jnp.result_type(g)}")
 
 
 def widened(tree: Tree) -> Tree:

@@ -18,6 +18,7 @@ from continuized.adapters.jax_process import (
     Time,
     Tree,
     all_finite,
+    check_gradients,
     checked_copy,
     gap,
     gaps,
@@ -150,6 +151,7 @@ class _Optimiser(NamedTuple):
     ) -> tuple[Tree, ContinuizedState]:
         if params is None:
             raise ValueError("params is missing: call update(gradients, state, params)")
+        check_gradients(updates, params)
         y = widened(params)
         y_next, after = self._event(like(updates, y), state, y)
         change = like(jax.tree.map(jnp.subtract, y_next, y), params)
@@ -234,9 +236,12 @@ def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
     if not (callable(learning_rate) or isinstance(learning_rate, jax.Array)):
         if not is_real(learning_rate):
             raise TypeError(f"learning_rate must be a number, got {brief(learning_rate)}")
-        if not 1.0 / MOST_L <= learning_rate <= MOST_L:
+        if not 1.0 / MOST_L <= methods.as_float(learning_rate) <= MOST_L:
             raise ValueError(f"learning_rate must be finite and > 0, got {brief(learning_rate)}")
-        L = 1.0 / learning_rate
+        L = 1.0 / methods.as_float(learning_rate)
+    for name, value in (("learning_rate", learning_rate), ("mu", mu), ("start", start)):
+        if isinstance(value, jax.Array) and value.shape != ():
+            raise TypeError(f"{name} must be one number, got an array of shape {value.shape}")
     mu, start = (None if isinstance(v, jax.Array) else v for v in (mu, start))
     methods.Continuized(L, 0.5 * L if mu is None else mu, start)
 

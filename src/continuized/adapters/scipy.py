@@ -21,7 +21,7 @@ from continuized import clock as clocks
 from continuized.arguments import DEFAULT_TOL
 from continuized.methods import Continuized
 from continuized.minimizer import minimize
-from continuized.problems.base import Array
+from continuized.problems.base import Array, writes_into_out
 from continuized.prox import Box
 from continuized.result import Status
 from continuized.words import brief
@@ -120,11 +120,14 @@ def scipy_method(
     >>> r.success, r.status, r.x.round(6).tolist()
     (True, 0, [1.0, 1.0])
     """
+    _check_function(fun)
     _warn_of_unused(unknown, hess, hessp)
     _refuse_constraints(constraints)
     x = np.atleast_1d(np.asarray(x0))
     box = _box(bounds, x.shape)
     fun, jac = _with_args(fun, args), _with_args(jac, args)
+    if x.size == 1 and callable(jac) and not writes_into_out(jac):
+        jac = _as_vector(jac)
     differences = None
     if jac is None or jac is False or isinstance(jac, str):
         scheme = finite_differences if jac is None or jac is False else jac
@@ -189,12 +192,23 @@ class FiniteDifferences:
         return np.asarray(approx_derivative(self._count, x, f0=f, **options))
 
 
+def _check_function(fun: Any) -> None:
+    if not callable(fun):
+        advice = "of a Problem p, give p.fun, and jac=p.grad"
+        raise TypeError(f"fun must be a function of x, got {brief(fun)}; {advice}")
+
+
 def _with_args(function: Any, args: Any) -> Any:
     """A function of x alone."""
     if not callable(function) or (isinstance(args, tuple) and not args):
         return function
     rest = args if isinstance(args, tuple) else (args,)
     return lambda x: function(x, *rest)
+
+
+def _as_vector(jac: Callable[[Array], Any]) -> Callable[[Array], Array]:
+    """A gradient in one variable, which SciPy's own methods take as a number too."""
+    return lambda x: np.atleast_1d(jac(x))
 
 
 def _checked_scheme(scheme: Any) -> str:

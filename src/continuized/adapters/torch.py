@@ -17,12 +17,11 @@ from continuized import clock
 from continuized.adapters.torch_checks import (
     COMMON,
     check_common,
-    check_gradient,
     check_group,
     kept_seed,
 )
 from continuized.adapters.torch_import import torch
-from continuized.adapters.torch_update import Many, all_finite, scalars, update
+from continuized.adapters.torch_update import Job, Many, update
 
 __all__ = ["Continuized"]
 
@@ -30,7 +29,6 @@ Tensor = torch.Tensor
 
 BLOCK = 256  # events drawn at once
 LOOK_EVERY = 100  # events, where to look at the gradients would stop the device
-FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel for many tensors
 
 
 class Continuized(torch.optim.Optimizer):
@@ -59,10 +57,11 @@ class Continuized(torch.optim.Optimizer):
     maximize : step along the gradient, not against it.
     foreach : handle the tensors of a group together; the same to the last bit, quicker on a
         GPU, and with more memory.  None: where all of them are on a GPU.
-    nonfinite : what follows a gradient that is not finite.  The event leaves it out, counts it
-        as zero for every parameter, so that x and z stay finite.  "raise": RuntimeError at the
-        end of that step; on a GPU, which would have to stop for it, after the next multiple of
-        100 events, or in `swap`, `evaluating` or `state_dict`.  "skip": go on (`skipped` counts).
+    nonfinite : what follows a gradient that is not finite, or whose step might overflow.  The
+        event leaves it out, counts it as zero for every parameter, so that x and z stay finite.
+        "raise": RuntimeError at the end of that step; on a GPU, which would have to stop for it,
+        after the next multiple of 100 events, or in `swap`, `evaluating` or `state_dict`.
+        "skip": go on (`skipped` counts).
 
     mu, start and seed may not be changed later.  A parameter without a gradient is left alone by
     the event.  A group that is added later starts its own time with its first event.
@@ -171,14 +170,14 @@ class Continuized(torch.optim.Optimizer):
         Returns what `closure` returned.  An error leaves all as it was, but for that of a
         gradient that is not finite.
         """
-        if self.param_groups[0]["holds_x"]:
-            raise RuntimeError("the parameters hold x: call swap() before the next gradient")
+        self._check_that_params_hold_y()
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+            self._check_that_params_hold_y()
         now, following = self._two_events()
-        jobs = [_Job(group, now.dt, following.dt) for group in self.param_groups]
+        jobs = [Job(group, self.state, now.dt, following.dt) for group in self.param_groups]
         self._leave_out_if_not_finite(jobs)
         for job in jobs:
             self._jump_and_mix(job)
@@ -187,6 +186,10 @@ class Continuized(torch.optim.Optimizer):
         if now.k % LOOK_EVERY == 0 or (self._skipped is not None and self._skipped.is_cpu):
             self._look()
         return loss
+
+    def _check_that_params_hold_y(self) -> None:
+        if self.param_groups[0]["holds_x"]:
+            raise RuntimeError("the parameters hold x: call swap() before the next gradient")
 
     def _two_events(self) -> tuple[clock.Event, clock.Event]:
         """The event of now and the one after it."""
@@ -197,19 +200,20 @@ class Continuized(torch.optim.Optimizer):
             self._ahead.extend(self._stream.draw(BLOCK).each())
         return self._ahead[0], self._ahead[1]
 
-    def _leave_out_if_not_finite(self, jobs: list[_Job]) -> None:
-        """Put zeros for all gradients if one of them is not finite, without waiting for a GPU."""
-        grads = [g for job in jobs for g in job.grads]
-        if not grads:
+    def _leave_out_if_not_finite(self, jobs: list[Job]) -> None:
+        """Put zeros for all gradients if one of them is of no use, without waiting for a GPU."""
+        zeros = [zero for job in jobs for zero in job.overflows()]
+        if not zeros:
             return
-        finite = all_finite(grads, grads[0].device)
+        total = torch.stack([zero.to(zeros[0].device, torch.float32) for zero in zeros]).sum()
+        finite = torch.isfinite(total)
         if not (finite.is_cpu and finite):  # the CPU need not copy them to know
             for job in jobs:
                 job.grads = [torch.where(finite.to(g.device), g, 0.0) for g in job.grads]
         left_out = (~finite).to(torch.int64)
         self._skipped = left_out if self._skipped is None else self._skipped + left_out
 
-    def _jump_and_mix(self, job: _Job) -> None:
+    def _jump_and_mix(self, job: Job) -> None:
         for p in job.params:
             if p not in self.state:
                 self.state[p].update(x=p.detach().clone(), z=p.detach().clone())
@@ -238,9 +242,10 @@ class Continuized(torch.optim.Optimizer):
         new, self._told = self.skipped - self._told, self.skipped
         if new:
             raise RuntimeError(
-                f"{new} gradient{'s were' if new > 1 else ' was'} not finite, up to event "
-                f"{self.param_groups[0]['k']}, and left out, so that the parameters are still "
-                "finite: lower lr or clip the gradients, or go on with nonfinite='skip'"
+                f"{new} gradient{'s were' if new > 1 else ' was'} not finite, or too large for a "
+                f"step, up to event {self.param_groups[0]['k']}, and left out, so that the "
+                "parameters are still finite: lower lr or clip the gradients, or go on with "
+                "nonfinite='skip'"
             )
 
     # x for evaluation
@@ -275,18 +280,3 @@ class Continuized(torch.optim.Optimizer):
                     p.copy_(x)
                     x.copy_(held)
             group["holds_x"] = not group["holds_x"]
-
-
-class _Job:
-    """What an event does to a group: its parameters with gradients, and its scalars."""
-
-    def __init__(self, group: dict[str, Any], gap: float, next_gap: float) -> None:
-        self.group, self.scalars = group, scalars(group, gap, next_gap)
-        self.params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
-        self.grads: list[Tensor] = [p.grad for p in self.params if p.grad is not None]
-        for g in self.grads:
-            check_gradient(g)
-        foreach = group["foreach"]
-        if foreach is None:
-            foreach = all(p.device.type in FOREACH_DEVICES for p in self.params)
-        self.together = bool(foreach and self.params)

@@ -99,6 +99,16 @@ def check_parameter(p: Tensor) -> None:
         )
 
 
+def check_kept(p: Tensor, z: Tensor) -> None:
+    """Raise unless p is still of the type in which its z, and x, are kept."""
+    check_parameter(p)
+    if p.dtype != z.dtype:
+        raise RuntimeError(
+            f"a parameter is of type {p.dtype}, but its x and z are of {z.dtype}: convert a model "
+            "before its first step, or then load the optimizer's own state_dict()"
+        )
+
+
 def check_gradient(g: Tensor) -> None:
     """Raise RuntimeError for a gradient that is not dense: z moves in every coordinate."""
     if g.layout != torch.strided:

@@ -6,13 +6,21 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from continuized.adapters.torch_checks import as_lr, check_lr, smoothness
+from continuized.adapters.torch_checks import (
+    as_lr,
+    check_gradient,
+    check_kept,
+    check_lr,
+    smoothness,
+)
 from continuized.adapters.torch_import import torch
 from continuized.flow import mix, weights
 from continuized.methods import jump
 from continuized.parameters import carried_time, gamma, gamma_prime
 
 Tensor = torch.Tensor
+
+FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel for many tensors
 
 
 class Scalars(NamedTuple):
@@ -45,14 +53,6 @@ def scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scalars:
     return Scalars(gamma(L), gamma_prime(time, L, mu, start), a, b, time + next_gap, lr)
 
 
-def all_finite(tensors: Sequence[Tensor], device: torch.device) -> Tensor:
-    """Whether every entry of every tensor is finite, as a boolean that stays on the device."""
-    # The largest |entry| is read in one pass, and cannot overflow as a sum would.
-    largest = [torch.linalg.vector_norm(t, math.inf) for t in tensors if t.numel()]
-    finite = [torch.isfinite(norm).to(device) for norm in largest]
-    return torch.stack([torch.ones((), dtype=torch.bool, device=device), *finite]).all()
-
-
 class Many:
     """Several tensors as one vector, by PyTorch's foreach functions.
 
@@ -80,6 +80,26 @@ class Many:
     def copy_(self, other: Many) -> None:
         torch._foreach_copy_(self.tensors, other.tensors)
 
+    def largest(self) -> Many:
+        """The largest |entry| of each; none of them may be empty."""
+        return Many(torch._foreach_norm(self.tensors, math.inf))
+
+
+def overflows(
+    triples: Sequence[tuple[Tensor, Tensor, Tensor]], s: Scalars, weight_decay: float
+) -> list[Tensor]:
+    """For each (y, z, g) a number that stays on the device: 0, or NaN if `update` might overflow.
+
+    With |.| the largest of a tensor, and c at least 1 and gamma + gamma', all that `update`
+    computes is at most |z| + |y| + c (|g| + weight_decay |y|), for a and b are in [0, 1].
+    """
+    filled = [triple for triple in triples if triple[0].numel()]
+    if not filled:
+        return []
+    y, z, g = (Many(column).largest() for column in zip(*filled, strict=True))
+    c = max(1.0, s.gamma + s.gamma_prime)
+    return (0.0 * (z + (1.0 + c * weight_decay) * y + c * g)).tensors
+
 
 def update(y: Any, x: Any, z: Any, g: Any, s: Scalars, group: dict[str, Any]) -> None:
     """The jump of an event and the mixing after it, in place; tensors, or `Many` of them.
@@ -96,3 +116,25 @@ def update(y: Any, x: Any, z: Any, g: Any, s: Scalars, group: dict[str, Any]) ->
     x.copy_(x_new)
     y.copy_(y_new)
     z.copy_(z_mixed)
+
+
+class Job:
+    """What an event does to a group: its parameters with gradients, and its scalars."""
+
+    def __init__(self, group: dict[str, Any], state: Any, gap: float, next_gap: float) -> None:
+        self.group, self.scalars = group, scalars(group, gap, next_gap)
+        self.params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
+        self.grads: list[Tensor] = [p.grad for p in self.params if p.grad is not None]
+        self.zs: list[Tensor] = [state[p]["z"] if p in state else p for p in self.params]
+        for p, z, g in zip(self.params, self.zs, self.grads, strict=True):
+            check_kept(p, z)
+            check_gradient(g)
+        foreach = group["foreach"]
+        if foreach is None:
+            foreach = all(p.device.type in FOREACH_DEVICES for p in self.params)
+        self.together = bool(foreach and self.params)
+
+    def overflows(self) -> list[Tensor]:
+        """NaN where the step of a parameter might overflow, 0 elsewhere."""
+        triples = list(zip(self.params, self.zs, self.grads, strict=True))
+        return overflows(triples, self.scalars, self.group["weight_decay"])

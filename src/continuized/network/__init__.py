@@ -12,56 +12,58 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from continuized.network.a2cid2 import A2CiD2
-    from continuized.network.best_rates import Optimised
-    from continuized.network.dadao import DADAO
-    from continuized.network.decentralized import minimize
-    from continuized.network.delay_studies import delay_study, simulated_limit
-    from continuized.network.delays import delay_limit, exchange_share, too_stale
-    from continuized.network.dual import Dual
-    from continuized.network.faults import Faults
-    from continuized.network.graph import Graph
+    from continuized.network.graphs.best_rates import Optimised
+    from continuized.network.graphs.graph import Graph
     from continuized.network.methods import Gossip, NoGainWarning
-    from continuized.network.objective import Objective, split
+    from continuized.network.nodes.rule import Rule, RuleSpec
+    from continuized.network.nodes.running import run
+    from continuized.network.nodes.supervising import StalenessWarning
+    from continuized.network.optimisation.a2cid2 import A2CiD2
+    from continuized.network.optimisation.dadao import DADAO
+    from continuized.network.optimisation.decentralized import minimize
+    from continuized.network.optimisation.dual import Dual
+    from continuized.network.optimisation.objective import Objective, split
+    from continuized.network.optimisation.solution import Decentralized
+    from continuized.network.optimisation.stragglers import Racer, race
+    from continuized.network.optimisation.workers import Study, study_workers
     from continuized.network.outcome import Outcome
-    from continuized.network.replaying import replay
-    from continuized.network.rule import Rule, RuleSpec
-    from continuized.network.running import run
-    from continuized.network.simulator import simulate
-    from continuized.network.solution import Decentralized
-    from continuized.network.stragglers import Racer, race
-    from continuized.network.supervising import StalenessWarning
-    from continuized.network.workers import Study, study_workers
+    from continuized.network.simulation.delay_studies import delay_study, simulated_limit
+    from continuized.network.simulation.delays import delay_limit, share_limit, too_stale
+    from continuized.network.simulation.faults import Faults
+    from continuized.network.simulation.replaying import replay
+    from continuized.network.simulation.simulator import simulate
+    from continuized.network.simulation.traffic import exchange_share
 
 _HOME = {
-    "A2CiD2": "a2cid2",
-    "DADAO": "dadao",
-    "Decentralized": "solution",
-    "Dual": "dual",
-    "Faults": "faults",
+    "A2CiD2": "optimisation.a2cid2",
+    "DADAO": "optimisation.dadao",
+    "Decentralized": "optimisation.solution",
+    "Dual": "optimisation.dual",
+    "Faults": "simulation.faults",
     "Gossip": "methods",
-    "Graph": "graph",
+    "Graph": "graphs.graph",
     "NoGainWarning": "methods",
-    "Objective": "objective",
-    "Optimised": "best_rates",
+    "Objective": "optimisation.objective",
+    "Optimised": "graphs.best_rates",
     "Outcome": "outcome",
-    "Racer": "stragglers",
-    "Rule": "rule",
-    "RuleSpec": "rule",
-    "StalenessWarning": "supervising",
-    "Study": "workers",
-    "delay_limit": "delays",
-    "delay_study": "delay_studies",
-    "exchange_share": "delays",
-    "minimize": "decentralized",
-    "race": "stragglers",
-    "replay": "replaying",
-    "run": "running",
-    "simulate": "simulator",
-    "simulated_limit": "delay_studies",
-    "split": "objective",
-    "study_workers": "workers",
-    "too_stale": "delays",
+    "Racer": "optimisation.stragglers",
+    "Rule": "nodes.rule",
+    "RuleSpec": "nodes.rule",
+    "StalenessWarning": "nodes.supervising",
+    "Study": "optimisation.workers",
+    "delay_limit": "simulation.delays",
+    "delay_study": "simulation.delay_studies",
+    "exchange_share": "simulation.traffic",
+    "minimize": "optimisation.decentralized",
+    "race": "optimisation.stragglers",
+    "replay": "simulation.replaying",
+    "run": "nodes.running",
+    "share_limit": "simulation.delays",
+    "simulate": "simulation.simulator",
+    "simulated_limit": "simulation.delay_studies",
+    "split": "optimisation.objective",
+    "study_workers": "optimisation.workers",
+    "too_stale": "simulation.delays",
 }
 
 __all__ = [
@@ -88,6 +90,7 @@ __all__ = [
     "race",
     "replay",
     "run",
+    "share_limit",
     "simulate",
     "simulated_limit",
     "split",

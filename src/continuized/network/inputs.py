@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graph import Graph
+from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
 from continuized.problems.base import Array

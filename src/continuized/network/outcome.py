@@ -11,7 +11,7 @@ import numpy as np
 from continuized.problems.base import Array
 
 # The kinds of entries of an event log.
-ANSWER, PAY, APPLY, JOIN = 0, 1, 2, 3
+ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 
 
 class Trace(NamedTuple):
@@ -39,7 +39,8 @@ class Log(NamedTuple):
     - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
     - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
     - APPLY: `node`, that had answered, mixed to `time` and was paid;
-    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x.
+    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
+    - FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
 
     Times are each node's own; (initiator, seq) names an exchange.
     """

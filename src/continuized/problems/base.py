@@ -97,7 +97,7 @@ def _one_number(value: Any) -> float:
         value = value.item()
     try:
         return float(value)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:  # torch has the last for complex ones
         raise TypeError(f"fun must return one real number, got {brief(value)}") from error
 
 

@@ -34,12 +34,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.methods import Continuized
-from continuized.network.dual import Dual, check_fits
-from continuized.network.graph import Graph
-from continuized.network.objective import Objective
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.dual import Dual, check_fits
+from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array, numbers
-from continuized.theory.bounds import continuized_bound, log_of, log_phi_0, log_power
 from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power
 from continuized.words import brief
 
 
@@ -52,12 +52,12 @@ def log_bound(
     sigma2: float,
 ) -> Array:
     """The logarithm of the bound on E mean_i |w_i - x*|^2, at times t or at the k-th event."""
-    from continuized.network.dual_function import DualFunction
+    from continuized.network.optimisation.dual_function import DualFunction
 
-    graph, objective = _checked_pair(pair)
+    graph, objective = checked_pair(pair)
     if sigma2 > 0.0:
         raise ValueError("no theorem covers noise for the dual method; use sigma2=0")
-    D, y = DualFunction(objective), _checked_start(y0, objective)
+    D, y = DualFunction(objective), checked_start(y0, objective)
     excess = max(D.value(y) - D.minimum, 0.0)
     scale = math.log(2.0 / (objective.mu * objective.nodes))
     if method.accelerated:
@@ -76,7 +76,8 @@ def log_bound(
     return scale + log_of(excess) + log_power(rate, checked_counts(k).astype(np.float64))
 
 
-def _checked_pair(pair: Any) -> tuple[Graph, Objective]:
+def checked_pair(pair: Any) -> tuple[Graph, Objective]:
+    """A graph, and a function for each of its nodes."""
     two = isinstance(pair, tuple) and len(pair) == 2
     if not two or not isinstance(pair[1], Objective):
         raise TypeError(f"the dual method runs on a pair (graph, Objective), got {brief(pair)}")
@@ -85,7 +86,8 @@ def _checked_pair(pair: Any) -> tuple[Graph, Objective]:
     return graph, pair[1]
 
 
-def _checked_start(y0: ArrayLike, objective: Objective) -> Array:
+def checked_start(y0: ArrayLike, objective: Objective) -> Array:
+    """y_0 = z_0, a row to a node."""
     given, shape = numbers(y0, "x0"), (objective.nodes, objective.dim)
     y = np.zeros(shape) + given if given.ndim == 0 or given.shape == shape else None
     if y is None or not np.all(np.isfinite(y)):

@@ -34,13 +34,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.dual import Dual
-from continuized.network.graph import Graph
+from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array
 from continuized.theory import dual_bounds
-from continuized.theory.bounds import log_of, log_power
 from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.theorems import log_of, log_power
 from continuized.words import brief
 
 

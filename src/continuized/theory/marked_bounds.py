@@ -45,7 +45,6 @@ from continuized.methods import Continuized
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
 from continuized.rows import Kaczmarz, Rows, StochasticLeastSquares
-from continuized.theory.bounds import continuized_bound, log_of, log_phi_0, log_power, theorem_of
 from continuized.theory.checks import (
     check_constants_hold,
     checked_counts,
@@ -54,6 +53,7 @@ from continuized.theory.checks import (
     minimiser,
 )
 from continuized.theory.marked_start import check_row_constants, row_start
+from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power, theorem_of
 
 
 class Terms(NamedTuple):

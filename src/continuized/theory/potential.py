@@ -19,7 +19,6 @@ from continuized.flow import mix
 from continuized.methods import Continuized, Method, jump
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
-from continuized.theory.bounds import log_A, log_B
 from continuized.theory.checks import (
     check_fits,
     checked_sigma2,
@@ -27,6 +26,7 @@ from continuized.theory.checks import (
     minimiser,
     minimum,
 )
+from continuized.theory.theorems import log_A, log_B
 
 if TYPE_CHECKING:
     from continuized.result import Result

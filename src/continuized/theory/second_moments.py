@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from continuized.memory import check_memory
 from continuized.methods import GradientDescent, Method, Nesterov
 from continuized.network.methods import Gossip
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.theory.checks import (
@@ -42,7 +43,7 @@ from continuized.theory.moment_maps import (
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
-    from continuized.network import Graph
+    from continuized.network import Graph, Objective
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added
@@ -52,8 +53,8 @@ FIRST = 1e-6  # where the series takes over from an infinite eta(0); its error i
 
 
 def moments(
-    p: Problem | Graph,
-    method: Method | Marked | Gossip,
+    p: Problem | Graph | tuple[Graph, Objective],
+    method: Method | Marked | Gossip | Dual,
     x0: ArrayLike,
     times: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -73,8 +74,13 @@ def moments(
       grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
 
     CoordinateDescent, on a Quadratic or on LeastSquares, StochasticLeastSquares and Kaczmarz are
-    for `times` only, without noise; see `theory.marked_moments`.  Gossip on a network.Graph of at
-    most 400 nodes too: `fun` is then E |x_t - mean|^2 (see `theory.gossip_moments`).
+    for `times` only, without noise; see `theory.marked_moments`.  On networks too:
+
+    - Gossip, p a network.Graph of at most 400 nodes: `fun` is then E |x_t - mean|^2 (see
+      `theory.gossip_moments`).
+    - network.Dual, p a pair (Graph, network.Objective) of least squares and at most 400 dual
+      variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i the nodes' guesses
+      (see `theory.dual_moments`).
 
     >>> from continuized import Continuized, problems
     >>> p = problems.paper_strongly_convex()
@@ -88,6 +94,10 @@ def moments(
         from continuized.theory.gossip_moments import gossip_moments
 
         return gossip_moments(p, method, x0, times, checked_sigma2(sigma2))
+    if isinstance(method, Dual):
+        from continuized.theory.dual_moments import dual_moments
+
+        return dual_moments(p, method, x0, times, checked_sigma2(sigma2))
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.marked_moments import marked_moments

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from continuized.coordinate import CoordinateDescent
 from continuized.methods import Continuized, GradientDescent, Nesterov
+from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.methods import Gossip
+from continuized.network.simulation.engine_faulty import Messages
 from continuized.noise import Gaussian
 from continuized.rows import Kaczmarz, StochasticLeastSquares
 
@@ -26,6 +28,10 @@ class Subject:
     stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
     kaczmarz: Callable[..., Kaczmarz] = Kaczmarz
     gossip: Callable[..., Gossip] = Gossip
+    messages: Callable[..., Messages] = Messages
+    dual: Callable[..., Dual] = Dual
+    dadao: Callable[..., DADAO] = DADAO
+    a2cid2: Callable[..., A2CiD2] = A2CiD2
 
 
 class Effort(NamedTuple):
@@ -58,6 +64,14 @@ def worst_of(measurements: Iterable[Measurement]) -> Measurement:
     """The one that measured most; one that cannot be judged is worse, and so is a NaN, which
     the plain max would pass over."""
     return max(measurements, key=lambda m: (not m.usable, math.isnan(m.measured), m.measured))
+
+
+class Mutant(NamedTuple):
+    """A planted mistake; `caught_by` names the claims that must fail."""
+
+    mistake: str
+    subject: Subject
+    caught_by: tuple[str, ...]
 
 
 class Check(NamedTuple):

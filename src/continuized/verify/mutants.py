@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,14 +11,12 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.coordinate import CoordinateDescent, Coordinates
 from continuized.methods import Continuized, GradientDescent, Nesterov
-from continuized.network.graph import Graph
-from continuized.network.methods import Gossip
-from continuized.network.rules import Constants
 from continuized.noise import Gaussian
 from continuized.parameters import gamma_prime
 from continuized.problems.base import Array, Problem
 from continuized.rows import Rows, StochasticLeastSquares
-from continuized.verify.claims import Effort, Subject
+from continuized.verify import network_mutants
+from continuized.verify.claims import Effort, Mutant, Subject
 
 Coefficients = tuple[float, float, float, float, float]
 
@@ -141,43 +138,9 @@ class NoKappa(StochasticLeastSquares):
         return engine
 
 
-class LongGossip(Gossip):
-    """gamma' = 1 / sqrt(mu_g R): the 2 forgotten."""
-
-    def constants(self, graph: Graph) -> Constants:
-        theta, gamma, step = super().constants(graph)
-        return Constants(theta, gamma, step * (math.sqrt(2.0) if self.accelerated else 1.0))
-
-
-class HastyGossip(Gossip):
-    """theta = sqrt(mu_g / R): the 2 forgotten."""
-
-    def constants(self, graph: Graph) -> Constants:
-        theta, gamma, step = super().constants(graph)
-        return Constants(math.sqrt(2.0) * theta, gamma, step)
-
-
-class TimidGossip(Gossip):
-    """Exchanges that take a tenth of what they should."""
-
-    def constants(self, graph: Graph) -> Constants:
-        theta, gamma, step = super().constants(graph)
-        return Constants(theta, 0.1 * gamma, 0.1 * step)
-
-
-class Mutant(NamedTuple):
-    """A planted mistake; `caught_by` names the claims that must fail."""
-
-    mistake: str
-    subject: Subject
-    caught_by: tuple[str, ...]
-
-
 PROCESS = "the iteration is the process"
 PHI = "phi is a supermartingale"
 LAZY = "lazy mixing is eager mixing"
-GOSSIP = "gossip: E |x_t - mean|^2"
-RATE = "gossip: the exact rate is above theta"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -229,11 +192,5 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(stochastic_least_squares=NoKappa),
         ("rows: E |x_t - x*|^2 is below its bound",),
     ),
-    Mutant("the 2 forgotten in 1/sqrt(2 mu_g R)", Subject(gossip=LongGossip), (GOSSIP, RATE)),
-    Mutant("the 2 forgotten in sqrt(mu_g/(2R))", Subject(gossip=HastyGossip), (GOSSIP,)),
-    Mutant(
-        "a tenth of what an exchange moves",
-        Subject(gossip=TimidGossip),
-        (GOSSIP, f"{GOSSIP} is below its bound", RATE),
-    ),
+    *network_mutants.MUTANTS,
 )

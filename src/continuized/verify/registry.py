@@ -7,7 +7,7 @@ suite may spend; statistical tests elsewhere state their own share of the other 
 
 from __future__ import annotations
 
-from continuized.verify import chance, exact, gossip, marked
+from continuized.verify import chance, decentralized, exact, gossip, marked
 from continuized.verify.claims import Check
 
 ALPHA = 5e-7
@@ -18,6 +18,7 @@ Z = "z of mean - exact"
 Z_ABOVE = "z of mean - bound"
 MARKS = "section 5, marks"  # the process of the paper with marks; the oracles are of later work
 EDGES = "section 5, marks on edges"
+LATER = "later work"  # by others, on the same process
 
 CHECKS: tuple[Check, ...] = (
     Check("gradient descent converges", "Theorem 1", RATIO, exact.theorem_1),
@@ -81,6 +82,28 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check("gossip: the exact rate is above theta", EDGES, "theta / exact rate", gossip.rate),
     Check("gossip: sum (x + z) is conserved", EDGES, "ledger error", gossip.conserved),
+    Check("dual: E mean |w_i - x*|^2", EDGES, Z, decentralized.dual_equality, True),
+    Check(
+        "dual: E mean |w_i - x*|^2 is below its bound",
+        EDGES,
+        "exact E mean |w_i - x*|^2 / bound",
+        decentralized.dual_bound,
+    ),
+    Check(
+        "DADAO: the exact rate is above the theorem's",
+        LATER,
+        "theorem's / exact rate",
+        decentralized.dadao_exact_rate,
+    ),
+    Check(
+        "DADAO: most runs fall at the theorem's rate",
+        LATER,
+        "share of slower runs",
+        decentralized.dadao_runs,
+        statistical=True,
+    ),
+    Check("A²CiD² without gradients is gossip", LATER, "distance", decentralized.a2cid2_is_gossip),
+    Check("A²CiD² without exchanges is SGD", LATER, "distance", decentralized.a2cid2_is_sgd),
 )
 
 SHARE = ALPHA / sum(check.statistical for check in CHECKS)

@@ -7,8 +7,8 @@ import time
 from typing import NamedTuple
 
 from continuized.progress import bar
-from continuized.verify.claims import QUICK, Check, Claim, Effort, Measurement, Subject
-from continuized.verify.mutants import EFFORT, MUTANTS, Mutant
+from continuized.verify.claims import QUICK, Check, Claim, Effort, Measurement, Mutant, Subject
+from continuized.verify.mutants import EFFORT, MUTANTS
 from continuized.verify.registry import CHECKS, SHARE
 
 

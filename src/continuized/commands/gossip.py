@@ -1,0 +1,243 @@
+"""`continuized gossip`: averaging over a network, plain and accelerated, beside the theory."""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from continuized.commands import BadInput
+
+if TYPE_CHECKING:
+    from continuized.commands.gossip_output import Faulty, Run, Setting
+    from continuized.network import Faults, Gossip, Graph, Outcome
+    from continuized.problems.base import Array
+
+DEFAULT = "grid:30x30"
+BY_NODES = ("path", "cycle", "grid", "complete", "star")  # families that a number of nodes names
+SKEWED = 0.5
+KILLED_BY = 0.25  # of the time that a method should take: its share in which nodes die
+KILL_EVERY = 0.3  # seconds, of real nodes
+
+
+@click.command("gossip")
+@click.option("--graph", "spec", help="A spec such as path:100, regular:3x500 or "
+              f"geometric:200:0.15, or a file of edges.  [default: {DEFAULT}]")  # fmt: skip
+@click.option("--nodes", type=click.IntRange(min=2),
+              help=f"How many, for a --graph named without: {', '.join(BY_NODES)}.")  # fmt: skip
+@click.option("--method", type=click.Choice(["plain", "accelerated", "both"]), default="both",
+              show_default=True)  # fmt: skip
+@click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
+              show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
+@click.option("--loss", type=float, default=0.0, help="The part of messages that are lost.")
+@click.option("--duplication", type=float, default=0.0, help="The part that come twice.")
+@click.option("--delay", type=float, default=0.0,
+              help="The mean of a message's, in units of t: all edges ring at rate 1.")  # fmt: skip
+@click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
+              help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}.")  # fmt: skip
+@click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die.")
+@click.option("--tol", type=float, default=1e-8, show_default=True,
+              help="Of the squared error, relative to the start.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True), default=60.0,
+              show_default=True, help="The longest that real nodes run.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
+              help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(
+    spec: str | None, nodes: int | None, method: str, transport: str, loss: float,
+    duplication: float, delay: float, skew: float, kill: int, tol: float, seconds: float,
+    seed: int, out: Path | None, as_json: bool,
+) -> int:  # fmt: skip
+    """Average over a network by exchanges between neighbours.
+
+    All mass starts on node 0.  Nodes know their own clock and their neighbours, no more.  Shown
+    are the messages (exchanges over an edge) until the squared error fell by tol, and the rate at
+    which it fell beside that of the theory without faults: the exact one of its mean up to 1000
+    nodes, the theorem's lower bound beyond.  The exit code is 0 if tol was reached, 1 if not.
+    """
+    from continuized import files
+    from continuized.commands import gossip_output as output
+
+    if out is not None:
+        from continuized import plot
+
+        plot.require()
+        files.writable_folder(out)  # better now than after the work
+    faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
+    graph = _graph(spec, nodes)
+    setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
+    try:
+        runs = _runs(setting, method, kill, seconds, out is not None)
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+    written = [] if out is None else output.write(out, setting, runs)
+    if as_json:
+        click.echo(output.json_text(setting, runs))
+    else:
+        output.show_runs(setting, runs)
+        if written:
+            click.echo(f"Written to {out}: {', '.join(path.name for path in written)}")
+    return 0 if all(run.outcome.reached for run in runs) else 1
+
+
+def _graph(spec: str | None, nodes: int | None) -> Graph:
+    from continuized.network import Graph
+
+    name = spec if spec is not None else DEFAULT if nodes is None else "grid"
+    if nodes is not None and name in BY_NODES:
+        name = f"{name}:{_sides(nodes) if name == 'grid' else nodes}"
+    elif name in BY_NODES:
+        raise BadInput(f"--graph {name} needs a size: give --nodes N, or {name}:N")
+    try:
+        graph = Graph.of(name)
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+    if nodes is not None and graph.nodes != nodes:
+        raise BadInput(f"--graph {name} has {graph.nodes} nodes: leave out --nodes {nodes}")
+    return graph
+
+
+def _sides(nodes: int) -> str:
+    """Rows and columns, as near to a square as the number allows."""
+    rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
+    return f"{rows}x{nodes // rows}"
+
+
+def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
+    from continuized.commands.gossip_output import MOST_DRAWN, VIEWS, Run
+    from continuized.network import Gossip
+
+    graph = setting.graph
+    names = ("plain", "accelerated") if method == "both" else (method,)
+    gossips = [Gossip(accelerated=name == "accelerated") for name in names]
+    dying = _dying(graph, kill, setting.seed)
+    with _told_warnings(graph):
+        rates = [_rates(graph, gossip) for gossip in gossips]
+        quickest = _time(max(rate for rate, _, _ in rates), setting.tol)
+        times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
+        runs = []
+        for gossip, (rate, bound, exact) in zip(gossips, rates, strict=True):
+            if setting.transport == "simulate":
+                deaths = _spaced(dying, KILLED_BY * _time(rate, setting.tol))
+                outcome = _simulated(setting, gossip, deaths, times)
+            else:
+                deaths = _spaced(dying, KILL_EVERY * kill)
+                outcome = _real(setting, gossip, deaths, seconds, times)
+            runs.append(Run(gossip, outcome, rate, bound, exact))
+    return runs
+
+
+def _time(rate: float, tol: float) -> float:
+    """When e^{-rate t} falls to tol."""
+    return math.log(1.0 / max(tol, sys.float_info.min)) / rate
+
+
+def _rates(graph: Graph, gossip: Gossip) -> tuple[float, float, bool]:
+    """The rate in theory, the theorem's bound, and whether the former is exact."""
+    from continuized import theory
+    from continuized.commands.gossip_output import EXACT_UP_TO
+
+    bound = gossip.constants(graph).theta if gossip.accelerated else 0.5 * graph.mu_g
+    if graph.nodes > EXACT_UP_TO:
+        return bound, bound, False
+    return theory.gossip_rate(graph, gossip, tol=1e-2), bound, True
+
+
+def _dying(graph: Graph, kill: int, seed: int) -> list[int]:
+    import numpy as np
+
+    from continuized.network.drawn_deaths import drawn
+
+    try:
+        return drawn(graph, kill, np.random.default_rng(seed))
+    except ValueError as error:
+        raise BadInput(f"--kill: {error}") from error
+
+
+def _spaced(dying: list[int], last: float) -> list[tuple[float, int]]:
+    """Deaths evenly in time, the last one at `last`."""
+    return [(last * (k + 1) / len(dying), node) for k, node in enumerate(dying)]
+
+
+def _start(graph: Graph) -> Array:
+    """All mass on node 0."""
+    import numpy as np
+
+    values = np.zeros(graph.nodes)
+    values[0] = 1.0
+    return values
+
+
+def _simulated(
+    setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], times: list[float]
+) -> Outcome:
+    from continuized import network
+
+    faults: Faults | None = None
+    if deaths or any(setting.faults.values()):
+        faults = network.Faults(**setting.faults, deaths=tuple(deaths))
+        _tell_delay(setting.graph, gossip, faults)
+    return network.simulate(
+        setting.graph, setting.values, gossip, tol=setting.tol, seed=setting.seed,
+        faults=faults, snapshots=times, progress=sys.stderr.isatty(),
+    )  # fmt: skip
+
+
+def _real(
+    setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], seconds: float,
+    times: list[float],
+) -> Outcome:  # fmt: skip
+    from continuized import network
+    from continuized.network.simulation.along import along
+
+    graph, values = setting.graph, setting.values
+    outcome = network.run(
+        graph, values, setting.transport, method=gossip, tol=setting.tol, seconds=seconds,
+        seed=setting.seed, kill=deaths, log=bool(times), progress=sys.stderr.isatty(),
+        **setting.faults,
+    )  # fmt: skip
+    if outcome.log is not None:
+        found = along(graph, values, gossip, outcome.log, times)
+        outcome.snapshots = dict(zip(times, found, strict=True))
+    return outcome
+
+
+def _tell_delay(graph: Graph, gossip: Gossip, faults: Faults) -> None:
+    """Warn of delays that acceleration does not bear."""
+    from continuized.network import delay_limit, too_stale
+
+    if not gossip.accelerated or not faults.delay:
+        return
+    verdict = too_stale(graph, gossip, 2.0 * faults.delay)
+    if verdict != "fine":
+        warnings.warn(
+            f"a delay of {faults.delay:g} is {verdict} the limit {delay_limit(graph, gossip):.3g} "
+            "of accelerated gossip on this graph; use --method plain, or a shorter delay",
+            stacklevel=2,
+        )
+
+
+@contextmanager
+def _told_warnings(graph: Graph) -> Iterator[None]:
+    """Warnings meant for the user as sentences on standard error, each once."""
+    from continuized.network import NoGainWarning
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        yield
+    sentences = []
+    for warning in caught:
+        if isinstance(warning.message, NoGainWarning):
+            name = graph.name or "this graph"
+            sentences.append(f"acceleration gains nothing on {name}; --method plain does as well")
+        else:
+            sentences.append(str(warning.message))
+    for sentence in dict.fromkeys(sentences):
+        click.echo(f"continuized: {sentence}", err=True)

@@ -1,0 +1,222 @@
+"""What `continuized gossip` prints and writes: a table, JSON, pictures and their data."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+
+import click
+
+from continuized.commands import show
+
+if TYPE_CHECKING:
+    from continuized.network import Gossip, Graph, Outcome
+    from continuized.plot_network import View
+    from continuized.problems.base import Array
+
+EXACT_UP_TO = 1000  # nodes: the rate of the second moments
+MOST_DRAWN = 20_000  # nodes
+VIEWS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)  # of the time that the quickest method should take
+
+
+class Faulty(TypedDict):
+    """What goes wrong on purpose; see `network.Faults`."""
+
+    loss: float
+    duplication: float
+    delay: float
+    skew: float
+
+
+class Setting(NamedTuple):
+    """What was asked for."""
+
+    graph: Graph
+    values: Array
+    transport: str
+    tol: float
+    seed: int
+    faults: Faulty
+
+
+class Run(NamedTuple):
+    """A method's run; its rate in theory, the theorem's, and whether the former is exact."""
+
+    method: Gossip
+    outcome: Outcome
+    rate_theory: float
+    rate_bound: float
+    exact: bool
+
+
+def result(run: Run) -> dict[str, Any]:
+    """The numbers of a run, by the names that --json prints."""
+    outcome = run.outcome
+    return {
+        "method": outcome.method,
+        "messages": int(outcome.messages),
+        "reached": bool(outcome.reached),
+        "rate_measured": _finite(outcome.rate_measured),
+        "rate_theory": float(run.rate_theory),
+        "events_per_s": _finite(outcome.events_per_s),
+        "deaths": len(outcome.deaths),
+        "ledger_error": _finite(outcome.ledger_error),
+        "mean_drift": _finite(outcome.mean_drift),
+    }
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no NaN."""
+    return float(value) if math.isfinite(value) else None
+
+
+def json_text(setting: Setting, runs: Sequence[Run]) -> str:
+    """One object."""
+    return json.dumps(
+        {
+            "graph": setting.graph.name,
+            "nodes": setting.graph.nodes,
+            "edges": len(setting.graph.edges),
+            "tol": setting.tol,
+            "transport": setting.transport,
+            "results": [result(run) for run in runs],
+        },
+        indent=2,
+        allow_nan=False,
+    )
+
+
+def show_runs(setting: Setting, runs: Sequence[Run]) -> None:
+    """A table with a column for each method, and what it comes to in a sentence."""
+    from continuized import report
+
+    rows = [_row(name, runs, text) for name, text in _lines(setting, runs)]
+    header = ("", *(run.outcome.method for run in runs))
+    numeric = tuple(range(1, len(header)))
+    click.echo(_caption(setting) + "\n")
+    show(report.Table(header, tuple(rows), numeric=numeric))
+    click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
+
+
+def _caption(setting: Setting) -> str:
+    g = setting.graph
+    made = "simulated" if setting.transport == "simulate" else f"real nodes, {setting.transport}"
+    faults = "".join(f", {name} {value:g}" for name, value in setting.faults.items() if value)
+    return f"{g.name or 'graph'}: {g.nodes:,} nodes, {len(g.edges):,} edges; {made}{faults}"
+
+
+def _row(name: str, runs: Sequence[Run], text: Any) -> tuple[str, ...]:
+    return (name, *(text(run) for run in runs))
+
+
+def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
+    """The name of each row of the table, and its cell for a run."""
+    lines = [
+        ("messages", lambda run: f"{run.outcome.messages:,}"),
+        ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
+        ("rate, measured", lambda run: f"{run.outcome.rate_measured:.3e}"),
+        ("rate, exact, of the mean", lambda run: f"{run.rate_theory:.3e}" if run.exact else "-"),
+        ("rate, the theorem's bound", lambda run: f"{run.rate_bound:.3e}"),
+        ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
+        ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
+    ]
+    if any(run.outcome.deaths for run in runs):
+        lines.append(("deaths", lambda run: str(len(run.outcome.deaths))))
+        lines.append(("drift of the mean", lambda run: f"{run.outcome.mean_drift:.2e}"))
+    if any(run.outcome.staleness for run in runs):
+        lines.append(("age of answers, mean", lambda run: _age(run.outcome)))
+    return lines
+
+
+def _age(outcome: Outcome) -> str:
+    return "-" if outcome.staleness is None else f"{outcome.staleness.mean:.3g}"
+
+
+def _sentences(setting: Setting, runs: Sequence[Run]) -> list[str]:
+    missed = [run.outcome.method for run in runs if not run.outcome.reached]
+    said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
+    if len(runs) == 2:
+        plain, accelerated = runs
+        factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)
+        if not missed:
+            said.append(f"Acceleration took {factor:.1f} times fewer messages;")
+        elif missed == ["plain"]:
+            said.append(f"Acceleration took at least {factor:.1f} times fewer messages;")
+        else:
+            return said
+        ratio = accelerated.rate_bound / plain.rate_bound
+        said.append(f"by the theorems' rates it would be {ratio:.1f}.")
+    return said
+
+
+def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
+    """Pictures and data, all made before any is written."""
+    from continuized import files, plot_network
+
+    contents: dict[str, str | bytes] = {}
+    title = _caption(setting)
+    curves = [_curve(setting, run) for run in runs]
+    for kind, picture in plot_network.render_errors(curves, title).items():
+        contents[f"error.{kind}"] = picture
+    contents["error.csv"] = _errors_csv(runs)
+    if setting.graph.nodes <= MOST_DRAWN:
+        views = [_views(setting, run) for run in runs]
+        for kind, picture in plot_network.render_network(setting.graph, views, title).items():
+            contents[f"network.{kind}"] = picture
+        contents["network.csv"] = _views_csv(views)
+    contents["result.json"] = json_text(setting, runs) + "\n"
+    return [files.write(out / name, content) for name, content in contents.items()]
+
+
+def _curve(setting: Setting, run: Run) -> Any:
+    from continuized import theory
+    from continuized.plot_network import ErrorCurve
+
+    trace, values = run.outcome.trace, setting.values
+    scale = float(((values - values.mean()) ** 2).sum())
+    # Without faults there is a message for each unit of t.
+    bound = theory.bound(run.method, setting.graph, values, t=trace.messages) / scale
+    name = run.outcome.method
+    pure = setting.transport == "simulate" and not run.outcome.deaths
+    whole = pure and not any(setting.faults.values())
+    bounded = name if whole else f"{name}, no faults"
+    return ErrorCurve(name, trace.messages, trace.error, bound, bounded)
+
+
+def _views(setting: Setting, run: Run) -> list[View]:
+    from continuized.plot_network import View
+
+    outcome, mean = run.outcome, float(setting.values.mean())
+    kept = {t: x for t, x in outcome.snapshots.items() if t < outcome.t}
+    if len(kept) < len(VIEWS):
+        kept[outcome.t] = outcome.x  # it ended before the last of them
+    return [View(outcome.method, f"t = {t:,.0f}", x / mean) for t, x in sorted(kept.items())]
+
+
+def _errors_csv(runs: Sequence[Run]) -> str:
+    rows = [
+        (run.outcome.method, *row)
+        for run in runs
+        for row in zip(*(column.tolist() for column in run.outcome.trace), strict=True)
+    ]
+    return _csv(("method", "t", "messages", "error"), rows)
+
+
+def _views_csv(views: Sequence[Sequence[View]]) -> str:
+    shown = [view for row in views for view in row]
+    header = ("node", *(f"{view.method} {view.when}" for view in shown))
+    columns = [view.values.tolist() for view in shown]
+    return _csv(header, [(i, *row) for i, row in enumerate(zip(*columns, strict=True))])
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()

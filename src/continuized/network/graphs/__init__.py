@@ -1,0 +1,1 @@
+"""Graphs whose edges ring: their making, their constants, their best rates."""

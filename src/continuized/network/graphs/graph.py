@@ -1,0 +1,174 @@
+"""Graphs whose edges ring: nodes, edges, rates, and the constants of gossip on them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import seeds
+from continuized.network.graphs import best_rates, edge_files, specs, spectrum
+from continuized.network.graphs.graph_input import (
+    check_connected,
+    check_simple,
+    checked_P,
+    checked_pairs,
+    from_networkx,
+)
+from continuized.problems.base import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A connected graph; edge e joins edges[e, 0] and edges[e, 1] and rings with probability P[e].
+
+    Lambda = sum_e P_e (e_i - e_j)(e_i - e_j)^T, and
+
+    - mu_g = lambda_2(Lambda), the spectral gap, and chi_1 = 1 / mu_g;
+    - R = max_e (e_i - e_j)^T Lambda^+ (e_i - e_j), the largest effective resistance, and
+      chi_2 = R / 2;
+    - theta = sqrt(mu_g / (2R)), the rate of accelerated gossip; that of plain gossip is mu_g / 2.
+
+    Up to 1500 nodes they are exact to rounding.  Beyond, mu_g is bounded from below and R from
+    above, which is what the theorem needs, and `mu_g_range` and `R_range` say how well.
+
+    Make one with `Graph.of`.
+
+    >>> g = Graph.of("path:3")
+    >>> round(g.mu_g, 12), round(g.R, 12), round(g.theta, 12)
+    (0.5, 2.0, 0.353553390593)
+    """
+
+    nodes: int
+    edges: Array = field(repr=False)  # (m, 2), integers
+    P: Array = field(repr=False)  # (m,), sums to 1
+    name: str = ""
+    positions: Array | None = field(default=None, repr=False)  # (nodes, 2), for drawing
+    labels: tuple[Any, ...] | None = field(default=None, repr=False)  # names of nodes 0, 1, ...
+
+    @classmethod
+    def of(cls, graph: Any, rates: ArrayLike | None = None, *, seed: seeds.Seed = None) -> Graph:
+        """From a Graph, a spec, pairs of nodes, a file, or a graph of networkx.
+
+        - A spec: path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN (degree D),
+          erdos:N:P, geometric:N:R (in the unit square), smallworld:N:K:P (K neighbours on a
+          ring, rewired with probability P).  The last four are random, with `seed`, or :SEED at
+          the end of the spec, else 0.
+        - Pairs: an array or a sequence (i, j) of nodes 0, 1, ..., n - 1.
+        - A file, its path as a str or a Path: see `network.edge_files.read`.
+        - networkx.Graph: the attribute "weight" gives rates where every edge has one.
+
+        rates: a number > 0 for each edge, in the order of `edges`; P is proportional to them.
+        They replace the rates that the graph came with.  By default all are equal.
+
+        Raises ValueError where the graph has fewer than two nodes, a loop, an edge twice or
+        more than one component, or a rate is not a finite number > 0; TypeError for anything
+        else than the above.
+
+        >>> Graph.of([(0, 1), (1, 2)], rates=[3.0, 1.0]).P.tolist()
+        [0.75, 0.25]
+        """
+        if isinstance(graph, str) and specs.is_spec(graph):
+            made, name = specs.parse(graph, seed)
+            return cls._checked(made.nodes, made.edges, rates, name, made.positions)
+        if seed is not None:
+            raise ValueError("seed= is for random specs such as erdos:100:0.1")
+        if isinstance(graph, Graph):
+            return graph if rates is None else replace(graph, P=checked_P(rates, graph.edges))
+        if isinstance(graph, str | Path):
+            if isinstance(graph, str) and not Path(graph).is_file():
+                specs.parse(graph)  # says what a spec looks like
+            return cls._from_edges(edge_files.read(Path(graph)), rates, str(graph))
+        if hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
+            return cls._from_edges(from_networkx(graph), rates, str(graph.name or ""))
+        edges = checked_pairs(graph)
+        return cls._checked(int(edges.max(initial=-1)) + 1, edges, rates, "")
+
+    @classmethod
+    def _from_edges(cls, found: edge_files.Edges, rates: ArrayLike | None, name: str) -> Graph:
+        chosen = found.rates if rates is None else rates
+        return cls._checked(found.nodes, found.edges, chosen, name, None, found.labels)
+
+    @classmethod
+    def _checked(
+        cls,
+        nodes: int,
+        edges: Array,
+        rates: ArrayLike | None,
+        name: str,
+        positions: Array | None = None,
+        labels: tuple[Any, ...] | None = None,
+    ) -> Graph:
+        check_simple(nodes, edges, labels)
+        check_connected(nodes, edges, name, labels)
+        P = np.ones(len(edges)) if rates is None else rates
+        return cls(nodes, edges, checked_P(P, edges), name, positions, labels)
+
+    @cached_property
+    def _ranges(self) -> spectrum.Ranges:
+        return spectrum.constants(self.nodes, self.edges, self.P)
+
+    @property
+    def mu_g_range(self) -> tuple[float, float]:
+        """Bounds of the spectral gap of Lambda."""
+        return self._ranges.mu_g
+
+    @property
+    def R_range(self) -> tuple[float, float]:
+        """Bounds of the largest effective resistance of an edge."""
+        return self._ranges.R
+
+    @property
+    def mu_g(self) -> float:
+        """The spectral gap of Lambda, from below."""
+        return self.mu_g_range[0]
+
+    @property
+    def R(self) -> float:
+        """The largest effective resistance of an edge, from above."""
+        return self.R_range[1]
+
+    @property
+    def chi_1(self) -> float:
+        """1 / mu_g."""
+        return 1.0 / self.mu_g
+
+    @property
+    def chi_2(self) -> float:
+        """R / 2."""
+        return 0.5 * self.R
+
+    @property
+    def theta(self) -> float:
+        """sqrt(mu_g / (2R)), the rate of accelerated gossip."""
+        return math.sqrt(self.mu_g) / math.sqrt(2.0 * self.R)
+
+    @property
+    def speedup(self) -> float:
+        """theta / (mu_g / 2): how much faster acceleration is, as the theorems predict.
+
+        >>> round(Graph.of("path:100").speedup, 1), round(Graph.of("complete:10").speedup, 1)
+        (45.0, 1.0)
+        """
+        return self.theta / (0.5 * self.mu_g)
+
+    def resistances(self) -> Array:
+        """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+        return spectrum.resistances(self.nodes, self.edges, self.P)
+
+    def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> best_rates.Optimised:
+        """The rates with the largest theta, and a bound that certifies them; for small graphs.
+
+        See `network.best_rates.optimise`; `.graph` of the answer is the graph with them.
+
+        >>> g = Graph.of("grid:4x4")
+        >>> round(g.optimise_rates().theta / g.theta, 2)
+        1.05
+        """
+        P, theta, bound = best_rates.optimise(self.nodes, self.edges, self.P, tol, maxiter)
+        return best_rates.Optimised(replace(self, P=P), theta, bound)

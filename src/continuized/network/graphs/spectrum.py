@@ -1,0 +1,166 @@
+"""The spectral gap and the effective resistances of a weighted graph, small or large.
+
+The theorem of accelerated gossip holds with any mu_g from below and any R from above, so what is
+computed for large graphs is a range.
+
+- Up to EXACT_UP_TO nodes: dense, exact to rounding.
+- *Narrow* graphs, whose breadth-first levels are small, as of paths, cycles and grids, have small
+  separators: the Laplacian without a node is factorised, and 1/mu_g, the largest eigenvalue of
+  Lambda^+, is found by Lanczos on solves.
+- *Wide* graphs, such as random ones, cannot be factorised, but mix quickly: Lanczos on Lambda.
+- R of a large graph is bounded edge by edge (`local_resistance`).
+
+Lanczos starts in a random direction: that the eigenvalue it finds is the extreme one, and not the
+next, is almost sure, not proved.  How far the one found can be from the Ritz value is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.graphs import local_resistance
+from continuized.problems.base import Array
+
+EXACT_UP_TO = 1500  # nodes
+NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
+SEED = 2021  # of Lanczos' first direction
+TOL = 0.01  # relative: Lanczos on Lambda
+STEPS = 5000  # of it
+TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
+MARGIN = 1e-6  # relative, on a gap from the factor
+
+
+class Ranges(NamedTuple):
+    """Bounds (low, high) of mu_g and R, and how they were found."""
+
+    mu_g: tuple[float, float]
+    R: tuple[float, float]
+    how: str
+
+
+def constants(nodes: int, edges: Array, P: Array) -> Ranges:
+    """Both constants of gossip, each with its bounds."""
+    if nodes <= EXACT_UP_TO:
+        return _dense(nodes, edges, P)
+    narrow = width(nodes, edges) <= NARROW
+    mu_g = _gap_narrow(nodes, edges, P) if narrow else _gap_wide(laplacian(nodes, edges, P))
+    R = local_resistance.largest(nodes, edges, P, mu_g[0])
+    return Ranges(mu_g, R, "narrow" if narrow else "wide")
+
+
+def laplacian(nodes: int, edges: Array, P: Array) -> Any:
+    """Lambda, as a sparse array."""
+    from scipy.sparse import csr_array
+
+    i, j = edges.T
+    rows, columns = np.concatenate([i, j, i, j]), np.concatenate([j, i, i, j])
+    return csr_array((np.concatenate([-P, -P, P, P]), (rows, columns)), shape=(nodes, nodes))
+
+
+def width(nodes: int, edges: Array) -> int:
+    """The size of the largest breadth-first level, seen from a node at the rim."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import dijkstra
+
+    graph = csr_array((np.ones(len(edges)), edges.T), shape=(nodes, nodes))
+    first = dijkstra(graph, directed=False, unweighted=True, indices=0)
+    far = int(np.argmax(first))
+    levels = dijkstra(graph, directed=False, unweighted=True, indices=far)
+    return int(np.bincount(levels.astype(np.int64)).max())
+
+
+def resistances(nodes: int, edges: Array, P: Array) -> Array:
+    """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+    if nodes > EXACT_UP_TO:
+        raise ValueError(
+            f"all resistances are for graphs of up to {EXACT_UP_TO} nodes, this one has {nodes}; "
+            "R_range bounds the largest"
+        )
+    # Adding a constant to all entries makes Lambda invertible, and changes no resistance.
+    inverse = np.linalg.inv(laplacian(nodes, edges, P).toarray() + P.mean() / nodes)
+    i, j = edges.T
+    found: Array = inverse[i, i] + inverse[j, j] - 2.0 * inverse[i, j]
+    return found
+
+
+def _dense(nodes: int, edges: Array, P: Array) -> Ranges:
+    gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+    R = float(resistances(nodes, edges, P).max())
+    return Ranges((gap, gap), (R, R), "exact")
+
+
+def _factor(nodes: int, edges: Array, P: Array) -> Any:
+    """Lambda without node 0, factorised, rows and columns in the same order."""
+    from scipy.sparse.linalg import splu
+
+    grounded = laplacian(nodes, edges, P)[1:, 1:].tocsc()
+    return splu(
+        grounded,
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
+
+
+def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
+    """1/mu_g is the largest eigenvalue of Lambda^+; a solve applies it.
+
+    A solve may lose as many digits as the gap is small, 8 of them on a path of a million nodes;
+    sum_e P_e (v_i - v_j)^2 loses none, and bounds mu_g from above.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigsh
+
+    factor = _factor(nodes, edges, P)
+
+    def solve(v: Array) -> Array:
+        v = v.ravel() - v.mean()
+        out = np.concatenate([[0.0], factor.solve(v[1:])])
+        return np.asarray(out - out.mean())
+
+    operator = LinearOperator((nodes, nodes), matvec=solve, dtype=np.float64)
+    v = eigsh(operator, k=1, which="LA", tol=TOL_INVERSE, v0=_direction(nodes))[1][:, 0]
+    image = solve(v)
+    found = float(v @ image)
+    error = float(np.linalg.norm(image - found * v))
+    v = image - image.mean()
+    high = float(P @ (v[edges[:, 0]] - v[edges[:, 1]]) ** 2 / (v @ v))
+    return min(1.0 / (found + error), high) * (1.0 - MARGIN), high
+
+
+def _gap_wide(Lambda: Any) -> tuple[float, float]:
+    """Lanczos on Lambda beside the constants, keeping two vectors only.
+
+    The basis loses its orthogonality, which costs steps and repeats Ritz values, but
+    |beta_k s_k|, s the eigenvector of the tridiagonal matrix, still is how far the Ritz value is
+    from an eigenvalue, up to rounding (Paige 1980).
+    """
+    from scipy.linalg import eigh_tridiagonal
+
+    n = Lambda.shape[0]
+    before, now = np.zeros(n), _direction(n)
+    now /= np.linalg.norm(now)
+    alpha: list[float] = []
+    beta: list[float] = []
+    while len(alpha) < STEPS:
+        after = Lambda @ now
+        alpha.append(float(now @ after))
+        after -= alpha[-1] * now + (beta[-1] if beta else 0.0) * before
+        after -= after.mean()  # rounding brings the constants back
+        beta.append(float(np.linalg.norm(after)))
+        before, now = now, after / (beta[-1] or 1.0)
+        if len(alpha) % 20 == 0:
+            value, s = eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(0, 0))
+            found, error = float(value[0]), beta[-1] * abs(float(s[-1, 0]))
+            if error <= TOL * found:
+                return found - error, found
+    raise ArithmeticError(
+        f"the spectral gap of a graph of {n} nodes was not found in {STEPS} steps: it is too "
+        "small for a graph with such large breadth-first levels"
+    )
+
+
+def _direction(nodes: int) -> Array:
+    v = np.random.default_rng(SEED).standard_normal(nodes)
+    return np.asarray(v - v.mean())

@@ -1,0 +1,1 @@
+"""Nodes that minimise together: methods, their events compiled, comparisons."""

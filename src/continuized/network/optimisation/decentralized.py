@@ -1,0 +1,289 @@
+"""Nodes that minimise the mean of their functions together: `network.minimize`."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized import checkpoints, identity, seeds
+from continuized import clock as clocks
+from continuized.checkpoints import AnyKeeper, State
+from continuized.marks import Categorical
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual, check_fits
+from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.solution import Decentralized, Trace
+from continuized.problems.base import Array, numbers
+from continuized.progress import Bar, bar
+from continuized.words import brief, is_real
+
+Method = Dual | DADAO | A2CiD2
+METHODS: dict[str, Method] = {
+    "dual": Dual(),
+    "plain-dual": Dual(accelerated=False),
+    "dadao": DADAO(),
+    "a2cid2": A2CiD2(),
+    "plain-sgd": A2CiD2(accelerated=False),
+}
+TOL = 1e-8
+ROWS = 200  # of the trace, about
+PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
+GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
+TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
+
+
+def minimize(
+    graph: Any,
+    problems: Any,
+    method: str | Method = "dual",
+    *,
+    tol: float = TOL,
+    events: int | None = None,
+    speeds: ArrayLike | None = None,
+    seed: seeds.Seed = None,
+    record: int = ROWS,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
+) -> Decentralized:
+    """Minimise F(w) = mean_i f_i(w) over a graph whose node i knows f_i only, simulated.
+
+    Parameters
+    ----------
+    graph : Graph, or what `Graph.of` takes
+    problems : Objective, or a regression for each node
+        See `network.split`, which deals the rows of one regression out.
+    method : str or object
+        "dual" (`Dual`: nodes solve their own problems), "dadao" (`DADAO`: gradients only),
+        "a2cid2" (`A2CiD2`: stochastic gradients), and without acceleration "plain-dual" and
+        "plain-sgd".
+    tol : float
+        Stop when the error mean_i |x_i - x*|^2 / |x*|^2 has fallen to tol.
+    events : int, optional
+        The largest number of events, exchanges and gradients together.  By default 5 times as
+        many as the theorem asks for, and where there is none 2000 gradients of every node.
+    speeds : array (nodes,), optional
+        The rates at which nodes take gradients, for "dadao" and "a2cid2"; by default 1 each, which
+        is what DADAO's theorem asks for.  The dual method takes none but at exchanges: give the
+        graph other rates, or see `network.race`.
+    seed : int, SeedSequence or Generator
+        The same seed gives the same run, bit by bit.
+    record : int
+        Rows of the trace, at least 1: evenly spaced, at most twice as many.
+    progress : bool
+        Show a progress bar on standard error.
+    checkpoint, every, resume
+        As in `minimize`: a run that is resumed is the run never interrupted, bit by bit.
+
+    Returns
+    -------
+    Decentralized
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first event.
+    ArithmeticError
+        Where a node cannot solve its own problem.
+
+    Examples
+    --------
+    >>> from continuized import problems
+    >>> from continuized.network import split
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 3))
+    >>> p = problems.LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1)
+    >>> r = minimize("cycle:6", split(p, 6), seed=0)
+    >>> r.reached, bool(np.allclose(r.x, p.x_star, atol=1e-3))
+    (True, True)
+    """
+    graph, objective = Graph.of(graph), Objective.of(problems)
+    check_fits(graph, objective)
+    chosen = as_method(method)
+    check_limits(tol, events, record)
+    pace = _checked_speeds(speeds, chosen, graph.nodes)
+    root = seeds.seed_sequence(seed)
+    path = checkpoints.checked_path(checkpoint, every, resume)
+    keeper: AnyKeeper = checkpoints.nowhere
+    if path is not None:
+        who = {
+            "graph": graph,
+            "problems": objective,
+            "method": chosen,
+            "speeds": pace,
+            "seed": None if seed is None else root,
+            "record": record,
+        }
+        named = {part: identity.words(value) for part, value in who.items()}
+        keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
+    optimiser = _optimiser(chosen, graph, objective, pace, root)
+    rate = math.nan
+    if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
+        rate = chosen.rate(graph, objective)
+    most = int(events) if events is not None else _enough(optimiser.rates, rate, tol, graph)
+    with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
+        run = Run(optimiser, objective, root, float(tol), int(record), show)
+        run.go(most, keeper)
+    return run.outcome(chosen.name, rate)
+
+
+def as_method(method: Any) -> Method:
+    """The method that a name stands for."""
+    if isinstance(method, Dual | DADAO | A2CiD2):
+        return method
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]
+    raise ValueError(
+        f"method must be one of {', '.join(METHODS)}, or an object such as Dual(), got "
+        f"{brief(method)}"
+    )
+
+
+def _optimiser(
+    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root
+) -> Any:
+    # Imported here, for they bring Numba with them.
+    from continuized.network.optimisation import optimisers
+
+    if isinstance(method, Dual):
+        return optimisers.DualExchanges.of(graph, objective, method)
+    if isinstance(method, DADAO):
+        return optimisers.DadaoEvents(graph, objective, method, speeds)
+    engine = optimisers.StochasticEvents(graph, objective, method, speeds)
+    engine.seed(root)
+    return engine
+
+
+class Run:
+    """A method under way, its clock, and what is kept of it."""
+
+    def __init__(
+        self,
+        optimiser: Any,
+        objective: Objective,
+        root: seeds.Root,
+        tol: float,
+        record: int,
+        show: Bar,
+    ) -> None:
+        self.optimiser, self.objective = optimiser, objective
+        self.tol, self.record, self.show = tol, record, show
+        total = float(optimiser.rates.sum())
+        self.stream = clocks.Poisson(root, total, Categorical(optimiser.rates / total)).stream()
+        self.period = TESTS_EVERY * objective.nodes
+        self.rows = [self._row()]
+
+    def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
+        """Until the error is small or no longer a number, or `most` events are done."""
+        with keeper.over(self):
+            if self.stream.k % self.period and self.stream.k < most:
+                self.rows.pop()  # of a run that had ended between two tests, and now goes on
+            while self.tol < self.error < math.inf and self.stream.k < most:
+                k = self.stream.k
+                self.optimiser.advance(
+                    self.stream.draw(min(self.period - k % self.period, most - k))
+                )
+                self.rows.append(self._row())
+                if len(self.rows) == 2 * self.record + 1:  # the last one is kept
+                    self.rows, self.period = self.rows[::2], 2 * self.period
+                self.show(self.stream.k, f"error {self.error:.2g}")
+                keeper.between(self)
+
+    @property
+    def error(self) -> float:
+        """At the last test."""
+        return float(self.rows[-1][3])
+
+    def _row(self) -> tuple[float, ...]:
+        x = self.optimiser.guesses(self.stream.t)
+        with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
+            mean = x.mean(axis=0)
+            return (
+                self.stream.t,
+                float(self.optimiser.messages),
+                float(self.optimiser.gradients),
+                self.objective.error(x),
+                self.objective.fun(mean) - self.objective.f_star,
+                self.objective.error(x - mean + self.objective.x_star),
+            )
+
+    def outcome(self, name: str, rate: float) -> Decentralized:
+        """What is reported."""
+        columns = np.array(self.rows).T
+        t, messages, gradients, error, excess, consensus = columns
+        counts = messages.astype(np.int64), gradients.astype(np.int64)
+        return Decentralized(
+            x=self.optimiser.guesses(self.stream.t),
+            x_star=self.objective.x_star.copy(),
+            t=self.stream.t,
+            method=name,
+            messages=self.optimiser.messages,
+            gradients=self.optimiser.gradients,
+            tol=self.tol,
+            reached=self.error <= self.tol,
+            error=self.error,
+            trace=Trace(t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()),
+            rate_theory=rate,
+        )
+
+    def state(self) -> State:
+        """Between two tests."""
+        random = getattr(self.optimiser, "random", None)
+        plain = {
+            "stream": self.stream.state(),
+            "period": self.period,
+            "rows": None if random is None else random.bit_generator.state,
+        }
+        arrays = checkpoints.copies(self.optimiser, self.optimiser.arrays)
+        return State(plain, {**arrays, "trace": np.array(self.rows)})
+
+    def restore(self, state: State) -> None:
+        """Go on from there."""
+        plain, arrays = state
+        self.stream.restore(plain["stream"])
+        self.period = plain["period"]
+        if plain["rows"] is not None:
+            self.optimiser.random.bit_generator.state = plain["rows"]
+        self.rows = [tuple(row) for row in arrays["trace"].tolist()]
+        checkpoints.put_back(self.optimiser, self.optimiser.arrays, arrays)
+
+
+def _enough(rates: Array, rate: float, tol: float, graph: Graph) -> int:
+    """Events within which the error should have fallen to tol."""
+    if math.isnan(rate):
+        return math.ceil(GRADIENTS * float(rates.sum()))
+    time = math.log(1.0 / max(tol, 1e-30)) / rate
+    return math.ceil(PATIENCE * (time * float(rates.sum()) + graph.nodes))
+
+
+def check_limits(tol: Any, events: Any, record: Any) -> None:
+    """Raise ValueError where these make no sense."""
+    if not (is_real(tol) and 0.0 <= tol < 1.0):
+        raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
+    for given, name, least in ((events, "events", 0), (record, "record", 1)):
+        whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
+        if given is not None and (not whole or given < least):
+            raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
+
+
+def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+    if speeds is None:
+        return np.ones(nodes)
+    if isinstance(method, Dual):
+        raise ValueError(
+            "speeds= is for methods whose nodes take gradients on their own; for the dual method "
+            "give the graph other rates"
+        )
+    pace = numbers(speeds, "speeds")
+    if pace.shape != (nodes,) or not np.all((pace > 0.0) & np.isfinite(pace)):
+        raise ValueError(
+            f"speeds must be {nodes} finite numbers > 0, one for each node, got {brief(speeds)}"
+        )
+    return pace

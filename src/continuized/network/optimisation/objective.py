@@ -1,0 +1,235 @@
+"""What nodes minimise together: the mean of their own functions, each a regression on own rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from continuized import seeds
+from continuized.memory import check_memory
+from continuized.problems import LeastSquares, LogisticRegression
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED
+from continuized.words import brief
+
+Regression = LeastSquares | LogisticRegression
+KINDS: dict[float, type[Regression]] = {
+    kind.loss: kind for kind in (LeastSquares, LogisticRegression)
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """F(w) = mean over the nodes of f_i(w), where f_i is known to node i only,
+
+        f_i(w) = scale_i sum_{rows r of node i} loss(<x_r, w>, y_r) + l2_i/2 |w|^2.
+
+    Node i has the rows starts[i], ..., starts[i + 1] - 1.  Every f_i is L-smooth and mu-strongly
+    convex.  Make one with `split`, or with `Objective.of`.
+    """
+
+    loss: float
+    X: Array = field(repr=False)  # (rows, dim)
+    y: Array = field(repr=False)
+    starts: Array = field(repr=False)  # (nodes + 1,)
+    scale: Array = field(repr=False)  # (nodes,)
+    l2: Array = field(repr=False)  # (nodes,)
+
+    @classmethod
+    def of(cls, problems: Any) -> Objective:
+        """From a regression for each node: F is the mean of them.
+
+        Raises TypeError for anything else than `LeastSquares` or `LogisticRegression`,
+        ValueError where they differ in kind or dimension, have weights or an intercept, or one
+        of them is not strongly convex.
+
+        >>> parts = [LeastSquares([[1.0]], [1.0], l2=0.5), LeastSquares([[2.0]], [0.0], l2=0.5)]
+        >>> Objective.of(parts).x_star.round(12).tolist()
+        [0.166666666667]
+        """
+        if isinstance(problems, Objective):
+            return problems
+        listed = _listed(problems)
+        X = _dense_rows([p.X for p in listed])
+        sizes = np.array([len(p.y) for p in listed])
+        return cls(
+            listed[0].loss,
+            X,
+            np.concatenate([p.y for p in listed]).astype(np.float64),
+            np.concatenate([[0], np.cumsum(sizes)]),
+            1.0 / sizes,
+            np.array([p.l2 for p in listed]),
+        )._checked()
+
+    def _checked(self) -> Objective:
+        weakest = int(np.argmin(self.local_mu))
+        if not self.local_mu[weakest] > 0.0:
+            raise ValueError(
+                f"the function of node {weakest} is not strongly convex; give a regression with "
+                "l2 > 0"
+            )
+        return self
+
+    @property
+    def nodes(self) -> int:
+        """How many functions there are."""
+        return len(self.scale)
+
+    @property
+    def dim(self) -> int:
+        """The number of variables."""
+        return int(self.X.shape[1])
+
+    def rows(self, i: int) -> slice:
+        """Those of node i."""
+        return slice(int(self.starts[i]), int(self.starts[i + 1]))
+
+    # Constants
+
+    @cached_property
+    def _extremes(self) -> tuple[Array, Array]:
+        """The smallest and largest eigenvalue of scale_i X_i^T X_i, for each node."""
+        found = np.empty((2, self.nodes))
+        for i in range(self.nodes):
+            rows = self.X[self.rows(i)]
+            wide = rows.shape[0] < rows.shape[1]
+            gram = rows @ rows.T if wide else rows.T @ rows
+            ends = self.scale[i] * np.linalg.eigvalsh(gram)[[0, -1]]
+            found[:, i] = (0.0 if wide else max(ends[0], 0.0)), max(ends[1], 0.0)
+        return found[0], found[1]
+
+    @property
+    def local_L(self) -> Array:
+        """An upper bound of the smoothness of each f_i."""
+        largest: Array = KINDS[self.loss].curvature * self._extremes[1] + self.l2
+        return largest
+
+    @property
+    def local_mu(self) -> Array:
+        """A lower bound of the strong convexity of each f_i; of a logistic loss, what l2 gives."""
+        if self.loss == SQUARED:
+            return np.asarray(self._extremes[0] + self.l2)
+        return self.l2.copy()
+
+    @property
+    def L(self) -> float:
+        """The largest of local_L."""
+        return float(self.local_L.max())
+
+    @property
+    def mu(self) -> float:
+        """The smallest of local_mu."""
+        return float(self.local_mu.min())
+
+    # The function itself
+
+    @cached_property
+    def row_scale(self) -> Array:
+        """What each row's loss counts in the sum of the f_i."""
+        return np.repeat(self.scale, np.diff(self.starts))
+
+    def fun(self, w: Array) -> float:
+        """F(w)."""
+        predictions = self.X @ w
+        if self.loss == SQUARED:
+            losses = 0.5 * (predictions - self.y) ** 2
+        else:
+            losses = np.logaddexp(0.0, -self.y * predictions)
+        penalty = 0.5 * self.l2.mean() * (w @ w)
+        return float(self.row_scale @ losses) / self.nodes + float(penalty)
+
+    def grad(self, w: Array) -> Array:
+        """Its gradient."""
+        predictions = self.X @ w
+        if self.loss == SQUARED:
+            slopes = predictions - self.y
+        else:
+            slopes = -self.y / (1.0 + np.exp(np.minimum(self.y * predictions, 700.0)))
+        total: Array = self.X.T @ (self.row_scale * slopes) / self.nodes + self.l2.mean() * w
+        return total
+
+    @cached_property
+    def x_star(self) -> Array:
+        """The minimiser of F, to rounding: what a single machine with all rows would find."""
+        from continuized.network.optimisation.conjugates import minimiser
+
+        weights = self.row_scale / self.nodes
+        return minimiser(self.loss, self.X, self.y, weights, float(self.l2.mean()))
+
+    @cached_property
+    def f_star(self) -> float:
+        """The minimum of F."""
+        return self.fun(self.x_star)
+
+    def error(self, w: Array) -> float:
+        """mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0."""
+        gaps = w - self.x_star
+        size = float(self.x_star @ self.x_star)
+        return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
+
+
+def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
+    """Deal the rows of a regression out to nodes: F is the regression's own function.
+
+    Rows are shuffled with `seed` first; with None they stay in their order, and node i has the
+    i-th part of them.  f_i(w) = (nodes/rows) sum over its rows of the loss + l2/2 |w|^2.
+
+    >>> parts = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=2)
+    >>> parts.starts.tolist(), parts.scale.round(3).tolist()
+    ([0, 2, 3], [0.667, 0.667])
+    """
+    (checked,) = _listed([problem])
+    count = len(checked.y)
+    whole = isinstance(nodes, int | np.integer) and not isinstance(nodes, bool)
+    if not whole or not 1 <= nodes <= count:
+        raise ValueError(
+            f"nodes must be an integer from 1 to {count}, the number of rows, got {brief(nodes)}"
+        )
+    order = np.arange(count)
+    if seed is not None:
+        order = seeds.generator(seeds.seed_sequence(seed), seeds.MARKS).permutation(count)
+    small, larger = divmod(count, int(nodes))
+    sizes = np.full(int(nodes), small) + (np.arange(int(nodes)) < larger)
+    return Objective(
+        checked.loss,
+        _dense_rows([checked.X])[order],
+        checked.y[order].astype(np.float64),
+        np.concatenate([[0], np.cumsum(sizes)]),
+        np.full(int(nodes), nodes / count),
+        np.full(int(nodes), checked.l2),
+    )._checked()
+
+
+def _listed(problems: Any) -> list[Regression]:
+    if isinstance(problems, str) or not isinstance(problems, Sequence) or len(problems) == 0:
+        raise TypeError(
+            "problems must be an Objective (see network.split) or a regression for each node, "
+            f"got {brief(problems)}"
+        )
+    for i, p in enumerate(problems):
+        if type(p) not in KINDS.values():
+            raise TypeError(
+                f"the problem of node {i} must be LeastSquares or LogisticRegression, got "
+                f"{brief(p)}"
+            )
+        if not p.is_plain:
+            raise ValueError(
+                f"the problem of node {i} has weights or an intercept; give one without"
+            )
+        if type(p) is not type(problems[0]) or p.dim != problems[0].dim:
+            raise ValueError(
+                f"all problems must be of one kind and dimension, but those of nodes 0 and {i} "
+                "differ"
+            )
+    return list(problems)
+
+
+def _dense_rows(parts: Sequence[Any]) -> Array:
+    entries = sum(part.shape[0] for part in parts) * parts[0].shape[1]
+    check_memory(8.0 * entries, "the rows, held dense,", "fewer columns")
+    dense = [part if isinstance(part, np.ndarray) else part.toarray() for part in parts]
+    return np.ascontiguousarray(np.concatenate(dense), dtype=np.float64)

@@ -1,0 +1,1 @@
+"""Gossip simulated: compiled engines, faults, delays, replay."""

@@ -1,0 +1,116 @@
+"""Compiled: deaths and joins, the ledger, and the error of a network with messages on their way.
+
+The arrays are those of `engine_protocol`.
+"""
+
+from __future__ import annotations
+
+from continuized.jit import jit
+from continuized.network.nodes.patience import UNKNOWN
+from continuized.network.rules import Constants
+from continuized.network.simulation.engine_node import SPEED, TIME, X, centre, mix_to, squared_error
+from continuized.network.simulation.engine_protocol import (
+    DEVIATION,
+    FREE,
+    HEAD,
+    LOG_ANSWER,
+    LOG_JOIN,
+    MEAN,
+    NODE_EPOCH,
+    NOT_BEFORE,
+    OWED,
+    OWN_SEQ,
+    PHASE,
+    RINGS,
+    SETTLED,
+    TAIL,
+    WAIT,
+    D,
+    write,
+)  # fmt: skip
+from continuized.problems.base import Array
+
+DIED, JOINED = 0, 1  # the rows of `ledger`
+
+
+@jit
+def die(
+    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array, dead: int,
+    t: float, constants: Constants,
+) -> None:  # fmt: skip
+    """The node falls silent; what it has, has paid and is owed goes with it.
+
+    A neighbour that waits for it will find out when its patience ends.
+    """
+    mix_to(work, dead, work[dead, SPEED] * t, constants[0])
+    d = ledger.shape[1]
+    for c in range(d):
+        ledger[DIED, c] += work[dead, X + c] + work[dead, X + d + c]
+    for e in range(edge.shape[0]):
+        if edge[e, HEAD] == dead or edge[e, TAIL] == dead:
+            if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+                for c in range(d):
+                    ledger[DIED, c] += (constants[1] + constants[2]) * transfer[e, D + c]
+            edge[e, OWED] = 0
+    alive[dead], node[dead, PHASE], node[dead, RINGS] = False, FREE, 0
+    node[dead, NODE_EPOCH] += 1
+
+
+@jit
+def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: float) -> int:
+    """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
+    total = 0.0
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TAIL]]:
+            total += upto[e] - (upto[e - 1] if e > 0 else 0.0)
+    chosen, left = -1, u * total
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TAIL]] and left >= 0.0:
+            chosen = edge[e, TAIL]
+            left -= upto[e] - (upto[e - 1] if e > 0 else 0.0)
+    return int(chosen)
+
+
+@jit
+def join(
+    alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array, work: Array,
+    ledger: Array, log: Array, counts: Array, new: int, t: float, u: float, most: float,
+    theta: float,
+) -> None:  # fmt: skip
+    """The node comes with a neighbour's x and z = x; without a neighbour, with what it has."""
+    d, other = ledger.shape[1], neighbour(alive, edge, first, upto, new, u)
+    node[new, OWN_SEQ] += 1
+    alive[new], node[new, PHASE], node[new, RINGS] = True, FREE, 0
+    waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
+    waits[new, NOT_BEFORE] = t
+    work[new, TIME] = work[new, SPEED] * t
+    if other >= 0:
+        mix_to(work, other, work[other, SPEED] * t, theta)
+        write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        for c in range(d):
+            work[new, X + c] = work[other, X + c]
+    for c in range(d):
+        work[new, X + d + c] = work[new, X + c]
+        ledger[JOINED, c] += work[new, X + c] + work[new, X + d + c]
+    write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+
+
+@jit
+def on_the_way(edge: Array, transfer: Array, constants: Constants) -> Array:
+    """What was paid and not applied yet."""
+    total = transfer[0, D:] * 0.0
+    for e in range(edge.shape[0]):
+        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+            for c in range(total.size):
+                total[c] += (constants[1] + constants[2]) * transfer[e, D + c]
+    return total
+
+
+@jit
+def error_at(
+    alive: Array, edge: Array, work: Array, transfer: Array, constants: Constants, t: float
+) -> float:
+    """The squared error at time t."""
+    owed = on_the_way(edge, transfer, constants)
+    middle = centre(work, alive, owed)
+    return float(squared_error(work, alive, t, constants[0], middle))

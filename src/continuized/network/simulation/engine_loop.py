@@ -1,0 +1,193 @@
+"""Compiled: the loop over rings, messages, timers and changes, in the order of their times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from continuized.jit import jit
+from continuized.network.nodes.patience import with_one_more
+from continuized.network.rules import Constants
+from continuized.network.simulation.engine_changes import die, error_at, join
+from continuized.network.simulation.engine_heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
+from continuized.network.simulation.engine_node import TIME, inlined
+from continuized.network.simulation.engine_protocol import (
+    ACK,
+    ANSWER,
+    DEATH,
+    EXCHANGES,
+    FREE,
+    GIVE_UP,
+    HEAD,
+    JOIN,
+    LOG_ANSWER,
+    LOG_APPLY,
+    LOG_PAY,
+    LOGGED,
+    NOTHING,
+    NOW,
+    OWED,
+    OWN_SEQ,
+    PHASE,
+    REFUSAL,
+    REQUEST,
+    RESEND,
+    RINGS,
+    ROOM,
+    SINCE,
+    TAIL,
+    TRANSFER,
+    UNLOCK,
+    WAKE,
+    Links,
+    aged,
+    answered,
+    asked,
+    brought,
+    epochs,
+    ran_out,
+    send,
+    unlock,
+    waits_for,
+    write,
+)  # fmt: skip
+from continuized.network.simulation.engine_rings import ask, drawn, freed, later, may_ask
+from continuized.problems.base import Array
+
+
+@jit
+def plan(when: Array, what: Array, counts: Array, t: float, node: int, joins: bool) -> None:
+    """A death or a join to come."""
+    push(when, what, counts, t, JOIN if joins else DEATH, node, 0, 0)
+
+
+@inlined
+def arrive(
+    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array,
+    body: Array, counts: Array, sums: Array, log: Array, most: float, rng: Any, slot: int,
+    kind: int, e: int, seq: int, t: float, theta: float, gamma: float, gamma_prime: float,
+) -> int:  # fmt: skip
+    """A message arrives; returns the kind of the reply."""
+    i, j = edge[e, HEAD], edge[e, TAIL]
+    reply = NOTHING
+    if kind == REQUEST:
+        reply = asked(node, edge, work, transfer, e, seq, t, theta)
+        if reply == ANSWER:
+            write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
+    elif kind == ANSWER:
+        if waits_for(node, edge, e, seq):
+            reply = answered(
+                node, waits, edge, work, transfer, body, slot, e, seq, t, most, theta, gamma,
+                gamma_prime,
+            )  # fmt: skip
+            write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
+            freed(node, waits, when, what, counts, i, t)
+    elif kind == TRANSFER:
+        reply = ACK
+        if brought(edge, work, body, slot, e, seq, t, theta, gamma, gamma_prime):
+            counts[EXCHANGES] += 1
+            write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
+            aged(sums, work[j, TIME] - transfer[e, SINCE])
+            if unlock(node, j, e, seq):
+                freed(node, waits, when, what, counts, j, t)
+    elif kind == REFUSAL:
+        if waits_for(node, edge, e, seq):
+            node[i, PHASE] = FREE
+            later(node, waits, work, rng, i, t)
+            freed(node, waits, when, what, counts, i, t)
+    elif edge[e, OWED] == seq:  # an ACK
+        edge[e, OWED] = 0
+    return reply
+
+
+@inlined
+def pass_time(
+    node: Array, waits: Array, edge: Array, work: Array, when: Array, what: Array, counts: Array,
+    most: float, rng: Any, kind: int, e: int, seq: int, t: float,
+) -> int:  # fmt: skip
+    """A timer rings; returns the kind of the message to send."""
+    i, j = edge[e, HEAD], edge[e, TAIL]
+    reply = NOTHING
+    if kind == GIVE_UP:
+        if waits_for(node, edge, e, seq):
+            node[i, PHASE] = FREE
+            later(node, waits, work, rng, i, t)
+            ran_out(waits, i, most)
+            freed(node, waits, when, what, counts, i, t)
+    elif kind == UNLOCK:
+        if unlock(node, j, e, seq):
+            ran_out(waits, j, most)
+            freed(node, waits, when, what, counts, j, t)
+    elif edge[e, OWED] == seq:  # RESEND
+        ran_out(waits, i, most)
+        reply = TRANSFER
+    return reply
+
+
+@jit
+def run_messages(
+    alive: Array, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
+    what: Array, body: Array, counts: Array, sums: Array, ledger: Array, first: Array, upto: Array,
+    log: Array, links: Links, rng: Any, constants: Constants, times: Array, marks: Array,
+    begin: int, stop: float, most: int, period: int, bounds: Array, rows: Array,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """All that happens up to the time `stop`, or to the end of the block of rings.
+
+    Tests as in `engine_atomic.run_edges`, by rings.  Returns how many of the block's rings are
+    done, how many tests were made, and whether it ended for want of room.
+    """
+    theta, gamma, gamma_prime = constants
+    tests, k = 0, begin
+    while counts[EXCHANGES] < most:
+        if when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM:
+            return k, tests, True
+        t = times[min(k, times.size - 1)]
+        rings, reply = False, NOTHING
+        if counts[SIZE] > 0 and when[0] <= min(t, stop):
+            t = when[0]
+            slot = pop(when, what, counts)
+            kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
+            if kind == DEATH:
+                die(alive, node, edge, work, transfer, ledger, e, t, constants)
+            elif kind == JOIN:
+                join(
+                    alive, node, waits, edge, first, upto, work, ledger, log, counts, e, t,
+                    rng.random(), links.wait, theta,
+                )  # fmt: skip
+            elif kind == WAKE:
+                if may_ask(alive, node, waits, e, t):
+                    e = drawn(first, upto, e, rng.random())
+                    reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
+                    seq = node[edge[e, HEAD], OWN_SEQ]
+            elif kind in (GIVE_UP, UNLOCK, RESEND):
+                reply = pass_time(
+                    node, waits, edge, work, when, what, counts, links.wait, rng, kind, e, seq, t
+                )
+            elif what[slot, EPOCH] == epochs(node, edge, e):
+                reply = arrive(
+                    node, waits, edge, work, transfer, when, what, body, counts, sums, log,
+                    links.wait, rng, slot, kind, e, seq, t, theta, gamma, gamma_prime,
+                )  # fmt: skip
+        elif k < times.size and t <= stop:
+            e, rings = marks[k], True
+            i = edge[e, HEAD]
+            k += 1
+            if alive[i]:
+                node[i, RINGS] = with_one_more(node[i, RINGS])
+            if may_ask(alive, node, waits, i, t):
+                reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
+            seq = node[i, OWN_SEQ]
+        else:
+            break
+        sums[NOW] = t
+        if reply != NOTHING:
+            send(
+                node, waits, edge, work, transfer, when, what, body, counts, links, rng, t, reply,
+                e, seq,
+            )  # fmt: skip
+        if rings and k % period == 0:
+            error = error_at(alive, edge, work, transfer, constants, t)
+            rows[tests, 0], rows[tests, 1], rows[tests, 2] = t, counts[EXCHANGES], error
+            tests += 1
+            if not bounds[0] < error < bounds[1]:  # NaN too
+                break
+    return k, tests, False

@@ -1,0 +1,207 @@
+"""Compiled: the transfer protocol, message by message, as `node.Node` follows it.
+
+    the clock of i rings, i is free     ->  REQUEST to j            (see `engine_rings`)
+    j is free: it locks and mixes       ->  ANSWER with x_j         (otherwise REFUSAL)
+    i mixes, fixes d = x_i - x_j, pays  ->  TRANSFER of d, again and again until acknowledged;
+                                            i is free, but asks no neighbour that it owes
+    j mixes and is paid, once, unlocks  ->  ACK
+
+An exchange is named by its directed edge, from the initiator i to j, and by i's count of
+exchanges, `seq`.  What a node does when something comes changes its state and returns the kind of
+message that it sends, or NOTHING.  A message from or to a node that died since it was sent is
+lost with it.
+
+The arrays: `work` is that of `engine_node`; `node`, `waits`, `edge` have the columns below, edges
+stand in the order of their heads; `transfer` has a row for each edge, the own time of the last
+answer and the d that was last paid; `when`, `what`, `body` and `counts` are those of `engine_heap`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from continuized.jit import compile_formulas
+from continuized.network import outcome
+from continuized.network.nodes import patience
+from continuized.network.nodes.patience import learnt, longer
+from continuized.network.simulation.engine_heap import push
+from continuized.network.simulation.engine_node import (
+    SPEED,
+    TIME,
+    X,
+    inlined,
+    mix_to,
+    pay,
+)
+from continuized.problems.base import Array
+
+compile_formulas(*patience.FORMULAS)
+
+# What may come out of the heap: messages, timers, and changes of the network.
+REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, RESEND, WAKE, DEATH, JOIN = range(11)
+NOTHING = -1
+# What a node may be doing: nothing, waiting for an answer, or for a transfer.
+FREE, ASKING, HELD = range(3)
+# The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,
+# held_seq is that of the one it is locked for, rings are those to be made up for, epoch counts
+# its deaths.
+PHASE, OVER, OWN_SEQ, HELD_SEQ, RINGS, NODE_EPOCH = range(6)
+# The columns of `waits`: the mean and the deviation of its round trips, how long it waits, all by
+# its own clock, as the time when it asked; and the t before which it does not ask.
+MEAN, DEVIATION, WAIT, ASKED, NOT_BEFORE = range(5)
+# The columns of `edge`: the numbers last answered, applied, and owed (0: none); settled tells
+# whether what is owed was applied.
+HEAD, TAIL, ANSWERED, APPLIED, OWED, SETTLED = range(6)
+SINCE, D = 0, 1  # the columns of `transfer`
+EXCHANGES, LOGGED = 2, 3  # the entries of `counts` after those of the heap
+NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
+ROOM = 8  # entries of the heap and of the log that one event may take
+
+LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = (
+    outcome.ANSWER, outcome.PAY, outcome.APPLY, outcome.JOIN,
+)  # fmt: skip
+
+
+class Links(NamedTuple):
+    """The faults of the links: see `Faults`."""
+
+    delay: float
+    constant: bool
+    loss: float
+    duplication: float
+    wait: float
+
+
+@inlined
+def write(
+    log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
+) -> None:
+    """A line of the log, where one is kept."""
+    row = counts[LOGGED]
+    if row < log.shape[0]:
+        log[row, 0], log[row, 1], log[row, 2], log[row, 3], log[row, 4] = (
+            kind,
+            node,
+            peer,
+            seq,
+            time,
+        )
+        counts[LOGGED] += 1
+
+
+@inlined
+def epochs(node: Array, edge: Array, e: int) -> int:
+    """A number that changes when one of the two ends dies."""
+    return int(node[edge[e, HEAD], NODE_EPOCH] + node[edge[e, TAIL], NODE_EPOCH])
+
+
+@inlined
+def asked(
+    node: Array, edge: Array, work: Array, transfer: Array, e: int, seq: int, t: float, theta: float
+) -> int:
+    """A REQUEST: lock, mix and answer; refuse where in an exchange."""
+    j = edge[e, TAIL]
+    if seq <= edge[e, ANSWERED]:
+        return NOTHING  # a copy, or one that was overtaken
+    # A neighbour that asks again has given up the exchange for which this node was locked.
+    if node[j, PHASE] != FREE and (node[j, PHASE] == ASKING or node[j, OVER] != e):
+        return REFUSAL
+    mix_to(work, j, work[j, SPEED] * t, theta)
+    node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
+    edge[e, ANSWERED], transfer[e, SINCE] = seq, work[j, TIME]
+    return ANSWER
+
+
+@inlined
+def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
+    """Whether the initiator still waits for the answer of this exchange."""
+    i = edge[e, HEAD]
+    return bool(node[i, PHASE] == ASKING and node[i, OWN_SEQ] == seq)
+
+
+@inlined
+def answered(
+    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, sent: Array, slot: int,
+    e: int, seq: int, t: float, most: float, theta: float, gamma: float, gamma_prime: float,
+) -> int:  # fmt: skip
+    """An ANSWER that was waited for: fix d and pay."""
+    i = edge[e, HEAD]
+    mix_to(work, i, work[i, SPEED] * t, theta)
+    waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = learnt(
+        waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
+    )
+    for c in range(sent.shape[1]):
+        transfer[e, D + c] = work[i, X + c] - sent[slot, c]
+        pay(work, i, c, transfer[e, D + c], gamma, gamma_prime)
+    node[i, PHASE] = FREE
+    edge[e, OWED], edge[e, SETTLED] = seq, 0
+    return TRANSFER
+
+
+@inlined
+def brought(
+    edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float, theta: float,
+    gamma: float, gamma_prime: float,
+) -> bool:  # fmt: skip
+    """A TRANSFER: apply it unless it was; returns whether it was not."""
+    j = edge[e, TAIL]
+    fresh = edge[e, APPLIED] < seq
+    if fresh:
+        edge[e, APPLIED], edge[e, SETTLED] = seq, 1
+        mix_to(work, j, work[j, SPEED] * t, theta)
+        for c in range(brings.shape[1]):
+            pay(work, j, c, -brings[slot, c], gamma, gamma_prime)
+    return bool(fresh)
+
+
+@inlined
+def unlock(node: Array, j: int, e: int, seq: int) -> bool:
+    """Free a node that waits for the transfer of this exchange; returns whether it did."""
+    waits = node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
+    if waits:
+        node[j, PHASE] = FREE
+    return bool(waits)
+
+
+@inlined
+def ran_out(waits: Array, i: int, most: float) -> None:
+    """Nothing came in time: wait longer."""
+    waits[i, WAIT] = longer(waits[i, WAIT], most)
+
+
+@inlined
+def aged(sums: Array, age: float) -> None:
+    """Count the age of an answer."""
+    sums[TOTAL_AGE] += age
+    sums[LARGEST_AGE] = max(sums[LARGEST_AGE], age)
+    sums[AGES] += 1.0
+
+
+@inlined
+def send(
+    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array,
+    body: Array, counts: Array, links: Links, rng: Any, t: float, kind: int, e: int, seq: int,
+) -> None:  # fmt: skip
+    """Put a message on its way, never, once or twice, and set the timer of its sender."""
+    pair = epochs(node, edge, e)
+    copies = 1
+    if links.loss > 0.0 and rng.random() < links.loss:
+        copies = 0
+    elif links.duplication > 0.0 and rng.random() < links.duplication:
+        copies = 2
+    timed = kind in (REQUEST, ANSWER, TRANSFER)
+    for n in range(copies + 1 if timed else copies):
+        if n < copies:
+            comes, late = kind, 0.0
+            if links.delay > 0.0:
+                late = links.delay * (1.0 if links.constant else rng.standard_exponential())
+        else:
+            sender = edge[e, TAIL if kind == ANSWER else HEAD]
+            comes = UNLOCK if kind == ANSWER else (GIVE_UP if kind == REQUEST else RESEND)
+            late = waits[sender, WAIT] / work[sender, SPEED]
+        slot = push(when, what, counts, t + late, comes, e, seq, pair)
+        for c in range(body.shape[1]):
+            if kind == ANSWER:
+                body[slot, c] = work[edge[e, TAIL], X + c]
+            else:
+                body[slot, c] = transfer[e, D + c]

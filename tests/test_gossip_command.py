@@ -1,0 +1,206 @@
+"""`continuized gossip`: its JSON, its table, its pictures, its exit codes and sentences."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from continuized import network, theory
+from continuized.cli import main
+from continuized.network import Gossip, Graph
+
+FIELDS = {"graph", "nodes", "edges", "tol", "transport", "results"}
+RESULT = {
+    "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
+    "ledger_error", "mean_drift",
+}  # fmt: skip
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(main, ["gossip", *(str(a) for a in arguments)])
+
+
+def results(*arguments: Any) -> dict[str, Any]:
+    answer = run(*arguments, "--json")
+    assert answer.exit_code in (0, 1), answer.output
+    found: dict[str, Any] = json.loads(answer.stdout)
+    return found
+
+
+def test_json_is_what_the_simulator_gives():
+    found = results("--graph", "path:30", "--seed", 3)
+    assert set(found) == FIELDS
+    assert (found["graph"], found["nodes"], found["edges"]) == ("path:30", 30, 29)
+    assert (found["tol"], found["transport"]) == (1e-8, "simulate")
+    values = np.eye(30)[0]
+    for result, name in zip(found["results"], ("plain", "accelerated"), strict=True):
+        assert set(result) == RESULT
+        outcome = network.simulate("path:30", values, name, seed=3)
+        assert (result["method"], result["messages"]) == (name, outcome.messages)
+        assert result["rate_measured"] == outcome.rate_measured
+        exact = theory.gossip_rate("path:30", Gossip(accelerated=name == "accelerated"))
+        assert result["rate_theory"] == pytest.approx(exact, rel=1e-2)
+        assert result["reached"] is True
+        assert result["deaths"] == 0
+        assert result["ledger_error"] < 1e-12
+        assert result["mean_drift"] < 1e-12
+    plain, accelerated = found["results"]
+    assert accelerated["messages"] < plain["messages"] / 5
+
+
+@pytest.mark.parametrize("name", ["plain", "accelerated"])
+def test_one_method_alone_gives_the_run_it_gives_beside_the_other(name):
+    alone = results("--graph", "cycle:12", "--method", name)["results"]
+    both = results("--graph", "cycle:12", "--method", "both")["results"]
+    beside = next(result for result in both if result["method"] == name)
+    for result in (*alone, beside):
+        result.pop("events_per_s")
+    assert alone == [beside]
+
+
+def test_beyond_the_exact_rate_there_is_the_theorem():
+    found = results("--graph", "regular:4x1200", "--tol", "1e-4")["results"]
+    graph = Graph.of("regular:4x1200")
+    assert found[0]["rate_theory"] == 0.5 * graph.mu_g
+    assert found[1]["rate_theory"] == Gossip().constants(graph).theta
+
+
+def test_faults_reach_the_simulator_and_the_ledger_closes():
+    arguments = ("--graph", "grid:5x5", "--loss", 0.1, "--duplication", 0.05, "--skew", "--kill", 3)
+    found = results(*arguments)["results"]
+    for result in found:
+        assert result["reached"]
+        assert result["deaths"] == 3
+        assert result["ledger_error"] < 1e-12
+        assert result["mean_drift"] > 0.0
+    without = results("--graph", "grid:5x5", "--kill", 3)["results"]
+    assert [r["messages"] for r in found] != [r["messages"] for r in without]
+    told = run(*arguments).stdout
+    for words in ("loss 0.1", "duplication 0.05", "skew 0.5", "deaths"):
+        assert words in told
+
+
+def test_too_long_a_delay_is_told_and_the_exit_code_says_not_reached():
+    answer = run("--graph", "path:12", "--delay", 5)
+    assert answer.exit_code == 1
+    assert "past the limit" in answer.stderr
+    assert "The accelerated run did not reach 1e-08" in answer.stdout
+    fine = run("--graph", "path:12", "--delay", 0.05)
+    assert (fine.exit_code, fine.stderr) == (0, "")
+
+
+def test_no_gain_is_told_in_a_sentence():
+    answer = run("--graph", "complete:6")
+    assert answer.exit_code == 0
+    assert answer.stderr == (
+        "continuized: acceleration gains nothing on complete:6; --method plain does as well\n"
+    )
+
+
+def test_the_table_and_the_factor():
+    answer = run("--graph", "path:20")
+    plain, accelerated = results("--graph", "path:20")["results"]
+    assert f"{plain['messages']:,}" in answer.stdout
+    assert f"{accelerated['messages']:,}" in answer.stdout
+    factor = plain["messages"] / accelerated["messages"]
+    assert f"took {factor:.1f} times fewer messages" in " ".join(answer.stdout.split())
+    assert answer.stderr == ""  # no bar where there is no terminal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "nodes"),
+    [
+        (["--graph", "grid", "--nodes", "12"], "grid:3x4"),
+        (["--nodes", "7"], "grid:1x7"),
+        (["--graph", "star", "--nodes", "9"], "star:9"),
+        (["--graph", "path:5", "--nodes", "5"], "path:5"),
+    ],
+)
+def test_nodes_completes_a_family(arguments, nodes):
+    assert results(*arguments, "--tol", "0.1")["graph"] == nodes
+
+
+def test_out_holds_pictures_and_their_data(tmp_path: Path):
+    answer = run("--graph", "grid:4x5", "--out", tmp_path, "--json", "--seed", 1)
+    assert answer.exit_code == 0, answer.output
+    kinds = {"png": b"\x89PNG", "svg": b"<?xml"}
+    for stem in ("error", "network"):
+        for kind, first in kinds.items():
+            assert (tmp_path / f"{stem}.{kind}").read_bytes().startswith(first)
+    assert json.loads((tmp_path / "result.json").read_text()) == json.loads(answer.stdout)
+    with open(tmp_path / "error.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    for result in json.loads(answer.stdout)["results"]:
+        last = [row for row in rows if row["method"] == result["method"]][-1]
+        assert int(last["messages"]) == result["messages"]
+        assert float(last["error"]) <= 1e-8
+    with open(tmp_path / "network.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    assert len(header) == 1 + 2 * 4
+    assert len(rows) == 20
+    columns = np.array(rows, dtype=float).T[1:]
+    np.testing.assert_allclose(columns[:4].mean(axis=1), 1.0)  # plain gossip keeps the mean
+    spread = columns.std(axis=1)
+    assert np.all(np.diff(spread[:4]) < 0.0)  # and never spreads
+    assert spread[7] < spread[3]  # at the same time acceleration is ahead
+
+
+def test_the_same_command_writes_the_same_files(tmp_path: Path):
+    for name in ("a", "b"):
+        run("--graph", "path:6", "--out", tmp_path / name, "--tol", "1e-3", "--seed", 2)
+    for path in (tmp_path / "a").iterdir():
+        if path.name != "result.json":  # has a speed
+            assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes(), path.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--graph", "nothing"], "unknown graph 'nothing'"),
+        (["--graph", "path"], "--graph path needs a size"),
+        (["--graph", "path:1"], "at least two nodes"),
+        (["--graph", "path:10", "--nodes", "9"], "has 10 nodes: leave out --nodes 9"),
+        (["--graph", "path:10", "--kill", "9"], "9 of 10 nodes cannot be killed"),
+        (["--graph", "path:10", "--loss", "1.5"], "loss must be a probability"),
+        (["--graph", "path:10", "--duplication", "-1"], "duplication must be a probability"),
+        (["--graph", "path:10", "--delay", "nan"], "delay must be a finite number"),
+        (["--graph", "path:10", "--skew", "1"], "skew must be finite and > -1"),
+        (["--graph", "path:10", "--tol", "2"], "tol must be a number in [0, 1)"),
+        (["--graph", "path:10", "--seconds", "0"], "--seconds"),
+        (["--graph", "path:10", "--transport", "pigeons"], "pigeons"),
+    ],
+)
+def test_bad_input_is_one_sentence(arguments, words):
+    answer = run(*arguments)
+    assert answer.exit_code == 2
+    assert answer.stdout == ""
+    assert words in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_a_disconnected_file_names_its_components(tmp_path: Path):
+    path = tmp_path / "edges.txt"
+    path.write_text("0 1\n2 3\n")
+    answer = run("--graph", path)
+    assert answer.exit_code == 2
+    assert "2 components" in answer.stderr
+
+
+def test_real_nodes_over_the_local_transport(tmp_path: Path):
+    answer = run("--graph", "cycle:6", "--method", "accelerated", "--transport", "local",
+                 "--tol", "1e-4", "--out", tmp_path, "--json")  # fmt: skip
+    assert answer.exit_code == 0, answer.output
+    found = json.loads(answer.stdout)
+    (result,) = found["results"]
+    assert found["transport"] == "local"
+    assert result["reached"]
+    assert result["ledger_error"] < 1e-12
+    with open(tmp_path / "network.csv", newline="") as file:
+        header = next(csv.reader(file))
+    assert len(header) > 2  # values on the way, from the log
