@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -220,3 +221,17 @@ def test_a_relative_path_stays_where_it_was(
     cz.minimize(p, **GIVEN, L=1.5, mu=0.5, maxiter=20, checkpoint="run.npz", resume=True)
     assert events(tmp_path / "a" / "run.npz") == 20
     assert os.listdir(tmp_path / "b") == ["copy.npz"]
+
+
+def test_a_failed_save_lets_go_of_its_buffer(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[memoryview] = []
+
+    def full(path: Path, content: memoryview, previous: Path | None) -> None:
+        seen.append(content)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoints.files, "renew", full)
+    with pytest.raises(OSError, match="No space left"):
+        checkpoints.save(path, {}, {"x": np.zeros(3)})
+    with pytest.raises(ValueError, match="released"):
+        seen[0].tobytes()

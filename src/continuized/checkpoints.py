@@ -111,9 +111,11 @@ def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: boo
     np.savez(buffer, **members)  # type: ignore[arg-type]
     with zipfile.ZipFile(buffer, "a") as archive:
         archive.comment = bytes(DIGEST)
-    content = buffer.getbuffer()
-    content[-DIGEST:] = hashlib.sha256(content[:-DIGEST]).hexdigest().encode()
-    files.renew(path, content, previous(path) if keep else None)
+    # Where the disk is full or Ctrl-C comes, the error's traceback would keep the view alive, and
+    # Python cannot close a buffer that is still seen.
+    with buffer.getbuffer() as content:
+        content[-DIGEST:] = hashlib.sha256(content[:-DIGEST]).hexdigest().encode()
+        files.renew(path, content, previous(path) if keep else None)
 
 
 def previous(path: Path) -> Path:

@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
 
 from continuized import clock as clocks
 from continuized.adapters.jax_formulas import in_jax, real_dtype
+from continuized.adapters.jax_import import jax, jnp, lax
 from continuized.adapters.jax_process import (
     Time,
     Tree,

@@ -21,10 +21,9 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import lax
+
+from continuized.adapters.jax_import import jax, jnp, lax
 
 PACKAGE = __name__.partition(".")[0]
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-
 from continuized import clock as clocks
 from continuized import flow, methods
 from continuized.adapters.jax_formulas import real_dtype
+from continuized.adapters.jax_import import jax, jnp
 from continuized.words import brief
 
 Tree = Any

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
-import optax
-
 from continuized import clock as clocks
 from continuized import flow, methods, parameters
 from continuized.adapters.jax_formulas import in_jax, real_dtype
+from continuized.adapters.jax_import import jax, jnp
 from continuized.adapters.jax_process import (
     Time,
     Tree,
@@ -37,6 +34,13 @@ from continuized.adapters.jax_process import (
 )
 from continuized.pace import MOST_L
 from continuized.words import brief, is_real
+
+try:
+    import optax
+except ImportError as error:
+    raise ImportError(
+        'the optimiser needs optax: run pip install "continuized[jax]"', name="optax"
+    ) from error
 
 __all__ = ["ContinuizedState", "continuized", "continuized_eval_params", "gaps"]
 
