@@ -87,7 +87,7 @@ def test_faults_reach_the_simulator_and_the_ledger_closes():
 
 
 def test_too_long_a_delay_is_told_and_the_exit_code_says_not_reached():
-    answer = run("--graph", "path:12", "--delay", 5)
+    answer = run("--graph", "path:12", "--delay", 20)
     assert answer.exit_code == 1
     assert "past the limit" in answer.stderr
     assert "The accelerated run did not reach 1e-08" in answer.stdout
@@ -170,7 +170,8 @@ def test_the_same_command_writes_the_same_files(tmp_path: Path):
         (["--graph", "path:10", "--loss", "1.5"], "loss must be a probability"),
         (["--graph", "path:10", "--duplication", "-1"], "duplication must be a probability"),
         (["--graph", "path:10", "--delay", "nan"], "delay must be a finite number"),
-        (["--graph", "path:10", "--skew", "1"], "skew must be finite and > -1"),
+        (["--graph", "path:10", "--skew", "1"], "--skew must be at least 0 and below 1, got 1"),
+        (["--graph", "path:99999999999"], "does not fit into memory"),
         (["--graph", "path:10", "--tol", "2"], "tol must be a number in [0, 1)"),
         (["--graph", "path:10", "--seconds", "0"], "--seconds"),
         (["--graph", "path:10", "--transport", "pigeons"], "pigeons"),

@@ -195,6 +195,18 @@ def test_predicting_from_too_few_columns(tmp_path: Path) -> None:
     assert run("predict", fitted, tmp_path / "a").stdout == "0.0\n0.0\n"
 
 
+def test_labels_that_the_model_does_not_know(tmp_path: Path) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data.svm", X, np.sign(y))
+    other = write_svmlight(tmp_path / "other.svm", X, np.where(y > 0.0, 1.0, 0.0))
+    model = tmp_path / "model.npz"
+    assert run("solve", data, "--out", model).exit_code == 0
+    result = run("predict", model, other, "--json")
+    assert result.exit_code == 2
+    assert "the data have the label 0, but the model knows only -1 and 1" in result.output
+    assert run("predict", model, other).exit_code == 0
+
+
 def test_bad_models(tmp_path: Path) -> None:
     X, y = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(y))

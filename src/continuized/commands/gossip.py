@@ -69,6 +69,8 @@ def command(
 
         plot.require()
         files.writable_folder(out)  # better now than after the work
+    if not 0.0 <= skew < 1.0:
+        raise BadInput(f"--skew must be at least 0 and below 1, got {skew:g}")
     faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = _graph(spec, nodes)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
@@ -98,6 +100,8 @@ def _graph(spec: str | None, nodes: int | None) -> Graph:
         graph = Graph.of(name)
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
+    except (MemoryError, OverflowError) as error:
+        raise BadInput(f"--graph {name} does not fit into memory; take a smaller one") from error
     if nodes is not None and graph.nodes != nodes:
         raise BadInput(f"--graph {name} has {graph.nodes} nodes: leave out --nodes {nodes}")
     return graph
@@ -238,6 +242,7 @@ def _told_warnings(graph: Graph) -> Iterator[None]:
             name = graph.name or "this graph"
             sentences.append(f"acceleration gains nothing on {name}; --method plain does as well")
         else:
-            sentences.append(str(warning.message))
+            # What to do is said of the library's function; the command chooses the speed itself.
+            sentences.append(str(warning.message).partition("; give a lower speed=")[0])
     for sentence in dict.fromkeys(sentences):
         click.echo(f"continuized: {sentence}", err=True)

@@ -120,8 +120,11 @@ def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
         ("messages", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
         ("rate, measured", lambda run: f"{run.outcome.rate_measured:.3e}"),
-        ("rate, exact, of the mean", lambda run: f"{run.rate_theory:.3e}" if run.exact else "-"),
-        ("rate, the theorem's bound", lambda run: f"{run.rate_bound:.3e}"),
+        (
+            "rate, exact, no faults",
+            lambda run: f"{run.rate_theory:.3e}" if run.exact else "-",
+        ),
+        ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
         ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
     ]

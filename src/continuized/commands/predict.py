@@ -71,5 +71,11 @@ def _quality(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
     if fitted.labels is None:
         found["mean_squared_error"] = float(np.mean((predicted - y) ** 2))
     else:
+        strange = np.setdiff1d(y, fitted.labels)
+        if strange.size:
+            raise BadInput(
+                f"the data have the label {strange[0]:g}, but the model knows only "
+                f"{fitted.labels[0]:g} and {fitted.labels[1]:g}; leave out --json to predict only"
+            )
         found["accuracy"] = float(np.mean(predicted == y))
     return found

@@ -48,7 +48,8 @@ def command(
     """Fit l2-regularised logistic or ridge regression to the rows of DATA.
 
     DATA is a LIBSVM/SVMlight, CSV (with a header), npy or npz file; .gz is read too.  Any two
-    labels will do for logistic regression.  The exit code is 0 if tol was reached, 1 if not.
+    numbers will do for the labels of logistic regression.  The exit code is 0 if tol was reached,
+    1 if not.
     """
     from continuized import files, model
     from continuized import plot as pictures
