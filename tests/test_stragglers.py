@@ -15,7 +15,7 @@ from continuized.network import Dual, Graph, race, split
 from continuized.network.optimisation.dual_events import count_exchanges
 from continuized.network.optimisation.dual_function import DualFunction
 from continuized.network.optimisation.optimisers import DualExchanges
-from continuized.network.optimisation.stragglers import INTENSITY, PILOT, exchange_rates
+from continuized.network.optimisation.stragglers import INTENSITY, PILOT, counted_rates
 from continuized.network.optimisation.synchronous import all_reduce_rounds, dual_rounds
 from continuized.problems import LeastSquares, LogisticRegression
 
@@ -31,7 +31,7 @@ def test_two_nodes_exchange_as_renewals_say() -> None:
     """Both are free after the longer work, and the next ring is exponential: so are the gaps, but
     for the work.  The count is within 6 standard deviations but for a chance of 2e-9."""
     ring = 2.0 * INTENSITY
-    rate = exchange_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seeds.seed_sequence(0))[0]
+    rate = counted_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seeds.seed_sequence(0))[0]
     gap, spread, horizon = 3.0 + 1.0 / ring, 1.0 / ring, 3.0 * PILOT
     deviation = spread / gap * math.sqrt(1.0 / (gap * horizon))
     assert abs(rate - 1.0 / gap) < 6.0 * deviation + 2.0 / horizon
@@ -56,7 +56,7 @@ def test_exchanges_held_are_those_counted() -> None:
 def test_a_node_that_never_comes_back_is_named() -> None:
     work = np.array([1e18, 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"edge [04] had no exchange"):
-        exchange_rates(Graph.of("cycle:5"), work, seeds.seed_sequence(0))
+        counted_rates(Graph.of("cycle:5"), work, seeds.seed_sequence(0))
 
 
 def test_the_unit_of_time_is_the_users() -> None:

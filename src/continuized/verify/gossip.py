@@ -82,7 +82,7 @@ def conserved(subject: Subject, effort: Effort) -> Measurement:
 
 def _unbalanced(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
     """What the ledger misses, relative to all there is, of nodes that exchange messages."""
-    faults = Faults(loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
+    faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
     constants, root = method.constants(g), seeds.seed_sequence(seed)
     engine = subject.messages(g, x0[:, None], constants, root, False, faults)
     _, before, _ = engine.balance()
