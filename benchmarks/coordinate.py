@@ -25,6 +25,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -55,16 +56,16 @@ def logistic_problem(n: int, d: int) -> cz.problems.LogisticRegression:
 
 
 def passes_to(
-    p: cz.Problem, f_star: float, within: float, most: int, clock: object = None, **options: bool
+    p: Any, f_star: float, within: float, most: int, clock: Any = None, **options: bool
 ) -> tuple[float, float]:
     """(passes until f - f* is at most `within` f*, where that stands at the end).  f is measured
     after every pass."""
 
-    def enough(intermediate_result: object) -> None:
-        if intermediate_result.fun - f_star <= within * f_star:  # type: ignore[attr-defined]
+    def enough(intermediate_result: Any) -> None:
+        if intermediate_result.fun - f_star <= within * f_star:
             raise StopIteration
 
-    n = p.X.shape[0]  # type: ignore[attr-defined]
+    n = p.X.shape[0]
     r = cz.minimize(
         p, np.zeros(p.dim), method=cz.DualCoordinate(**options), clock=clock, seed=0,
         maxiter=most * n, callback=enough, record=False,
@@ -73,14 +74,14 @@ def passes_to(
 
 
 def show_passes(p: cz.Problem, f_star: float, within: float, most: int) -> None:
-    contenders = {
+    contenders: dict[str, Any] = {
         "accelerated, Poisson clock": {},
         "accelerated, unit clock": {"clock": cz.clock.Unit()},
         "plain SDCA": {"accelerated": False},
     }
     base = 0.0
     for name, options in contenders.items():
-        passes, reached = passes_to(p, f_star, within, most, **options)  # type: ignore[arg-type]
+        passes, reached = passes_to(p, f_star, within, most, **options)
         base = base or passes
         more = ">" if reached > within else " "
         print(f"  {name:28}{more}{passes:7.1f} passes {more}{passes / base:6.2f} x", end="")

@@ -10,6 +10,7 @@ hundredth of the least one at which all coefficients are zero.  Medians over fiv
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,8 @@ def ours(p: cz.problems.LeastSquares, h: cz.prox.L1, steps: int, seed: int) -> n
     """The same; the objective is measured anew, for the trace holds estimates."""
     values = []
 
-    def look(intermediate_result: object) -> None:
-        x = intermediate_result.x  # type: ignore[attr-defined]
+    def look(intermediate_result: Any) -> None:
+        x = intermediate_result.x
         values.append(p.fun(x) + h.value(x))
 
     cz.minimize(p, np.zeros(p.dim), prox=h, tol=0.0, maxiter=steps, seed=seed, callback=look)

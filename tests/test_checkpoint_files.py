@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized import checkpoints
+from continuized import checkpoint_files, checkpoints
 from registry import problem
 
 GIVEN: dict[str, Any] = {"x0": np.zeros(3), "seed": 0}
@@ -62,7 +62,7 @@ def test_a_checkpoint_is_read_as_it_was_written(path: Path) -> None:
         assert np.array_equal(read[name], array)
     with np.load(path, allow_pickle=False) as plain:  # an npz for everybody else, too
         assert set(plain.files) == {"header", *arrays}
-        assert json.loads(plain["header"].tobytes())["format"] == checkpoints.FORMAT
+        assert json.loads(plain["header"].tobytes())["format"] == checkpoint_files.FORMAT
 
 
 def test_the_old_one_is_kept(path: Path) -> None:
@@ -194,7 +194,7 @@ def test_without_resume_the_run_starts_anew(pair: Path) -> None:
 
 
 def test_a_later_format_is_refused(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoints, "FORMAT", 2)
+    monkeypatch.setattr(checkpoint_files, "FORMAT", 2)
     with pytest.raises(cz.CheckpointError, match="of format 1, but this version reads format 2"):
         checkpoints.load(pair)
 
@@ -230,7 +230,7 @@ def test_a_failed_save_lets_go_of_its_buffer(path: Path, monkeypatch: pytest.Mon
         seen.append(content)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoints.files, "renew", full)
+    monkeypatch.setattr(checkpoint_files.files, "renew", full)
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save(path, {}, {"x": np.zeros(3)})
     with pytest.raises(ValueError, match="released"):

@@ -73,6 +73,7 @@ ROOMS = (
     "statistics",
     "progress",
     "checkpoints",
+    "checkpoint_files",
     "files",
     "memory",
     "words",

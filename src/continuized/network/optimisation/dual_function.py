@@ -7,7 +7,6 @@ import numpy as np
 from continuized.network.optimisation import conjugates
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED
 
 
 class DualFunction:
@@ -37,12 +36,8 @@ class DualFunction:
         o = self.objective
         w = self.slopes(y) if w is None else w
         predictions = np.einsum("rc,rc->r", o.X, w[self._node])
-        if o.loss == SQUARED:
-            losses = 0.5 * (predictions - o.y) ** 2
-        else:
-            losses = np.logaddexp(0.0, -o.y * predictions)
         penalties = 0.5 * o.l2 @ (w * w).sum(axis=1)
-        return float(np.vdot(y, w) - o.row_scale @ losses - penalties)
+        return float(np.vdot(y, w) - o.row_scale @ o.losses(predictions) - penalties)
 
     @property
     def minimum(self) -> float:

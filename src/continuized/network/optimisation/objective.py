@@ -134,13 +134,14 @@ class Objective:
 
     def fun(self, w: Array) -> float:
         """F(w)."""
-        predictions = self.X @ w
-        if self.loss == SQUARED:
-            losses = 0.5 * (predictions - self.y) ** 2
-        else:
-            losses = np.logaddexp(0.0, -self.y * predictions)
         penalty = 0.5 * self.l2.mean() * (w @ w)
-        return float(self.row_scale @ losses) / self.nodes + float(penalty)
+        return float(self.row_scale @ self.losses(self.X @ w)) / self.nodes + float(penalty)
+
+    def losses(self, predictions: Array) -> Array:
+        """Of every row."""
+        if self.loss == SQUARED:
+            return np.asarray(0.5 * (predictions - self.y) ** 2)
+        return np.asarray(np.logaddexp(0.0, -self.y * predictions))
 
     def grad(self, w: Array) -> Array:
         """Its gradient."""

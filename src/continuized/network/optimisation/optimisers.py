@@ -87,7 +87,22 @@ class DualExchanges:
         return 2 * self.messages
 
 
-class DadaoEvents:
+class _Counted:
+    """Events counted by their marks: the edges', then the nodes'."""
+
+    edges: Array
+    counts: Array
+
+    @property
+    def messages(self) -> int:
+        return int(self.counts[: len(self.edges)].sum())
+
+    @property
+    def gradients(self) -> int:
+        return int(self.counts[len(self.edges) :].sum())
+
+
+class DadaoEvents(_Counted):
     """DADAO."""
 
     arrays = ("own", "state", "counts")
@@ -111,16 +126,8 @@ class DadaoEvents:
         there = dadao_events.states_at(t, self.own, self.state, self.steps)
         return np.ascontiguousarray(there[:, X])
 
-    @property
-    def messages(self) -> int:
-        return int(self.counts[: len(self.edges)].sum())
 
-    @property
-    def gradients(self) -> int:
-        return int(self.counts[len(self.edges) :].sum())
-
-
-class StochasticEvents:
+class StochasticEvents(_Counted):
     """A²CiD², or stochastic gradients with plain gossip."""
 
     arrays = ("own", "x", "x_tilde", "counts")
@@ -152,14 +159,6 @@ class StochasticEvents:
         eta = self.constants.theta
         there: Array = a2cid2_events.states_at(t, self.own, self.x, self.x_tilde, eta)
         return there
-
-    @property
-    def messages(self) -> int:
-        return int(self.counts[: len(self.edges)].sum())
-
-    @property
-    def gradients(self) -> int:
-        return int(self.counts[len(self.edges) :].sum())
 
 
 def _check_solved(solved: bool) -> None:

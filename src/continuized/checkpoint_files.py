@@ -1,0 +1,76 @@
+"""The file of a checkpoint: whole or not at all, and sure to be as it was written.
+
+It is an uncompressed npz with a JSON header among its arrays; its last 64 bytes, the comment of
+the zip archive, are the SHA-256 of all the bytes before.  Nothing is ever pickled.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized import files
+from continuized.words import AdvisedError
+
+FORMAT = 1
+HEADER = "header"
+DIGEST = 64  # characters of a SHA-256
+
+Array = NDArray[Any]
+
+
+class CheckpointError(AdvisedError):
+    """A checkpoint that is damaged, or is of another run."""
+
+
+def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: bool = True) -> None:
+    """Write a checkpoint; the old one, unless `keep` is False, is kept as `previous(path)`."""
+    text = json.dumps({"format": FORMAT, **header}).encode()
+    members = {HEADER: np.frombuffer(text, np.uint8), **arrays}
+    for name, array in members.items():
+        if array.dtype.hasobject:  # NumPy would pickle it
+            raise TypeError(f"a checkpoint holds numbers, but {name} has dtype {array.dtype}")
+    buffer = io.BytesIO()
+    np.savez(buffer, **members)  # type: ignore[arg-type]
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = bytes(DIGEST)
+    # Where the disk is full or Ctrl-C comes, the error's traceback would keep the view alive, and
+    # Python cannot close a buffer that is still seen.
+    with buffer.getbuffer() as content:
+        content[-DIGEST:] = hashlib.sha256(content[:-DIGEST]).hexdigest().encode()
+        files.renew(path, content, previous(path) if keep else None)
+
+
+def previous(path: Path) -> Path:
+    """Where the checkpoint before this one is kept."""
+    return path.with_name(f"{path.name}.previous")
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays; CheckpointError if the file is not as it was written."""
+    try:
+        data = path.read_bytes()
+    except IsADirectoryError as error:
+        raise CheckpointError(f"{path} is a folder, not a checkpoint") from error
+    body, digest = data[:-DIGEST], data[-DIGEST:]
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise CheckpointError(f"{path} is damaged, or is no checkpoint: its checksum does not fit")
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        header = json.loads(arrays.pop(HEADER).tobytes())
+        version = header.pop("format")
+    except (KeyError, TypeError, AttributeError, ValueError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path} is no checkpoint: it has no header of one") from error
+    if version != FORMAT:
+        raise CheckpointError(
+            f"{path} is a checkpoint of format {version}, but this version reads format {FORMAT}"
+        )
+    return header, arrays
