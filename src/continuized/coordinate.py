@@ -34,6 +34,13 @@ class CoordinateDescent:
 
     sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
     start: as in Continuized.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(), tol=1e-8, seed=0)
+    >>> r.success, sorted(r.constants)
+    (True, ['S', 'max_L_i', 'mu'])
     """
 
     sampling: Any = "sqrt"

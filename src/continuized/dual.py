@@ -36,6 +36,13 @@ class DualCoordinate:
     step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
     (`local_metric`), where there are 4096 rows or more and the run draws its own marks.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.DualCoordinate(), tol=1e-10, seed=0)
+    >>> r.message
+    'The duality gap is at most tol.'
     """
 
     sampling: Any = "sqrt"

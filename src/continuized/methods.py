@@ -141,7 +141,13 @@ def marked_step(
 
 @dataclass(frozen=True)
 class GradientDescent(Method):
-    """Gradient descent with step 1/L (Theorem 1)."""
+    """Gradient descent with step 1/L (Theorem 1).
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], method=cz.GradientDescent(p.L), tol=1e-6).success
+    True
+    """
 
     L: float
     name: ClassVar[str] = "gradient-descent"
@@ -157,7 +163,13 @@ class GradientDescent(Method):
 
 @dataclass(frozen=True)
 class Nesterov(Method):
-    """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0)."""
+    """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0).
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], method=cz.Nesterov(p.L, p.mu), tol=1e-6).success
+    True
+    """
 
     L: float
     mu: float = 0.0
@@ -227,6 +239,17 @@ class CustomContinuized(Method):
     The flow is integrated numerically, to about 1e-13 where eta and eta' are smooth.  An
     infinite eta(0) means that x joins z at once, as with eta = 2/t.  No theorem is claimed for
     it.  L and mu, if given, are only watched for witnesses against them.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> method = cz.CustomContinuized(
+    ...     eta=lambda t: 0.3,
+    ...     eta_prime=lambda t: 0.3,
+    ...     gamma=lambda t: 1.0,
+    ...     gamma_prime=lambda t: 3.0,
+    ... )
+    >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, seed=0).success
+    True
     """
 
     eta: Callable[[float], float]

@@ -54,7 +54,12 @@ class L1:
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """low <= x <= high, numbers or arrays."""
+    """low <= x <= high, numbers or arrays.
+
+    >>> import numpy as np
+    >>> Box(-1.0, 1.0)(np.array([-3.0, 0.5, 2.0]), 1.0).tolist()
+    [-1.0, 0.5, 1.0]
+    """
 
     low: Any
     high: Any
@@ -76,7 +81,12 @@ class Box:
 
 
 class NonNegative(Box):
-    """x >= 0."""
+    """x >= 0.
+
+    >>> import numpy as np
+    >>> NonNegative()(np.array([-3.0, 0.5]), 1.0).tolist()
+    [0.0, 0.5]
+    """
 
     def __init__(self) -> None:
         super().__init__(0.0, math.inf)
@@ -84,7 +94,12 @@ class NonNegative(Box):
 
 @dataclass(frozen=True)
 class Simplex:
-    """x >= 0 with sum x = total."""
+    """x >= 0 with sum x = total.
+
+    >>> import numpy as np
+    >>> Simplex()(np.array([0.5, 2.0]), 1.0).tolist()
+    [0.0, 1.0]
+    """
 
     total: float = 1.0
 

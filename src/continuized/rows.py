@@ -40,7 +40,15 @@ class RowConstants(NamedTuple):
 class StochasticLeastSquares:
     """Rows drawn uniformly.  R2, kappa and mu are computed when they are not given: exactly up to
     1000 columns; beyond, R2 = max |a|^2, mu = 0, and kappa is estimated: that of independent
-    columns, or d + 2, that of Gaussian rows, if it is more."""
+    columns, or d + 2, that of Gaussian rows, if it is more.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))  # labels without noise
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, seed=0)
+    >>> r.success, r.x.round(4).tolist()
+    (True, [1.0, 1.0, 1.0, 1.0])
+    """
 
     R2: float | None = None
     kappa: float | None = None
@@ -69,7 +77,14 @@ class StochasticLeastSquares:
 
 @dataclass(frozen=True, eq=False)
 class Kaczmarz(StochasticLeastSquares):
-    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1."""
+    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))
+    >>> cz.minimize(p, np.zeros(4), method=cz.Kaczmarz(), tol=1e-6, seed=0).x.round(4).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
 
     name: ClassVar[str] = "kaczmarz"
 

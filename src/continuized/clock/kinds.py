@@ -61,6 +61,9 @@ class Unit:
     """Events at 1, 2, 3, ...: the iteration counter of a discrete method.
 
     With `marks`, every event has a mark drawn from that law with the generator of `seed`.
+
+    >>> Unit().stream().draw(3).t.tolist()
+    [1.0, 2.0, 3.0]
     """
 
     seed: Seed = None
@@ -82,6 +85,9 @@ class Recorded:
 
     Give `gaps`, if they were recorded too, for a replay to the last bit: T_k - T_{k-1}
     has lost digits when T_k is large.  Give `marks` to replay events with their marks.
+
+    >>> Recorded([0.5, 1.25]).stream().draw(5).t.tolist()
+    [0.5, 1.25]
     """
 
     times: ArrayLike

@@ -85,12 +85,21 @@ def paper_convex() -> Quadratic:
     """Figure 1, left: f(x) = 1/2 sum_{i=1}^{100} (x_i - 1/i)^2 / i^2, L = 1.
 
     Its strong convexity, 1e-4, is negligible; mu = 0 asks for the convex parameters.
+
+    >>> p = paper_convex()
+    >>> p.dim, p.L, p.mu
+    (100, 1.0, 0.0)
     """
     i = np.arange(1.0, 101.0)
     return Quadratic(1.0 / i**2, 1.0 / i, mu=0.0)
 
 
 def paper_strongly_convex() -> Quadratic:
-    """Figure 1, right: mu/2 (x_1-1)^2 + 3mu/2 (x_2-1)^2 + L/2 (x_3-1)^2, mu = 0.01, L = 1."""
+    """Figure 1, right: mu/2 (x_1-1)^2 + 3mu/2 (x_2-1)^2 + L/2 (x_3-1)^2, mu = 0.01, L = 1.
+
+    >>> p = paper_strongly_convex()
+    >>> p.dim, p.L, p.mu
+    (3, 1.0, 0.01)
+    """
     mu, L = 1e-2, 1.0
     return Quadratic([mu, 3.0 * mu, L], [1.0, 1.0, 1.0])

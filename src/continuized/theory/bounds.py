@@ -113,7 +113,13 @@ def log_bound(
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
 ) -> Array:
-    """The logarithm of `bound`, where the bound itself overflows or underflows."""
+    """The logarithm of `bound`, where the bound itself overflows or underflows.
+
+    >>> from continuized import Continuized, problems
+    >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0])
+    >>> bool(log_bound(Continuized(p.L, p.mu), p, [0.0, 0.0], t=1e4) < -3000.0)
+    True
+    """
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
     sigma2 = checked_sigma2(sigma2)
@@ -137,12 +143,21 @@ def weight(method: Method, t: ArrayLike) -> Array:
     sinh^2(omega (t + start)) / omega^2 with omega = sqrt(mu/L)/2 for mu > 0 and a finite
     start; always A_t up to a constant.  For GradientDescent and Nesterov, whose bounds hold
     unweighted, it is 1.
+
+    >>> from continuized import Continuized
+    >>> float(weight(Continuized(1.0), 3.0).round(12))
+    9.0
     """
     return np.exp(log_weight(method, t))
 
 
 def log_weight(method: Method, t: ArrayLike) -> Array:
-    """The logarithm of `weight`, where that overflows."""
+    """The logarithm of `weight`, where that overflows.
+
+    >>> from continuized import Continuized
+    >>> float(log_weight(Continuized(1.0, 0.25), 4000.0))
+    2000.0
+    """
     times = checked_times(t)
     if isinstance(method, GradientDescent | Nesterov):
         return np.zeros_like(times)[()]

@@ -36,7 +36,11 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
 
 
 def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
-    """The q-quantile of N_t, the number of gradients up to time t: Poisson(t)."""
+    """The q-quantile of N_t, the number of gradients up to time t: Poisson(t).
+
+    >>> float(event_count_quantile(100.0, 0.5))
+    100.0
+    """
     from scipy.stats import poisson
 
     counts = np.asarray(poisson.ppf(_levels(q), checked_times(t)))
@@ -44,7 +48,11 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
 
 
 def expected_gradients(t: ArrayLike) -> Array:
-    """E N_t = t: the expected number of gradients up to time t."""
+    """E N_t = t: the expected number of gradients up to time t.
+
+    >>> float(expected_gradients(100.0))
+    100.0
+    """
     return checked_times(t)[()]
 
 
@@ -54,6 +62,13 @@ def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float 
     From Markov's inequality, P(f(x_t) - f* > eps) <= bound(t) / eps: the smallest t with
     bound(t) <= eps delta (Theorem 3, noiseless).  The expected number of gradients up to then
     is t itself, their number at most `event_count_quantile(t, q)` with probability q.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> t = time_to(method, p, x0, eps=1e-3)
+    >>> bool(cz.theory.bound(method, p, x0, t=t) <= 1.001 * 1e-3 * 0.05)
+    True
     """
     from scipy.optimize import brentq
 
@@ -81,6 +96,12 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     Theorem 5 with half of delta spent on T_k being small, and half on Markov's inequality for
     weight(T_k) (f(x_k) - f*): the smallest k whose delta/2-quantile of T_k is at least
     time_to(eps, delta/2).
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> events_to(method, p, x0, eps=1e-3) > time_to(method, p, x0, eps=1e-3)
+    True
     """
     check_probability(delta, "delta")
     t = time_to(method, p, x0, eps, 0.5 * delta)

@@ -103,6 +103,12 @@ def drift(
 
     With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
     isotropic noise of total variance sigma2; other problems are refused.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
+    True
     """
     method = _checked_method(method, "drift")
     sigma2 = checked_sigma2(sigma2)
@@ -142,6 +148,12 @@ def supermartingale_gap(
     geometrically; they are halved until the change is at most 1e-9 phi, or three times
     (`error` is the last change).  The step is taken from the method itself, so that a wrong
     step is seen.  One state or many; states that share their t cost least.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> bool(np.all(supermartingale_gap(method, p, 1.0, x0, x0 + 0.5).value <= 0.0))
+    True
     """
     method = _checked_method(method, "supermartingale_gap")
     t, x, z, single = _states(p, t, x, z)

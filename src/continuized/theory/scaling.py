@@ -45,6 +45,12 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     x' = sqrt(mu)(z - x), z' = sqrt(mu)(x - z) - grad f(x)/sqrt(mu), to about 1e-10.  At s = 0
     the first starts from its series, x = x_0 - s^2/8 grad f(x_0) + O(s^4),
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    >>> x = scaling_limit(p, [1.0], [0.0, 2.0])
+    >>> x.shape, round(float(x[1, 0]), 6)  # 2 J_1(s) / s at s = 2
+    ((2, 1), 0.576725)
     """
     from scipy.integrate import solve_ivp
 
@@ -87,6 +93,12 @@ def scaling_distance(
     of |x_{s sqrt(L)} - X(s)|, with Continuized(L, p.mu) and the paper's start.  The standard
     error is that of the mean square at the worst s.  Its leading part is the clock's own
     fluctuation, of order L^{-1/4}.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    >>> far, near = scaling_distance(p, [1.0], 3.0, [10.0, 1e4], runs=50).distance
+    >>> bool(near < far)
+    True
     """
     horizon = check_positive(horizon, "horizon")
     L = checked_L_values(p, L_values)

@@ -30,7 +30,14 @@ FIRST = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) do
 def expected_scaling_distance(
     p: Quadratic, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int = 8
 ) -> ScalingDistance:
-    """As `scaling_distance`, with exact expectations in place of runs (and no error)."""
+    """As `scaling_distance`, with exact expectations in place of runs (and no error).
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    >>> far, near = expected_scaling_distance(p, [1.0], 3.0, [10.0, 1e4]).distance
+    >>> bool(near < far)
+    True
+    """
     if not isinstance(p, Quadratic):
         raise TypeError(
             f"exact distances are known on a Quadratic only, got {type(p).__name__}; "

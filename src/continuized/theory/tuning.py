@@ -28,6 +28,12 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
 
     Where the bound only falls as L' grows without end (x_0 is the minimiser, or C mu t <=
     sigma2: no step is worth its noise), there is no best L', and ValueError says so.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_convex()
+    >>> L = noise_tuned_L(p, np.zeros(100), sigma2=0.01, horizon=1000.0)
+    >>> bool(L > p.L)
+    True
     """
     sigma2 = checked_sigma2(sigma2)
     t = check_positive(horizon, "horizon")

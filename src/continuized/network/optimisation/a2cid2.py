@@ -44,6 +44,14 @@ class A2CiD2:
         Exchanges for each gradient, over the whole network.
     accelerated : bool
         False: eta = 0 and alpha~ = 1/2, stochastic gradients with plain gossip.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, seed=0)
+    >>> r = network.minimize("cycle:5", parts, A2CiD2(), events=20_000, seed=0)
+    >>> bool(r.error < 0.1)
+    True
     """
 
     step: float | None = None

@@ -56,6 +56,13 @@ class DADAO:
     """The method; E of the squared distance to the minimiser falls as e^{-t sqrt(mu/L)/(8 sqrt 2)}.
 
     t is such that every node takes gradients at rate 1.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, seed=0)
+    >>> network.minimize("cycle:5", parts, DADAO(), tol=1e-4, seed=0).reached
+    True
     """
 
     name = "dadao"

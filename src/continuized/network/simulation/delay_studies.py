@@ -71,6 +71,9 @@ def simulated_limit(
 
     By bisection, to 5 %; infinity where it still falls at delays of 5 / theta.  It is larger than
     `delay_limit`, which is about the mean square.
+
+    >>> simulated_limit("path:5", runs=3)
+    inf
     """
     graph = Graph.of(graph)
     theta, root = Gossip().constants(graph).theta, seeds.seed_sequence(seed)
