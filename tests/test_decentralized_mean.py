@@ -19,8 +19,9 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.marks import Categorical
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
-from continuized.network.optimisation import optimisers
+from continuized.network.optimisation.crews import crew_of
 from continuized.network.optimisation.dadao import decay, flowed
+from continuized.network.optimisation.optimisers import AtOnce
 from continuized.problems import LeastSquares
 from continuized.statistics import Moments, mean_test
 
@@ -132,14 +133,17 @@ def a2cid2(wrong: float) -> Affine:
     return Affine(flow, rates, jumps, np.eye(7)[[0, 2, 4]])
 
 
+def at_once(method: Any) -> Any:
+    return lambda: AtOnce(GRAPH, crew_of(method, GRAPH, PARTS), seeds.seed_sequence(0))
+
+
 def stochastic(batch: int) -> Any:
-    method = A2CiD2(step=0.2, batch=batch, communications=1.5)
-    return lambda: optimisers.StochasticEvents(GRAPH, PARTS, method, np.ones(3))
+    return at_once(A2CiD2(step=0.2, batch=batch, communications=1.5))
 
 
 CASES: dict[str, tuple[Any, Any, float]] = {
-    "dual": (lambda: optimisers.DualExchanges.of(GRAPH, PARTS, Dual()), dual, 2.0),
-    "dadao": (lambda: optimisers.DadaoEvents(GRAPH, PARTS, DADAO(), np.ones(3)), dadao, 8.0),
+    "dual": (at_once(Dual()), dual, 2.0),
+    "dadao": (at_once(DADAO()), dadao, 8.0),
     "a2cid2": (stochastic(0), a2cid2, 5.0),
     "a2cid2, one row at a time": (stochastic(1), a2cid2, 5.0),
 }
@@ -153,11 +157,8 @@ def sampled(make: Any, t: float, runs: int) -> Moments:
     most = int(total * t + 12.0 * math.sqrt(total * t) + 20.0)  # more come with chance < 1e-15
     found = np.empty((runs, 3))
     for run in range(runs):
-        for name in engine.arrays:
-            getattr(engine, name)[...] = 0
+        engine.reset()
         root = seeds.child(seeds.seed_sequence(7), run)
-        if hasattr(engine, "seed"):
-            engine.seed(root)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))
         engine.advance(events._replace(t=events.t[:end], marks=events.marks[:end]))
@@ -183,8 +184,6 @@ def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     engine, exact = make(), affine(1.0)
     np.testing.assert_allclose(engine.rates, exact.rates, rtol=1e-12)
     total = float(engine.rates.sum())
-    if hasattr(engine, "seed"):
-        engine.seed(seeds.seed_sequence(0))
     events = clocks.Poisson(1, total, Categorical(engine.rates / total)).stream().draw(20)
     engine.advance(events)
     t = float(events.t[-1]) + 0.7

@@ -12,9 +12,10 @@ from continuized import seeds
 from continuized.clock import Poisson
 from continuized.marks import Categorical
 from continuized.network import Dual, Graph, race, split
-from continuized.network.optimisation.dual_events import count_exchanges
+from continuized.network.optimisation.crews import crew_of
 from continuized.network.optimisation.dual_function import DualFunction
-from continuized.network.optimisation.optimisers import DualExchanges
+from continuized.network.optimisation.events import count_exchanges
+from continuized.network.optimisation.optimisers import AtOnce
 from continuized.network.optimisation.stragglers import INTENSITY, PILOT, counted_rates
 from continuized.network.optimisation.synchronous import all_reduce_rounds, dual_rounds
 from continuized.problems import LeastSquares, LogisticRegression
@@ -43,7 +44,7 @@ def test_exchanges_held_are_those_counted() -> None:
         split(regression(), 5),
         np.array([2.0, 0.3, 1.0, 0.5, 4.0]),
     )
-    engine = DualExchanges(g, parts, Dual().constants(g, parts), g.P, work)
+    engine = AtOnce(g, crew_of(Dual(), g, parts), seeds.seed_sequence(0), work)
     events = Poisson(0, 3.0, Categorical(g.P)).stream().draw(2000)
     engine.advance(events)
     counts, free = np.zeros(5, np.int64), np.zeros(5)

@@ -14,11 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from continuized import seeds
 from continuized.clock.stream import Events
 from continuized.network import DADAO, Graph, Objective
-from continuized.network.optimisation import optimisers
+from continuized.network.optimisation.crews import crew_of
 from continuized.network.optimisation.dadao import Z_TILDE, Z
-from continuized.network.optimisation.dadao_events import states_at
+from continuized.network.optimisation.events import flow_all
+from continuized.network.optimisation.optimisers import AtOnce
 from continuized.problems.base import Array
 
 STEP = 0.25  # of time: F is the logarithm of what the flow does in it
@@ -32,21 +34,23 @@ def dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
     """
     from scipy.linalg import logm
 
-    engine = optimisers.DadaoEvents(graph, objective, method, np.ones(graph.nodes))
+    engine = AtOnce(graph, crew_of(method, graph, objective), seeds.seed_sequence(0))
+    state = engine.crew.nodes.state
 
     def flow() -> Array:
-        return np.asarray(states_at(STEP, engine.own, engine.state, engine.steps))
+        flow_all(engine.crew.nodes, engine.work, STEP)
+        return np.asarray(state)
 
     def event(mark: int) -> Callable[[], Array]:
         at_once = Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark]))
 
         def after() -> Array:
             engine.advance(at_once)
-            return engine.state
+            return np.asarray(state)
 
         return after
 
-    Q = _zero_sums(engine.state.shape)
+    Q = _zero_sums(state.shape)
     F = Q.T @ np.real(logm(_matrix(engine, flow))) @ Q / STEP
     one = np.eye(len(F))
     generator = np.kron(F, one) + np.kron(one, F)
@@ -56,15 +60,18 @@ def dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
     return -float(np.linalg.eigvals(generator).real.max())
 
 
-def _matrix(engine: optimisers.DadaoEvents, after: Callable[[], Array]) -> Array:
+def _matrix(engine: AtOnce, after: Callable[[], Array]) -> Array:
     """The linear part of what is done to the engine's state."""
 
+    state = engine.crew.nodes.state
+
     def image(u: Array) -> Array:
-        engine.state[...], engine.own[...] = u.reshape(engine.state.shape), 0.0
+        engine.reset()
+        state[...] = u.reshape(state.shape)
         return after().ravel().copy()
 
-    origin = image(np.zeros(engine.state.size))
-    return np.column_stack([image(u) - origin for u in np.eye(engine.state.size)])
+    origin = image(np.zeros(state.size))
+    return np.column_stack([image(u) - origin for u in np.eye(state.size)])
 
 
 def _zero_sums(shape: tuple[int, ...]) -> Array:

@@ -11,7 +11,8 @@ from continuized import clock as clocks
 from continuized import network, seeds, theory
 from continuized.marks import Categorical
 from continuized.network import Dual, Gossip, Graph, Objective
-from continuized.network.optimisation import optimisers
+from continuized.network.optimisation.crews import crew_of
+from continuized.network.optimisation.optimisers import AtOnce
 from continuized.network.outcome import ANSWER, APPLY, PAY, Log
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
@@ -43,7 +44,7 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     root, found = seeds.seed_sequence(effort.seed), []
     t = 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
-        engine = optimisers.DualExchanges.of(graph, parts, subject.dual(accelerated))
+        engine = AtOnce(graph, crew_of(subject.dual(accelerated), graph, parts), root)
         runs = effort.runs // DUAL_RUNS
         squares = _squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
@@ -52,9 +53,7 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     return worst_of(found)
 
 
-def _squares(
-    engine: optimisers.DualExchanges, parts: Objective, t: float, runs: int, seed: seeds.Seed
-) -> Array:
+def _squares(engine: AtOnce, parts: Objective, t: float, runs: int, seed: seeds.Seed) -> Array:
     """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
 
     One long Poisson stream is cut into windows: what happens in each is independent.
@@ -66,8 +65,7 @@ def _squares(
     ends = np.searchsorted(events.t, t * np.arange(runs + 1))
     out = np.empty((runs, 1))
     for run, (i, j) in enumerate(pairwise(ends.tolist())):
-        for name in engine.arrays:
-            getattr(engine, name)[...] = 0
+        engine.reset()
         own = events.t[i:j] - run * t
         engine.advance(clocks.Events(0, 0.0, own, events.dt[i:j], events.marks[i:j]))
         gaps = engine.guesses(t) - parts.x_star
@@ -122,9 +120,10 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
     distances = []
     for accelerated in BOTH:
         method = subject.a2cid2(communications=1.5, accelerated=accelerated)
-        engine = _stochastic(method, graph, parts, effort.seed)
-        engine.step = 0.0
-        engine.x[...] = engine.x_tilde[...] = start
+        crew = crew_of(method, graph, parts)
+        crew = crew._replace(nodes=crew.nodes._replace(length=0.0))
+        crew.nodes.x[...] = crew.nodes.x_tilde[...] = start
+        engine = AtOnce(graph, crew, seeds.seed_sequence(effort.seed))
         events = _draw(engine, effort.seed, 400)
         engine.advance(events)
         t, pace = float(events.t[-1]), method.edge_rate(graph)
@@ -154,15 +153,11 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
     return Measurement(float(np.abs(engine.guesses(float(times[-1])) - x).max()), 1e-12)
 
 
-def _stochastic(
-    method: network.A2CiD2, graph: Graph, parts: Objective, seed: int
-) -> optimisers.StochasticEvents:
-    engine = optimisers.StochasticEvents(graph, parts, method, np.ones(graph.nodes))
-    engine.seed(seeds.seed_sequence(seed))
-    return engine
+def _stochastic(method: network.A2CiD2, graph: Graph, parts: Objective, seed: int) -> AtOnce:
+    return AtOnce(graph, crew_of(method, graph, parts), seeds.seed_sequence(seed))
 
 
-def _draw(engine: optimisers.StochasticEvents, seed: int, n: int) -> clocks.Events:
+def _draw(engine: AtOnce, seed: int, n: int) -> clocks.Events:
     total = float(engine.rates.sum())
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 

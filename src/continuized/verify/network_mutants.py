@@ -42,7 +42,7 @@ class AppliedTwice(Messages):
     """Nodes that forget, from time to time, which transfers they have applied."""
 
     def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
-        self.edge[:, APPLIED] = 0
+        self.post.edge[:, APPLIED] = 0
         return super().advance(stop, most, bounds)
 
 

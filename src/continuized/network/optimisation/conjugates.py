@@ -209,15 +209,19 @@ def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> b
     return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
 
 
-def minimiser(kind: float, X: Array, y: Array, weights: Array, l2: float) -> Array:
-    """The minimiser of sum_r weights_r loss + l2/2 |w|^2."""
+def minimiser(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None = None
+) -> Array:
+    """The minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
     n, d = X.shape
+    s = np.zeros(d) if tilt is None else tilt
     if kind == SQUARED:
         roots = np.sqrt(weights)
         rows = np.vstack([X * roots[:, np.newaxis], math.sqrt(l2) * np.eye(d)])
         right = np.concatenate([y * roots, np.zeros(d)])
-        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+        w = np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+        return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
     w = np.zeros(d)
-    if not newton(kind, X, y, weights, l2, np.zeros(d), w, room_for(d)):
+    if not newton(kind, X, y, weights, l2, s, w, room_for(d)):
         raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
     return w

@@ -142,4 +142,9 @@ def stepped(x: float, xt: float, yt: float, slope: float, steps: Steps) -> tuple
     )
 
 
-FORMULAS = (decay, flowed, stepped)
+def pull(steps: Steps) -> float:
+    """The step of z~ at an exchange, 2 chi_1 / s."""
+    return 2.0 * steps.chi_1 / steps.s
+
+
+FORMULAS = (decay, flowed, stepped, pull)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +20,13 @@ from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.solution import Decentralized, Trace
+from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array, numbers
 from continuized.progress import Bar, bar
 from continuized.words import brief, is_real
+
+if TYPE_CHECKING:
+    from continuized.network.optimisation.optimisers import Optimiser
 
 Method = Dual | DADAO | A2CiD2
 METHODS: dict[str, Method] = {
@@ -34,6 +39,7 @@ METHODS: dict[str, Method] = {
 TOL = 1e-8
 ROWS = 200  # of the trace, about
 PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
+PATIENCE_WITH_FAULTS = 20.0
 GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
 TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
 
@@ -46,6 +52,7 @@ def minimize(
     tol: float = TOL,
     events: int | None = None,
     speeds: ArrayLike | None = None,
+    faults: Faults | None = None,
     seed: seeds.Seed = None,
     record: int = ROWS,
     progress: bool = False,
@@ -65,14 +72,21 @@ def minimize(
         "a2cid2" (`A2CiD2`: stochastic gradients), and without acceleration "plain-dual" and
         "plain-sgd".
     tol : float
-        Stop when the error mean_i |x_i - x*|^2 / |x*|^2 has fallen to tol.
+        Stop when the error mean_i |x_i - x*|^2 / |x*|^2 has fallen to tol; see `Decentralized` for
+        what takes the place of x* when nodes die.
     events : int, optional
-        The largest number of events, exchanges and gradients together.  By default 5 times as
-        many as the theorem asks for, and where there is none 2000 gradients of every node.
+        The largest number of events, exchanges (with faults: rings) and gradients together.  By
+        default 5 times as many as the theorem asks for, with faults 20 times, and where there is
+        none 2000 gradients of every node.
     speeds : array (nodes,), optional
         The rates at which nodes take gradients, for "dadao" and "a2cid2"; by default 1 each, which
         is what DADAO's theorem asks for.  The dual method takes none but at exchanges: give the
         graph other rates, or see `network.race`.
+    faults : Faults
+        Of the links, the clocks and the nodes.  With it, nodes exchange message by message and
+        ring by their own clocks; without, edges ring and exchanges take no time, the same law as
+        `Faults()` at less cost.  No theorem is claimed.  A node that comes back starts from
+        nothing ("dual"), or from a neighbour's x.
     seed : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     record : int
@@ -109,6 +123,8 @@ def minimize(
     chosen = as_method(method)
     check_limits(tol, events, record)
     pace = _checked_speeds(speeds, chosen, graph.nodes)
+    if faults is not None and not isinstance(faults, Faults):
+        raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
     root = seeds.seed_sequence(seed)
     path = checkpoints.checked_path(checkpoint, every, resume)
     keeper: AnyKeeper = checkpoints.nowhere
@@ -118,20 +134,22 @@ def minimize(
             "problems": objective,
             "method": chosen,
             "speeds": pace,
+            "faults": faults,
             "seed": None if seed is None else root,
             "record": record,
         }
         named = {part: identity.words(value) for part, value in who.items()}
         keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
-    optimiser = _optimiser(chosen, graph, objective, pace, root)
+    optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
         rate = chosen.rate(graph, objective)
-    most = int(events) if events is not None else _enough(optimiser.rates, rate, tol, graph)
+    patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
+    most = _enough(optimiser.rates, rate, tol, graph, patience) if events is None else int(events)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
         run.go(most, keeper)
-    return run.outcome(chosen.name, rate)
+    return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
 
 
 def as_method(method: Any) -> Method:
@@ -147,18 +165,32 @@ def as_method(method: Any) -> Method:
 
 
 def _optimiser(
-    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root
-) -> Any:
+    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root,
+    faults: Faults | None,
+) -> Optimiser:  # fmt: skip
     # Imported here, for they bring Numba with them.
     from continuized.network.optimisation import optimisers
+    from continuized.network.optimisation.crews import crew_of
 
-    if isinstance(method, Dual):
-        return optimisers.DualExchanges.of(graph, objective, method)
-    if isinstance(method, DADAO):
-        return optimisers.DadaoEvents(graph, objective, method, speeds)
-    engine = optimisers.StochasticEvents(graph, objective, method, speeds)
-    engine.seed(root)
-    return engine
+    crew = crew_of(method, graph, objective, speeds)
+    if faults is None:
+        return optimisers.AtOnce(graph, crew, root)
+    return optimisers.ByMessages(graph, crew, root, faults)
+
+
+def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Decentralized:
+    """What there is to say of faults; no theorem gives a rate then."""
+    if faults is None:
+        return r
+    done = [change for change in optimiser.post.changes if change[0] <= r.t]
+    return replace(
+        r,
+        rate_theory=math.nan,
+        deaths=[(t, i) for t, i, joins in done if not joins],
+        joins=[(t, i) for t, i, joins in done if joins],
+        ledger_error=optimiser.ledger_error(),
+        staleness=optimiser.staleness(),
+    )
 
 
 class Run:
@@ -166,7 +198,7 @@ class Run:
 
     def __init__(
         self,
-        optimiser: Any,
+        optimiser: Optimiser,
         objective: Objective,
         root: seeds.Root,
         tol: float,
@@ -178,6 +210,7 @@ class Run:
         total = float(optimiser.rates.sum())
         self.stream = clocks.Poisson(root, total, Categorical(optimiser.rates / total)).stream()
         self.period = TESTS_EVERY * objective.nodes
+        self._aim: tuple[bytes, Array] = b"", objective.x_star
         self.rows = [self._row()]
 
     def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
@@ -201,17 +234,29 @@ class Run:
         """At the last test."""
         return float(self.rows[-1][3])
 
+    def agreed(self) -> Array:
+        """Where the living will agree: found anew when nodes died or came."""
+        alive = self.optimiser.alive
+        if alive.all() and not self.optimiser.tilt().any():
+            return self.objective.x_star
+        key = alive.tobytes() + self.optimiser.tilt().tobytes()
+        if key != self._aim[0]:
+            self._aim = key, self.objective.agreed(alive, self.optimiser.tilt())
+        return self._aim[1]
+
     def _row(self) -> tuple[float, ...]:
-        x = self.optimiser.guesses(self.stream.t)
+        x = self.optimiser.guesses(self.stream.t)[self.optimiser.alive]
+        counts = float(self.optimiser.messages), float(self.optimiser.gradients)
+        if len(x) == 0:  # all are dead
+            return (self.stream.t, *counts, math.nan, math.nan, math.nan)
         with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
             mean = x.mean(axis=0)
             return (
                 self.stream.t,
-                float(self.optimiser.messages),
-                float(self.optimiser.gradients),
-                self.objective.error(x),
+                *counts,
+                self.objective.error(x, self.agreed()),
                 self.objective.fun(mean) - self.objective.f_star,
-                self.objective.error(x - mean + self.objective.x_star),
+                self.objective.error(x, mean),
             )
 
     def outcome(self, name: str, rate: float) -> Decentralized:
@@ -231,36 +276,34 @@ class Run:
             error=self.error,
             trace=Trace(t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()),
             rate_theory=rate,
+            agreed=self.agreed().copy(),
         )
 
     def state(self) -> State:
         """Between two tests."""
-        random = getattr(self.optimiser, "random", None)
         plain = {
             "stream": self.stream.state(),
             "period": self.period,
-            "rows": None if random is None else random.bit_generator.state,
+            "random": self.optimiser.random.bit_generator.state,
         }
-        arrays = checkpoints.copies(self.optimiser, self.optimiser.arrays)
-        return State(plain, {**arrays, "trace": np.array(self.rows)})
+        return State(plain, {**self.optimiser.state(), "trace": np.array(self.rows)})
 
     def restore(self, state: State) -> None:
         """Go on from there."""
         plain, arrays = state
         self.stream.restore(plain["stream"])
         self.period = plain["period"]
-        if plain["rows"] is not None:
-            self.optimiser.random.bit_generator.state = plain["rows"]
+        self.optimiser.random.bit_generator.state = plain["random"]
         self.rows = [tuple(row) for row in arrays["trace"].tolist()]
-        checkpoints.put_back(self.optimiser, self.optimiser.arrays, arrays)
+        self.optimiser.restore(arrays)
 
 
-def _enough(rates: Array, rate: float, tol: float, graph: Graph) -> int:
+def _enough(rates: Array, rate: float, tol: float, graph: Graph, patience: float) -> int:
     """Events within which the error should have fallen to tol."""
     if math.isnan(rate):
         return math.ceil(GRADIENTS * float(rates.sum()))
     time = math.log(1.0 / max(tol, 1e-30)) / rate
-    return math.ceil(PATIENCE * (time * float(rates.sum()) + graph.nodes))
+    return math.ceil(patience * (time * float(rates.sum()) + graph.nodes))
 
 
 def check_limits(tol: Any, events: Any, record: Any) -> None:

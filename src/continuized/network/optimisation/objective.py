@@ -166,9 +166,20 @@ class Objective:
         """The minimum of F."""
         return self.fun(self.x_star)
 
-    def error(self, w: Array) -> float:
-        """mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0."""
-        gaps = w - self.x_star
+    def agreed(self, alive: Array, tilt: Array) -> Array:
+        """The minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
+        from continuized.network.optimisation.conjugates import minimiser
+
+        rows = np.repeat(alive, np.diff(self.starts))
+        weights, l2 = self.row_scale[rows], float(self.l2[alive].sum())
+        return minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
+
+    def error(self, w: Array, target: Array | None = None) -> float:
+        """mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.
+
+        target: another point than x* to be near to.
+        """
+        gaps = w - (self.x_star if target is None else target)
         size = float(self.x_star @ self.x_star)
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 

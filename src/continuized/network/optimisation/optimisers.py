@@ -1,4 +1,4 @@
-"""The methods of decentralised optimisation under way: their arrays, and the kernels on them."""
+"""The methods of decentralised optimisation under way: exchanges done at once, or by messages."""
 
 from __future__ import annotations
 
@@ -6,163 +6,192 @@ from typing import Protocol
 
 import numpy as np
 
-from continuized import seeds
+from continuized import checkpoints, seeds
 from continuized.clock.stream import Events
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation import a2cid2_events, conjugates, dadao_events, dual_events
-from continuized.network.optimisation.a2cid2 import A2CiD2
-from continuized.network.optimisation.dadao import DADAO, X
-from continuized.network.optimisation.dual import Dual
-from continuized.network.optimisation.objective import Objective
-from continuized.network.rules import Constants
+from continuized.network.optimisation import events as compiled
+from continuized.network.optimisation.crews import Crew
+from continuized.network.outcome import Staleness
+from continuized.network.simulation import engine_protocol
+from continuized.network.simulation.engine_kinds import TIME
+from continuized.network.simulation.engine_post import CHANGING, Post
+from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array
+
+NO_END = np.iinfo(np.int64).max
 
 
 class Optimiser(Protocol):
     """What the loop needs of a method under way."""
 
-    rates: Array  # of the edges, then of the nodes where these have events of their own
-    arrays: tuple[str, ...]  # its state, by the names of the attributes
+    rates: Array  # of rings, then of the nodes' own steps where they take any
+    random: np.random.Generator
 
-    def advance(self, events: Events) -> None: ...
+    @property
+    def alive(self) -> Array: ...
+    def advance(self, events: Events) -> None:
+        """Let these happen, and all that comes of it up to the last of them."""
+        ...
+
     def guesses(self, t: float) -> Array:
-        """Every node's w at time t, which no event is after."""
+        """Every node's w at time t, which no event is after; of a dead one at its death."""
         ...
 
     @property
     def messages(self) -> int: ...
     @property
     def gradients(self) -> int: ...
+    def tilt(self) -> Array:
+        """The sum of the living's gradients where they will agree."""
+        ...
+
+    def state(self) -> dict[str, Array]: ...
+    def restore(self, arrays: dict[str, Array]) -> None: ...
 
 
-class DualExchanges:
-    """The dual method.  A node is busy for a time `work` after each of its exchanges."""
+class AtOnce:
+    """Edges ring at the graph's rates, and an exchange takes no time.
 
-    arrays = ("own", "free", "y", "z", "w", "counts")
+    busy (nodes,): for how long a node is, after each of its exchanges; by default never.
+    """
 
     def __init__(
-        self,
-        graph: Graph,
-        objective: Objective,
-        constants: Constants,
-        rates: Array,
-        work: Array | None = None,
+        self, graph: Graph, crew: Crew, root: seeds.Root, busy: Array | None = None
     ) -> None:
-        nodes, dim = objective.nodes, objective.dim
+        n = graph.nodes
+        self.crew, self.dim = crew, len(crew.nodes.data.X[0])
         self.edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.constants, self.rates = constants, rates
-        self.data = conjugates.data_of(objective, conjugates=True)
-        self.room = conjugates.room_for(dim)
-        self.own, self.free = np.zeros(nodes), np.zeros(nodes)
-        self.work = np.zeros(nodes) if work is None else np.array(work, dtype=np.float64)
-        self.y, self.z, self.w = (np.zeros((nodes, dim)) for _ in range(3))
-        self.counts = np.zeros(len(self.edges), np.int64)  # by edge
+        self.rates = np.concatenate([crew.edge_rate * graph.P, crew.step_rates])
+        self.random = seeds.generator(root, seeds.ROWS)
+        self.work = np.tile([0.0, 1.0], (n, 1))
+        self.free, self.busy = np.zeros(n), np.zeros(n) if busy is None else busy
+        self.alive = np.ones(n, np.bool_)
+        self.counts = np.zeros(len(self.rates), np.int64)
 
-    @classmethod
-    def of(cls, graph: Graph, objective: Objective, method: Dual) -> DualExchanges:
-        """With edges that ring at the graph's rates and nodes that are never busy."""
-        return cls(graph, objective, method.constants(graph, objective), graph.P)
+    def reset(self) -> None:
+        """Back to the start, where all is 0."""
+        self.work[:, TIME] = 0.0
+        for array in (self.free, self.counts, *self.crew.state().values()):
+            array[...] = 0
 
     def advance(self, events: Events) -> None:
-        solved = dual_events.run_exchanges(
-            self.edges, events.t, events.marks, self.own, self.free, self.work, self.y, self.z,
-            self.w, self.data, self.constants, self.room, self.counts,
+        """See `Optimiser`."""
+        found = compiled.run_events(
+            self.crew.nodes, self.work, self.edges, events.t, events.marks, self.free, self.busy,
+            self.random, self.counts, self.dim,
         )  # fmt: skip
-        _check_solved(solved)
+        _check(found)
 
     def guesses(self, t: float) -> Array:
-        w, theta = self.w.copy(), self.constants.theta
-        _check_solved(
-            dual_events.guesses(t, self.own, self.y, self.z, w, self.data, theta, self.room)
-        )
-        return w
+        """See `Optimiser`."""
+        return _guesses(self.crew, self.work, self.alive, t, self.dim)
 
     @property
     def messages(self) -> int:
-        return int(self.counts.sum())
-
-    @property
-    def gradients(self) -> int:
-        """Of the conjugates."""
-        return 2 * self.messages
-
-
-class _Counted:
-    """Events counted by their marks: the edges', then the nodes'."""
-
-    edges: Array
-    counts: Array
-
-    @property
-    def messages(self) -> int:
+        """Exchanges so far."""
         return int(self.counts[: len(self.edges)].sum())
 
     @property
     def gradients(self) -> int:
+        """Of the nodes' functions, or of their conjugates."""
+        if self.crew.gradients_at_answers:
+            return 2 * self.messages
         return int(self.counts[len(self.edges) :].sum())
 
+    def tilt(self) -> Array:
+        """Nothing is ever lost."""
+        return np.zeros(self.dim)
 
-class DadaoEvents(_Counted):
-    """DADAO."""
+    def state(self) -> dict[str, Array]:
+        """Copies."""
+        mine = checkpoints.copies(self, ("work", "free", "counts"))
+        return mine | {name: own.copy() for name, own in self.crew.state().items()}
 
-    arrays = ("own", "state", "counts")
-
-    def __init__(self, graph: Graph, objective: Objective, method: DADAO, speeds: Array) -> None:
-        nodes, dim = objective.nodes, objective.dim
-        self.edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.steps = method.steps(graph, objective)
-        self.rates = np.concatenate([self.steps.rate * graph.P, speeds])
-        self.data = conjugates.data_of(objective, conjugates=False)
-        self.own, self.state = np.zeros(nodes), np.zeros((nodes, 6, dim))
-        self.counts = np.zeros(len(self.rates), np.int64)
-
-    def advance(self, events: Events) -> None:
-        dadao_events.run_events(
-            self.edges, events.t, events.marks, self.own, self.state, self.data, self.steps,
-            self.counts,
-        )  # fmt: skip
-
-    def guesses(self, t: float) -> Array:
-        there = dadao_events.states_at(t, self.own, self.state, self.steps)
-        return np.ascontiguousarray(there[:, X])
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on from there."""
+        checkpoints.put_back(self, ("work", "free", "counts"), arrays)
+        for name, own in self.crew.state().items():
+            own[...] = arrays[name]
 
 
-class StochasticEvents(_Counted):
-    """A²CiD², or stochastic gradients with plain gossip."""
+class ByMessages:
+    """Nodes ring by their own clocks and exchange message by message, with faults."""
 
-    arrays = ("own", "x", "x_tilde", "counts")
+    def __init__(self, graph: Graph, crew: Crew, root: seeds.Root, faults: Faults) -> None:
+        self.crew, self.dim = crew, len(crew.nodes.data.X[0])
+        speeds = faults.speeds(graph.nodes)
+        work = np.column_stack([np.zeros(graph.nodes), speeds])
+        self.post = Post(graph, crew.nodes, work, self.dim, faults, root, rate=crew.edge_rate)
+        steps = crew.step_rates * speeds if len(crew.step_rates) else crew.step_rates
+        self.rates = np.concatenate([self.post.rates, steps])
+        self.random = self.post.rng
 
-    def __init__(self, graph: Graph, objective: Objective, method: A2CiD2, speeds: Array) -> None:
-        nodes, dim = objective.nodes, objective.dim
-        self.edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.constants, self.step = method.constants(graph), method.step_for(objective)
-        self.rates = np.concatenate([method.edge_rate(graph) * graph.P, speeds])
-        self.data = conjugates.data_of(objective, conjugates=False)
-        self.batch = method.batch
-        self.random: np.random.Generator | None = None
-        self.own = np.zeros(nodes)
-        self.x, self.x_tilde = np.zeros((nodes, dim)), np.zeros((nodes, dim))
-        self.counts = np.zeros(len(self.rates), np.int64)
-
-    def seed(self, root: seeds.Root) -> None:
-        """Where rows are drawn from."""
-        self.random = seeds.generator(root, seeds.ROWS)
+    @property
+    def alive(self) -> Array:
+        """Which nodes are there."""
+        return self.post.alive
 
     def advance(self, events: Events) -> None:
-        assert self.random is not None
-        a2cid2_events.run_events(
-            self.edges, events.t, events.marks, self.random.random((events.size, self.batch)),
-            self.own, self.x, self.x_tilde, self.data, self.constants, self.step, self.counts,
-        )  # fmt: skip
+        """See `Optimiser`."""
+        assert events.marks is not None
+        stop, none = float(events.t[-1]), np.zeros(2)
+        never = len(events.t) + 1
+        self.post.run(events.t, events.marks, 0, stop, NO_END, never, none, np.empty((0, 3)))
+        _check(self.post.counts[engine_protocol.FAILED] == 0)
 
     def guesses(self, t: float) -> Array:
-        eta = self.constants.theta
-        there: Array = a2cid2_events.states_at(t, self.own, self.x, self.x_tilde, eta)
-        return there
+        """See `Optimiser`."""
+        return _guesses(self.crew, self.post.work, self.alive, t, self.dim)
+
+    @property
+    def messages(self) -> int:
+        """Exchanges so far."""
+        return int(self.post.counts[engine_protocol.EXCHANGES])
+
+    @property
+    def gradients(self) -> int:
+        """Of the nodes' functions, or of their conjugates."""
+        at = engine_protocol.ANSWERS if self.crew.gradients_at_answers else engine_protocol.STEPS
+        return int(self.post.counts[at])
+
+    def tilt(self) -> Array:
+        """See `Crew`."""
+        died, joined = self.post.ledger
+        return self.crew.tilt * (joined - died)
+
+    def ledger_error(self) -> float:
+        """How far what the living have and are owed is from what came less what died."""
+        died, joined = self.post.ledger
+        shares = self.post.shares()
+        error = shares[self.alive].sum(axis=0) + self.post.owed() + died - joined
+        size = np.abs(shares).sum(axis=0)
+        return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
+
+    def staleness(self) -> Staleness | None:
+        """How old answers were."""
+        return self.post.staleness()
+
+    def state(self) -> dict[str, Array]:
+        """Copies."""
+        return checkpoints.copies(self.post, CHANGING) | {
+            name: own.copy() for name, own in self.crew.state().items()
+        }
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on from there."""
+        self.post.restore(arrays)
+        for name, own in self.crew.state().items():
+            own[...] = arrays[name]
 
 
-def _check_solved(solved: bool) -> None:
-    if not solved:
+def _guesses(crew: Crew, work: Array, alive: Array, t: float, dim: int) -> Array:
+    out = np.empty((len(work), dim))
+    _check(compiled.guesses(crew.copied_nodes(), work.copy(), alive, t, out))
+    return out
+
+
+def _check(found: bool) -> None:
+    if not found:
         raise ArithmeticError(
             "a node could not solve its own problem: its values are no longer finite, or the "
             "columns differ too much in size"

@@ -120,7 +120,7 @@ def race(
 
 def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
-    from continuized.network.optimisation.dual_events import count_exchanges
+    from continuized.network.optimisation.events import count_exchanges
 
     rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
@@ -140,16 +140,17 @@ def _without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.optimisers import DualExchanges
+    from continuized.network.optimisation.crews import dual_crew
+    from continuized.network.optimisation.optimisers import AtOnce
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
-    rings = INTENSITY * graph.nodes * graph.P
-    engine = DualExchanges(graph, objective, constants, rings, work)
+    rings = INTENSITY * graph.nodes
+    engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
     run = Run(engine, objective, root, tol, 200, silent)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
-    run.go(min(math.ceil(PATIENCE * (time + 100.0) * float(rings.sum())), events))
+    run.go(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
     r = run.outcome(method.name, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from continuized.jit import fetch, jit
 from continuized.network.rules import Constants
-from continuized.network.simulation.engine_node import (
-    X,
-    centre,
-    inlined,
-    mix_to,
-    pay,
-    squared_error,
-)
+from continuized.network.simulation.engine_kinds import inlined
+from continuized.network.simulation.engine_node import X, centre, mix_to, pay, squared_error
 from continuized.problems.base import Array
 
 AHEAD = 8  # events: their nodes are asked for while the memory is slow

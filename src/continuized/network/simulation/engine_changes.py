@@ -5,10 +5,19 @@ The arrays are those of `engine_protocol`.
 
 from __future__ import annotations
 
+from typing import Any
+
 from continuized.jit import jit
 from continuized.network.patience import UNKNOWN
-from continuized.network.rules import Constants
-from continuized.network.simulation.engine_node import SPEED, TIME, X, centre, mix_to, squared_error
+from continuized.network.simulation.engine_kinds import (
+    SPEED,
+    TIME,
+    begin,
+    disagreement,
+    flow_to,
+    share,
+    worth,
+)  # fmt: skip
 from continuized.network.simulation.engine_protocol import (
     DEVIATION,
     FREE,
@@ -35,22 +44,22 @@ DIED, JOINED = 0, 1  # the rows of `ledger`
 
 @jit
 def die(
-    alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array, dead: int,
-    t: float, constants: Constants,
+    nodes: Any, alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array,
+    dead: int, t: float,
 ) -> None:  # fmt: skip
     """The node falls silent; what it has, has paid and is owed goes with it.
 
     A neighbour that waits for it will find out when its patience ends.
     """
-    mix_to(work, dead, work[dead, SPEED] * t, constants[0])
+    flow_to(nodes, work, dead, work[dead, SPEED] * t)
     d = ledger.shape[1]
     for c in range(d):
-        ledger[DIED, c] += work[dead, X + c] + work[dead, X + d + c]
+        ledger[DIED, c] += share(nodes, work, dead, c)
     for e in range(edge.shape[0]):
         if edge[e, HEAD] == dead or edge[e, TAIL] == dead:
             if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
                 for c in range(d):
-                    ledger[DIED, c] += (constants[1] + constants[2]) * transfer[e, D + c]
+                    ledger[DIED, c] += worth(nodes) * transfer[e, D + c]
             edge[e, OWED] = 0
     alive[dead], node[dead, PHASE], node[dead, RINGS] = False, FREE, 0
     node[dead, NODE_EPOCH] += 1
@@ -73,11 +82,11 @@ def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: 
 
 @jit
 def join(
-    alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array, work: Array,
-    ledger: Array, log: Array, counts: Array, new: int, t: float, u: float, most: float,
-    theta: float,
+    nodes: Any, alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array,
+    work: Array, ledger: Array, log: Array, counts: Array, new: int, t: float, u: float,
+    most: float,
 ) -> None:  # fmt: skip
-    """The node comes with a neighbour's x and z = x; without a neighbour, with what it has."""
+    """The node comes, from what a neighbour has if there is one."""
     d, other = ledger.shape[1], neighbour(alive, edge, first, upto, new, u)
     node[new, OWN_SEQ] += 1
     alive[new], node[new, PHASE], node[new, RINGS] = True, FREE, 0
@@ -85,32 +94,36 @@ def join(
     waits[new, NOT_BEFORE] = t
     work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
-        mix_to(work, other, work[other, SPEED] * t, theta)
+        flow_to(nodes, work, other, work[other, SPEED] * t)
         write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
-        for c in range(d):
-            work[new, X + c] = work[other, X + c]
+    begin(nodes, work, new, other)
     for c in range(d):
-        work[new, X + d + c] = work[new, X + c]
-        ledger[JOINED, c] += work[new, X + c] + work[new, X + d + c]
+        ledger[JOINED, c] += share(nodes, work, new, c)
     write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @jit
-def on_the_way(edge: Array, transfer: Array, constants: Constants) -> Array:
+def shares(nodes: Any, work: Array, out: Array) -> None:
+    """What every node has, into `out` (nodes, dim)."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = share(nodes, work, i, c)
+
+
+@jit
+def on_the_way(nodes: Any, edge: Array, transfer: Array) -> Array:
     """What was paid and not applied yet."""
     total = transfer[0, D:] * 0.0
     for e in range(edge.shape[0]):
         if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
             for c in range(total.size):
-                total[c] += (constants[1] + constants[2]) * transfer[e, D + c]
+                total[c] += worth(nodes) * transfer[e, D + c]
     return total
 
 
 @jit
 def error_at(
-    alive: Array, edge: Array, work: Array, transfer: Array, constants: Constants, t: float
+    nodes: Any, alive: Array, edge: Array, work: Array, transfer: Array, t: float
 ) -> float:
     """The squared error at time t."""
-    owed = on_the_way(edge, transfer, constants)
-    middle = centre(work, alive, owed)
-    return float(squared_error(work, alive, t, constants[0], middle))
+    return float(disagreement(nodes, work, alive, t, on_the_way(nodes, edge, transfer)))

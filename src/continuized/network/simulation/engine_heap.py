@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.simulation.engine_node import inlined
+from continuized.network.simulation.engine_kinds import inlined
 from continuized.problems.base import Array
 
 ORDER, SLOT, KIND, EDGE, SEQ, EPOCH = range(6)  # the columns of `what`

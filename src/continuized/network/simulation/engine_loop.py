@@ -6,10 +6,9 @@ from typing import Any
 
 from continuized.jit import jit
 from continuized.network.patience import with_one_more
-from continuized.network.rules import Constants
 from continuized.network.simulation.engine_changes import die, error_at, join
 from continuized.network.simulation.engine_heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
-from continuized.network.simulation.engine_node import TIME, inlined
+from continuized.network.simulation.engine_kinds import SPEED, TIME, flow_to, inlined, step
 from continuized.network.simulation.engine_protocol import (
     ACK,
     ANSWER,
@@ -34,6 +33,7 @@ from continuized.network.simulation.engine_protocol import (
     RINGS,
     ROOM,
     SINCE,
+    STEPS,
     TAIL,
     TRANSFER,
     UNLOCK,
@@ -62,28 +62,27 @@ def plan(when: Array, what: Array, counts: Array, t: float, node: int, joins: bo
 
 @inlined
 def arrive(
-    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array,
-    body: Array, counts: Array, sums: Array, log: Array, most: float, rng: Any, slot: int,
-    kind: int, e: int, seq: int, t: float, theta: float, gamma: float, gamma_prime: float,
+    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
+    what: Array, body: Array, counts: Array, sums: Array, log: Array, most: float, rng: Any,
+    slot: int, kind: int, e: int, seq: int, t: float,
 ) -> int:  # fmt: skip
     """A message arrives; returns the kind of the reply."""
     i, j = edge[e, HEAD], edge[e, TAIL]
     reply = NOTHING
     if kind == REQUEST:
-        reply = asked(node, edge, work, transfer, e, seq, t, theta)
+        reply = asked(nodes, node, edge, work, transfer, counts, e, seq, t)
         if reply == ANSWER:
             write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
     elif kind == ANSWER:
         if waits_for(node, edge, e, seq):
             reply = answered(
-                node, waits, edge, work, transfer, body, slot, e, seq, t, most, theta, gamma,
-                gamma_prime,
-            )  # fmt: skip
+                nodes, node, waits, edge, work, transfer, counts, body, slot, e, seq, t, most
+            )
             write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
             freed(node, waits, when, what, counts, i, t)
     elif kind == TRANSFER:
         reply = ACK
-        if brought(edge, work, body, slot, e, seq, t, theta, gamma, gamma_prime):
+        if brought(nodes, edge, work, body, slot, e, seq, t):
             counts[EXCHANGES] += 1
             write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
             aged(sums, work[j, TIME] - transfer[e, SINCE])
@@ -123,19 +122,30 @@ def pass_time(
     return reply
 
 
+@inlined
+def take_step(
+    nodes: Any, alive: Array, work: Array, counts: Array, rng: Any, i: int, t: float
+) -> None:
+    """A node's own step, if it lives."""
+    if alive[i]:
+        flow_to(nodes, work, i, work[i, SPEED] * t)
+        step(nodes, work, i, rng)
+        counts[STEPS] += 1
+
+
 @jit
 def run_messages(
-    alive: Array, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
-    what: Array, body: Array, counts: Array, sums: Array, ledger: Array, first: Array, upto: Array,
-    log: Array, links: Links, rng: Any, constants: Constants, times: Array, marks: Array,
-    begin: int, stop: float, most: int, period: int, bounds: Array, rows: Array,
+    nodes: Any, alive: Array, node: Array, waits: Array, edge: Array, work: Array, transfer: Array,
+    when: Array, what: Array, body: Array, counts: Array, sums: Array, ledger: Array, first: Array,
+    upto: Array, log: Array, links: Links, rng: Any, times: Array, marks: Array, begin: int,
+    stop: float, most: int, period: int, bounds: Array, rows: Array,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """All that happens up to the time `stop`, or to the end of the block of rings.
 
+    Marks below the number of directed edges are their rings, the others steps of the nodes' own.
     Tests as in `engine_atomic.run_edges`, by rings.  Returns how many of the block's rings are
     done, how many tests were made, and whether it ended for want of room.
     """
-    theta, gamma, gamma_prime = constants
     tests, k = 0, begin
     while counts[EXCHANGES] < most:
         if when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM:
@@ -147,11 +157,11 @@ def run_messages(
             slot = pop(when, what, counts)
             kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
             if kind == DEATH:
-                die(alive, node, edge, work, transfer, ledger, e, t, constants)
+                die(nodes, alive, node, edge, work, transfer, ledger, e, t)
             elif kind == JOIN:
                 join(
-                    alive, node, waits, edge, first, upto, work, ledger, log, counts, e, t,
-                    rng.random(), links.wait, theta,
+                    nodes, alive, node, waits, edge, first, upto, work, ledger, log, counts, e, t,
+                    rng.random(), links.wait,
                 )  # fmt: skip
             elif kind == WAKE:
                 if may_ask(alive, node, waits, e, t):
@@ -164,28 +174,32 @@ def run_messages(
                 )
             elif what[slot, EPOCH] == epochs(node, edge, e):
                 reply = arrive(
-                    node, waits, edge, work, transfer, when, what, body, counts, sums, log,
-                    links.wait, rng, slot, kind, e, seq, t, theta, gamma, gamma_prime,
+                    nodes, node, waits, edge, work, transfer, when, what, body, counts, sums, log,
+                    links.wait, rng, slot, kind, e, seq, t,
                 )  # fmt: skip
         elif k < times.size and t <= stop:
-            e, rings = marks[k], True
-            i = edge[e, HEAD]
+            e = marks[k]
             k += 1
-            if alive[i]:
-                node[i, RINGS] = with_one_more(node[i, RINGS])
-            if may_ask(alive, node, waits, i, t):
-                reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
-            seq = node[i, OWN_SEQ]
+            rings = e < edge.shape[0]
+            if rings:
+                i = edge[e, HEAD]
+                if alive[i]:
+                    node[i, RINGS] = with_one_more(node[i, RINGS])
+                if may_ask(alive, node, waits, i, t):
+                    reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
+                seq = node[i, OWN_SEQ]
+            else:
+                take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
         else:
             break
         sums[NOW] = t
         if reply != NOTHING:
             send(
-                node, waits, edge, work, transfer, when, what, body, counts, links, rng, t, reply,
-                e, seq,
+                nodes, node, waits, edge, work, transfer, when, what, body, counts, links, rng, t,
+                reply, e, seq,
             )  # fmt: skip
         if rings and k % period == 0:
-            error = error_at(alive, edge, work, transfer, constants, t)
+            error = error_at(nodes, alive, edge, work, transfer, t)
             rows[tests, 0], rows[tests, 1], rows[tests, 2] = t, counts[EXCHANGES], error
             tests += 1
             if not bounds[0] < error < bounds[1]:  # NaN too

@@ -1,13 +1,10 @@
-"""Compiled: what one node does, and how far the nodes are from agreement.
+"""Compiled: what a node of gossip does, and how far the nodes are from agreement.
 
 A node is a row of `work`: its own time, the speed of its clock, its x, its z.  It mixes when it
 is touched, from the time it was last touched.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -16,20 +13,12 @@ from continuized.flow import equal_weights, mix
 from continuized.jit import compile_formulas, jit
 from continuized.network import rules
 from continuized.network.rules import paid
+from continuized.network.simulation.engine_kinds import SPEED, TIME, inlined
 from continuized.problems.base import Array
 
 compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 
-TIME, SPEED, X = 0, 1, 2  # the columns of `work`; z stands after x
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """Make a function part of its compiled callers.
-
-    One that is called counts the references to the arrays that it is given, each time, with atomic
-    additions that take longer than an exchange.
-    """
-    return jit(function, cached=False, inline="always")
+X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
 
 def rows_of(values: Array, speeds: Array) -> Array:

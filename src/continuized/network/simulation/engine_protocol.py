@@ -6,12 +6,14 @@
                                             i is free, but asks no neighbour that it owes
     j mixes and is paid, once, unlocks  ->  ACK
 
+where x stands for what nodes of this kind say to each other (see `engine_kinds`).
+
 An exchange is named by its directed edge, from the initiator i to j, and by i's count of
 exchanges, `seq`.  What a node does when something comes changes its state and returns the kind of
 message that it sends, or NOTHING.  A message from or to a node that died since it was sent is
 lost with it.
 
-The arrays: `work` is that of `engine_node`; `node`, `waits`, `edge` have the columns below, edges
+The arrays: `work` is that of `engine_kinds`; `node`, `waits`, `edge` have the columns below, edges
 stand in the order of their heads; `transfer` has a row for each edge, the own time of the last
 answer and the d that was last paid; `when`, `what`, `body` and `counts` are those of `engine_heap`.
 """
@@ -24,14 +26,15 @@ from continuized.jit import compile_formulas
 from continuized.network import outcome, patience
 from continuized.network.patience import learnt, longer
 from continuized.network.simulation.engine_heap import push
-from continuized.network.simulation.engine_node import (
+from continuized.network.simulation.engine_kinds import (
     SPEED,
     TIME,
-    X,
+    flow_to,
     inlined,
-    mix_to,
     pay,
-)
+    ready,
+    said,
+)  # fmt: skip
 from continuized.problems.base import Array
 
 compile_formulas(*patience.FORMULAS)
@@ -52,7 +55,10 @@ MEAN, DEVIATION, WAIT, ASKED, NOT_BEFORE = range(5)
 # whether what is owed was applied.
 HEAD, TAIL, ANSWERED, APPLIED, OWED, SETTLED = range(6)
 SINCE, D = 0, 1  # the columns of `transfer`
-EXCHANGES, LOGGED = 2, 3  # the entries of `counts` after those of the heap
+# The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
+# found, and STEPS of the nodes' own were taken.
+EXCHANGES, LOGGED, ANSWERS, FAILED, STEPS = range(2, 7)
+COUNTS = 7
 NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 ROOM = 8  # entries of the heap and of the log that one event may take
 
@@ -95,9 +101,19 @@ def epochs(node: Array, edge: Array, e: int) -> int:
 
 
 @inlined
+def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
+    """Bring node i to time t and find what it has to say."""
+    flow_to(nodes, work, i, work[i, SPEED] * t)
+    counts[ANSWERS] += 1
+    if not ready(nodes, work, i):
+        counts[FAILED] += 1
+
+
+@inlined
 def asked(
-    node: Array, edge: Array, work: Array, transfer: Array, e: int, seq: int, t: float, theta: float
-) -> int:
+    nodes: Any, node: Array, edge: Array, work: Array, transfer: Array, counts: Array, e: int,
+    seq: int, t: float,
+) -> int:  # fmt: skip
     """A REQUEST: lock, mix and answer; refuse where in an exchange."""
     j = edge[e, TAIL]
     if seq <= edge[e, ANSWERED]:
@@ -105,7 +121,7 @@ def asked(
     # A neighbour that asks again has given up the exchange for which this node was locked.
     if node[j, PHASE] != FREE and (node[j, PHASE] == ASKING or node[j, OVER] != e):
         return REFUSAL
-    mix_to(work, j, work[j, SPEED] * t, theta)
+    prepare(nodes, work, counts, j, t)
     node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
     edge[e, ANSWERED], transfer[e, SINCE] = seq, work[j, TIME]
     return ANSWER
@@ -120,18 +136,18 @@ def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
 
 @inlined
 def answered(
-    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, sent: Array, slot: int,
-    e: int, seq: int, t: float, most: float, theta: float, gamma: float, gamma_prime: float,
+    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, counts: Array,
+    sent: Array, slot: int, e: int, seq: int, t: float, most: float,
 ) -> int:  # fmt: skip
     """An ANSWER that was waited for: fix d and pay."""
     i = edge[e, HEAD]
-    mix_to(work, i, work[i, SPEED] * t, theta)
+    prepare(nodes, work, counts, i, t)
     waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = learnt(
         waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
     )
     for c in range(sent.shape[1]):
-        transfer[e, D + c] = work[i, X + c] - sent[slot, c]
-        pay(work, i, c, transfer[e, D + c], gamma, gamma_prime)
+        transfer[e, D + c] = said(nodes, work, i, c) - sent[slot, c]
+        pay(nodes, work, i, c, transfer[e, D + c])
     node[i, PHASE] = FREE
     edge[e, OWED], edge[e, SETTLED] = seq, 0
     return TRANSFER
@@ -139,17 +155,16 @@ def answered(
 
 @inlined
 def brought(
-    edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float, theta: float,
-    gamma: float, gamma_prime: float,
-) -> bool:  # fmt: skip
+    nodes: Any, edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float
+) -> bool:
     """A TRANSFER: apply it unless it was; returns whether it was not."""
     j = edge[e, TAIL]
     fresh = edge[e, APPLIED] < seq
     if fresh:
         edge[e, APPLIED], edge[e, SETTLED] = seq, 1
-        mix_to(work, j, work[j, SPEED] * t, theta)
+        flow_to(nodes, work, j, work[j, SPEED] * t)
         for c in range(brings.shape[1]):
-            pay(work, j, c, -brings[slot, c], gamma, gamma_prime)
+            pay(nodes, work, j, c, -brings[slot, c])
     return bool(fresh)
 
 
@@ -178,8 +193,9 @@ def aged(sums: Array, age: float) -> None:
 
 @inlined
 def send(
-    node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array, what: Array,
-    body: Array, counts: Array, links: Links, rng: Any, t: float, kind: int, e: int, seq: int,
+    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
+    what: Array, body: Array, counts: Array, links: Links, rng: Any, t: float, kind: int, e: int,
+    seq: int,
 ) -> None:  # fmt: skip
     """Put a message on its way, never, once or twice, and set the timer of its sender."""
     pair = epochs(node, edge, e)
@@ -201,6 +217,6 @@ def send(
         slot = push(when, what, counts, t + late, comes, e, seq, pair)
         for c in range(body.shape[1]):
             if kind == ANSWER:
-                body[slot, c] = work[edge[e, TAIL], X + c]
+                body[slot, c] = said(nodes, work, edge[e, TAIL], c)
             else:
                 body[slot, c] = transfer[e, D + c]

@@ -7,7 +7,8 @@ import math
 from continuized.jit import jit
 from continuized.network.outcome import ANSWER, APPLY, FALL, JOIN, PAY
 from continuized.network.rules import Constants
-from continuized.network.simulation.engine_node import TIME, X, inlined, mix_to, pay
+from continuized.network.simulation.engine_kinds import TIME, inlined
+from continuized.network.simulation.engine_node import X, mix_to, pay
 from continuized.problems.base import Array
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from continuized.network.patience import back_off, with_one_more
 from continuized.network.simulation.engine_heap import push
-from continuized.network.simulation.engine_node import SPEED, inlined
+from continuized.network.simulation.engine_kinds import SPEED, inlined
 from continuized.network.simulation.engine_protocol import (
     ASKED,
     ASKING,

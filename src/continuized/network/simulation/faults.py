@@ -13,7 +13,7 @@ from continuized.words import brief, is_real
 
 LAWS = ("exponential", "constant")
 DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
-LEAST_TIMEOUT = 1.0
+LEAST_TIMEOUT = 1.0  # rings of all edges together
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +23,8 @@ class Faults:
     Parameters
     ----------
     delay : float
-        The mean time a message takes, in units of t (all edges together ring at rate 1).
+        The mean time a message takes, in units of the method's t; that of gossip is such that
+        all edges together ring at rate 1.
     loss, duplication : float
         The probability that a message is lost, and that one which is not comes twice.
     skew : float or array (nodes,)
@@ -37,12 +38,12 @@ class Faults:
         by the rates, and z = x.  A node whose first entry is a join is absent before it.
     timeout : float or None
         The longest that a node waits, by its own clock, before it gives an exchange up or sends
-        a transfer again; by default 20 delays and no less than 1.  It waits less once it knows
-        how long answers take.
+        a transfer again; by default 20 delays, and no less than the time in which one ring of
+        all edges together is expected.  It waits less once it knows how long answers take.
     law : "exponential" or "constant"
         Of the delays.
 
-    >>> Faults(delay=0.5, loss=0.1).wait
+    >>> Faults(delay=0.5, loss=0.1).wait()
     10.0
     """
 
@@ -71,12 +72,11 @@ class Faults:
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
 
-    @property
-    def wait(self) -> float:
-        """The timeout that holds."""
+    def wait(self, rate: float = 1.0) -> float:
+        """The timeout that holds where all edges together ring at this rate."""
         if self.timeout is not None:
             return float(self.timeout)
-        return max(LEAST_TIMEOUT, DELAYS_TO_WAIT * float(self.delay))
+        return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))
 
     def speeds(self, nodes: int) -> Array:
         """1 + skew of every node."""

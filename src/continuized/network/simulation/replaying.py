@@ -53,7 +53,7 @@ def replay(
     >>> bool(np.abs(x - r.x).max() < 1e-15)
     True
     """
-    from continuized.network.simulation import engine_node, engine_replay
+    from continuized.network.simulation import engine_kinds, engine_node, engine_replay
 
     graph = Graph.of(graph)
     start = checked_values(values, graph)
@@ -66,7 +66,7 @@ def replay(
     wrong = engine_replay.repeat(work, carried, fell, kind, node, time, slots, constants)
     if wrong >= 0:
         raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
-    last = work[:, engine_node.TIME] if times is None else np.asarray(times, np.float64)
+    last = work[:, engine_kinds.TIME] if times is None else np.asarray(times, np.float64)
     engine_replay.mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
     x, z = np.hsplit(work[:, engine_node.X :].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)

@@ -1,0 +1,152 @@
+"""What is between nodes: links, locks, debts and messages on their way, whatever the nodes compute.
+
+Nodes ring by their own clocks; node i asks j at the rate P_ij / 2, times i's speed, and makes up
+for rings that came to nothing (see `patience`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from continuized import seeds
+from continuized.network import patience
+from continuized.network.graphs.graph import Graph
+from continuized.network.outcome import Log, Staleness
+from continuized.network.simulation import (  # fmt: skip
+    engine_changes,
+    engine_heap,
+    engine_loop,
+    engine_protocol,
+)
+from continuized.network.simulation.faults import Faults
+from continuized.problems.base import Array
+
+FIRST_ROOM = 1024  # entries of a heap
+LOG_ROOM = 2**16  # rows, before they are put aside
+
+# The arrays that change as a network runs; for what is in them see `engine_protocol`.
+CHANGING = (
+    "alive", "node", "waits", "edge", "work", "transfer", "when", "what", "body", "counts", "sums",
+    "ledger",
+)  # fmt: skip
+
+
+class Post:
+    """Carries messages of `dim` numbers between nodes of a kind (see `engine_kinds`).
+
+    Parameters
+    ----------
+    nodes, work
+        What compiled code knows of the nodes.
+    rate : float
+        Of all edges together, at speed 1.
+    """
+
+    def __init__(
+        self, graph: Graph, nodes: Any, work: Array, dim: int, faults: Faults, root: seeds.Root,
+        *, rate: float = 1.0, log: bool = False,
+    ) -> None:  # fmt: skip
+        n = graph.nodes
+        self.nodes, self.work = nodes, work
+        wait = faults.wait(rate)
+        self.links = engine_protocol.Links(
+            delay=float(faults.delay),
+            constant=faults.law == "constant",
+            loss=float(faults.loss),
+            duplication=float(faults.duplication),
+            wait=wait,
+        )
+        self.edge, self.first, P = _directed(graph)
+        speeds = faults.speeds(n)
+        self.rates = 0.5 * rate * P * speeds[self.edge[:, engine_protocol.HEAD]]
+        self.upto = np.cumsum(self.rates)
+        self.rng = seeds.generator(root, seeds.LINKS)
+        self.alive = np.ones(n, np.bool_)
+        self.alive[list(faults.absent())] = False
+        self.node = np.zeros((n, 6), np.int64)
+        self.waits = np.tile([patience.UNKNOWN, 0.0, wait, 0.0, 0.0], (n, 1))
+        self.transfer = np.zeros((len(self.edge), 1 + dim))
+        self.counts = np.zeros(engine_protocol.COUNTS, np.int64)
+        self.sums, self.ledger = np.zeros(4), np.zeros((2, dim))
+        self.lines = np.zeros((LOG_ROOM if log else 0, 5))
+        self._parts: list[Array] = []  # of the log, put aside
+        self.changes = faults.changes(n)
+        self.last_change = max([t for t, _, _ in self.changes], default=0.0)
+        self.when, self.what, self.body = engine_heap.empty(FIRST_ROOM + len(self.changes), dim)
+        for t, i, joins in self.changes:
+            engine_loop.plan(self.when, self.what, self.counts, t, i, joins)
+        # Compiled now, so that the run is timed without it.
+        self.run(np.zeros(1), np.zeros(1, np.int64), 0, -1.0, 1, 1, np.zeros(2), np.empty((0, 3)))
+
+    def run(
+        self, times: Array, marks: Array, done: int, stop: float, most: int, period: int,
+        bounds: Array, rows: Array,
+    ) -> tuple[int, int]:  # fmt: skip
+        """See `engine_loop.run_messages`; returns how many of the rings are done, and how many
+        tests were made."""
+        made, full = 0, True
+        while full:
+            done, tests, full = engine_loop.run_messages(
+                self.nodes, *(getattr(self, name) for name in CHANGING), self.first, self.upto,
+                self.lines, self.links, self.rng, times, marks, done, stop, most, period, bounds,
+                rows[made:],
+            )  # fmt: skip
+            made += tests
+            if full:
+                self._make_room()
+        return done, made
+
+    def _make_room(self) -> None:
+        if len(self.when) - self.counts[engine_heap.SIZE] < engine_protocol.ROOM:
+            self.when, self.what, self.body = engine_heap.grown(self.when, self.what, self.body)
+        self._put_log_aside()
+
+    def _put_log_aside(self) -> None:
+        n = int(self.counts[engine_protocol.LOGGED])
+        if n:
+            self._parts.append(self.lines[:n].copy())
+            self.counts[engine_protocol.LOGGED] = 0
+
+    def owed(self) -> Array:
+        """What was paid and not applied yet."""
+        return np.asarray(engine_changes.on_the_way(self.nodes, self.edge, self.transfer))
+
+    def shares(self) -> Array:
+        """What every node has of what mixing leaves and exchanges only move, (nodes, dim)."""
+        out = np.empty((len(self.work), self.ledger.shape[1]))
+        engine_changes.shares(self.nodes, self.work, out)
+        return out
+
+    def staleness(self) -> Staleness | None:
+        """How old answers were."""
+        _, total, largest, count = self.sums.tolist()
+        return Staleness(total / count, largest, int(count)) if count else None
+
+    def log(self) -> Log:
+        """So far."""
+        kind, node, peer, seq = self.logged()[:, :4].astype(np.int64).T.copy()
+        return Log(kind, node, peer, seq, self.logged()[:, 4].copy())
+
+    def logged(self) -> Array:
+        """The log as the loop writes it."""
+        self._put_log_aside()
+        self._parts = [np.concatenate([np.empty((0, 5)), *self._parts])]
+        return self._parts[0]
+
+    def restore(self, arrays: dict[str, Array]) -> None:
+        """Go on with these."""
+        for name in CHANGING:  # not in place: the heap may have grown
+            setattr(self, name, arrays[name])
+        self._parts = [arrays["log"]] if "log" in arrays else []
+
+
+def _directed(graph: Graph) -> tuple[Array, Array, Array]:
+    """Both directions of every edge by their heads, the first of each head, and the edges' P."""
+    ends = np.vstack([graph.edges, graph.edges[:, ::-1]])
+    order = np.argsort(ends[:, 0], kind="stable")
+    edge = np.zeros((len(ends), 6), np.int64)
+    edge[:, :2] = ends[order]
+    first = np.searchsorted(edge[:, 0], np.arange(graph.nodes + 1))
+    return edge, first, np.tile(graph.P, 2)[order]
