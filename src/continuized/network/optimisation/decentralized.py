@@ -237,6 +237,8 @@ class Run:
     def agreed(self) -> Array:
         """Where the living will agree: found anew when nodes died or came."""
         alive = self.optimiser.alive
+        if not alive.any():
+            return np.full_like(self.objective.x_star, math.nan)
         if alive.all() and not self.optimiser.tilt().any():
             return self.objective.x_star
         key = alive.tobytes() + self.optimiser.tilt().tobytes()
