@@ -45,7 +45,12 @@ STATUSES = (
 
 
 class Result(NamedTuple):
-    """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run."""
+    """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run.
+
+    >>> r = minimize(lambda x: 0.5 * jnp.sum(x**2), jnp.ones(2), L=1.0, maxiter=3)
+    >>> int(r.nit), r.message
+    (3, 'All the steps asked for were taken.')
+    """
 
     x: Tree  # x after the last event
     fun: Any  # f there
