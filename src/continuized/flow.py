@@ -152,7 +152,7 @@ def _weights_far(u: float, d: float) -> tuple[float, float]:
 def integrated_weights(
     eta: Callable[[float], float], eta_prime: Callable[[float], float], t0: float, dt: float
 ) -> tuple[float, float]:
-    """(a, b) over [t0, t0 + dt] for any eta, eta', by numerical integration.
+    """(a, b) over [t0, t0 + dt] for any eta and eta_prime, by numerical integration.
 
     With h' = eta + eta', the difference z - x decays as exp(-h), hence
     a' = eta exp(-h) and b' = eta' exp(-h).  An infinite eta at t0 is read as a

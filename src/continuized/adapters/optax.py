@@ -55,16 +55,17 @@ class ContinuizedState(NamedTuple):
 
     `tau` is the time of the coming event on the clock of L = 1 (`parameters.unit_time`), which
     carries (sqrt A, sqrt B) through changes of the learning rate; `z` is mixed up to that time,
-    `x` is the iterate after the last event.
+    `x` is the iterate after the last event.  `count`: the events taken; `skipped`: the gradients
+    left out for not being finite; `key`: the data of the key, plain integers.
 
     >>> state = continuized(1.0).init(jnp.zeros(2))
     >>> int(state.count), int(state.skipped), state.x.tolist(), state.z.tolist()
     (0, 0, [0.0, 0.0], [0.0, 0.0])
     """
 
-    count: Any  # of the events taken
-    skipped: Any  # of the gradients left out for not being finite
-    key: Any  # its data, plain integers
+    count: Any
+    skipped: Any
+    key: Any
     tau: Time
     x: Tree
     z: Tree

@@ -28,9 +28,9 @@ class Objective:
 
         f_i(w) = scale_i sum_{rows r of node i} loss(<x_r, w>, y_r) + l2_i/2 |w|^2.
 
-    Node i has the rows starts[i], ..., starts[i + 1] - 1 of X and of y; `loss` tells the kind of
-    regression.  Every f_i is L-smooth and mu-strongly convex.  Make one with `split`, or with
-    `Objective.of`.
+    Node i has the rows starts[i], ..., starts[i + 1] - 1 of X and of y; scale and l2 have a number
+    for each node, and `loss` tells the kind of regression.  Every f_i is L-smooth and mu-strongly
+    convex.  Make one with `split`, or with `Objective.of`.
 
     >>> F = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=3)
     >>> F.nodes, F.dim, round(F.L, 9), round(F.mu, 9), F.x_star.round(6).tolist()
