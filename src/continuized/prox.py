@@ -172,7 +172,7 @@ def proximal_step(prox: Prox, v: Array, step: float) -> Array:
 def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
     """f + h at x, after a move, from f and g before it: f + <g, move> + |move|^2 / (2 step) + h(x).
 
-    An upper bound where 1 / step is at least L, otherwise an estimate.
+    prox is that of h.  An upper bound where 1 / step is at least L, otherwise an estimate.
 
     >>> x, g, step = np.array([1.0]), np.array([1.0]), 1.0  # f = x^2 / 2, L = 1
     >>> x_plus = proximal_step(L1(0.5), x - step * g, step)

@@ -118,9 +118,11 @@ class Result(OptimizeResult):  # type: ignore[misc]
     success : bool
         `status.success`.
     status : Status
+        Why the run ended.
     message : str
-        Why the run ended, in a sentence.
+        The same in a sentence.
     trace : Trace
+        One row per event.
     path : Path or None
         With record="path".
     method : Method

@@ -161,7 +161,7 @@ def log_bound(
 
 
 def weight(method: Method, t: ArrayLike) -> Array:
-    """The weight of Theorem 5: E[weight(T_k) (f(x_k) - f*)] <= bound(..., k=k).
+    """The weight of Theorem 5 for a method, at times t: E[weight(T_k) (f(x_k) - f*)] <= bound(k=k).
 
     (t + start)^2 when mu = 0, e^{sqrt(mu/L) t} when start = inf, and
     sinh^2(omega (t + start)) / omega^2 with omega = sqrt(mu/L)/2 for mu > 0 and a finite
