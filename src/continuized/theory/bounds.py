@@ -176,7 +176,7 @@ def weight(method: Method, t: ArrayLike) -> Array:
 
 
 def log_weight(method: Method, t: ArrayLike) -> Array:
-    """The logarithm of `weight` of a method at times t, where that overflows.
+    """The logarithm of `weight` of a method at times t, where that overflows; the same errors.
 
     >>> from continuized import Continuized
     >>> float(log_weight(Continuized(1.0, 0.25), 4000.0))
