@@ -155,7 +155,7 @@ def marked_step(
 class GradientDescent(Method):
     """Gradient descent with step 1/L (Theorem 1): x_{k+1} = x_k - grad f(x_k) / L.
 
-    L: the smoothness, finite and > 0; ValueError otherwise.
+    L: the smoothness, finite and > 0; TypeError or ValueError otherwise.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -179,8 +179,8 @@ class GradientDescent(Method):
 class Nesterov(Method):
     """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0).
 
-    L: the smoothness, finite and > 0.  mu: the strong convexity, 0 <= mu <= L.  Raises ValueError
-    for others.
+    L: the smoothness, finite and > 0.  mu: the strong convexity, 0 <= mu <= L.  Raises TypeError
+    or ValueError for others.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -207,7 +207,7 @@ class Continuized(Method):
 
     `start` shifts the clock in the parameters: None is the paper's choice (0 when mu = 0,
     infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.  L and mu: as for
-    `Nesterov`.  Raises ValueError for others, and for start = inf with mu = 0.
+    `Nesterov`, and so are the errors; ValueError, too, for start = inf with mu = 0.
 
     >>> Continuized(L=1.0, mu=0.01).start
     inf

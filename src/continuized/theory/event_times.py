@@ -26,7 +26,8 @@ from continuized.words import brief
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of T_k, the time of the k-th event: Gamma(k, 1).  T_0 = 0.
 
-    k and q: numbers or arrays.  Raises ValueError unless k >= 0 is whole and 0 < q < 1.
+    k and q: numbers or arrays.  Raises TypeError unless k is an integer, ValueError unless k >= 0
+    and 0 < q < 1.
 
     >>> round(float(event_time_quantile(1, 0.5)), 6)  # log 2
     0.693147
