@@ -27,7 +27,20 @@ Array = NDArray[Any]
 
 
 class CheckpointError(AdvisedError):
-    """A checkpoint that is damaged, or is of another run."""
+    """A checkpoint that is damaged, or is of another run.  A ValueError.
+
+    >>> import pathlib, tempfile
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "run"
+    ...     _ = cz.minimize(p, [1.0, 1.0], maxiter=5, seed=0, checkpoint=file)
+    ...     try:
+    ...         _ = cz.minimize(p, [2.0, 2.0], maxiter=9, seed=0, checkpoint=file, resume=True)
+    ...     except cz.CheckpointError as error:
+    ...         print("of another run" in str(error))
+    True
+    """
 
 
 def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: bool = True) -> None:

@@ -61,7 +61,20 @@ class OtherRunError(CheckpointError):
 
 
 class CheckpointWarning(UserWarning):
-    """A checkpoint could not be written, or the one before it had to be used."""
+    """A checkpoint could not be written, or the one before it had to be used.
+
+    >>> import pathlib, tempfile, warnings
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     file = pathlib.Path(folder) / "run"
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=5, seed=0, checkpoint=file)
+    ...     _ = file.write_bytes(b"damaged")
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=9, seed=0, checkpoint=file, resume=True)
+    >>> r.nit, [warning.category.__name__ for warning in seen]
+    (9, ['CheckpointWarning'])
+    """
 
 
 class Rows(NamedTuple):

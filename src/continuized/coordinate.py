@@ -32,8 +32,11 @@ class CoordinateDescent:
     """Accelerated (or plain) coordinate descent on a Quadratic, LeastSquares or
     LogisticRegression.
 
+    At an event of mark i, x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f, with the
+    parameters of Continuized(S, mu), S = max_i L_i / p_i^2.
+
     sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
-    start: as in Continuized.
+    accelerated: False for plain coordinate descent.  start: as in Continuized.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -49,7 +52,7 @@ class CoordinateDescent:
     name: ClassVar[str] = "coordinate-descent"
 
     def prepare(self, problem: Problem, x0: Array) -> Coordinates:
-        """The run on this problem from x0."""
+        """The run on this problem from x0; TypeError or ValueError for problems of other kinds."""
         form = primal_form(problem)
         return Coordinates(form, self, x0.ravel(), problem)
 

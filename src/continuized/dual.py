@@ -37,6 +37,8 @@ class DualCoordinate:
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
     (`local_metric`), where there are 4096 rows or more and the run draws its own marks.
 
+    sampling, accelerated, start: as for CoordinateDescent.
+
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
@@ -51,7 +53,10 @@ class DualCoordinate:
     name: ClassVar[str] = "dual-coordinate"
 
     def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
-        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled."""
+        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.
+
+        Raises TypeError for other problems, ValueError for weights, an intercept or l2 = 0.
+        """
         if not isinstance(problem, LeastSquares | LogisticRegression):
             raise TypeError(
                 f"DualCoordinate is for LeastSquares and LogisticRegression, got "

@@ -33,7 +33,17 @@ class Ensemble:
 
     t, fun: arrays with a row for each run, T_k and f(x_k) for k = 0, ..., steps; or, at
     fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
-    With keep="mean" both are None, and only mean and interval can be asked.
+    With keep="mean" both are None, and quantiles cannot be asked for.  runs: how many there were.
+    root: the seed of them all.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method = cz.Continuized(p.L, p.mu)
+    >>> e = cz.ensemble(p, method, [0, 0, 0], runs=200, times=[10.0], seed=0)
+    >>> low, high = e.interval(alpha=0.001)
+    >>> exact = cz.theory.moments(p, method, [0, 0, 0], [10.0]).fun
+    >>> bool(low[0] < exact[0] < high[0])
+    True
     """
 
     runs: int
@@ -58,7 +68,7 @@ class Ensemble:
         return moments
 
     def seed(self, i: int) -> np.random.SeedSequence:
-        """The seed of run i, for `minimize`."""
+        """The seed of run i, for `minimize`.  Raises ValueError unless 0 <= i < runs."""
         if not 0 <= i < self.runs:
             raise ValueError(f"i must be in [0, {self.runs}), got {i}")
         return seeds.child(self.root, i)
@@ -68,7 +78,7 @@ class Ensemble:
         return self.moments.mean
 
     def standard_error(self) -> Array:
-        """Of the mean."""
+        """The standard error of the mean."""
         return self.moments.standard_error()
 
     def interval(self, alpha: float = 0.05) -> tuple[Array, Array]:
@@ -76,7 +86,7 @@ class Ensemble:
 
         By the central limit theorem: it needs many runs, and more of them the more skewed f
         is.  At large t the mean is carried by rare runs and no sample shows it; look at
-        `skewness()` before you trust it.
+        `skewness()` before you trust it.  Returns its two ends.
         """
         if not 0.0 < alpha < 1.0:
             raise ValueError(f"alpha must be in (0, 1), got {alpha!r}")
@@ -88,7 +98,10 @@ class Ensemble:
         return self.moments.skewness()
 
     def quantile(self, q: float | Sequence[float]) -> Array:
-        """Quantiles of f over the runs, at each event or time."""
+        """The q-quantile of f over the runs, at each event or time; a row to each of several q.
+
+        Raises ValueError with keep="mean".
+        """
         if self.fun is None:
             raise ValueError('quantiles need every run; call ensemble with keep="all"')
         return np.asarray(np.quantile(self.fun, q, axis=0))
@@ -111,8 +124,39 @@ def ensemble(
     """Many independent runs from x0, `steps` events each, or up to the last of `times`.
 
     Compiled and parallel where the problem has a compiled gradient and value; otherwise the
-    runs are made one by one with the Python gradient.  keep="mean" keeps only the moments of
-    f over the runs, in memory that does not grow with them.
+    runs are made one by one with the Python gradient.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : Method
+        Such as `cz.Continuized(L, mu)`.
+    x0 : array of real numbers
+        Where every run starts.  Not modified.
+    runs : int
+        How many.
+    steps, times
+        Exactly one of them: the events of a run, or times >= 0 in increasing order.
+    seed : int, SeedSequence or Generator
+        Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    keep : "all" or "mean"
+        "mean" keeps only the moments of f over the runs, in memory that does not grow with them.
+    threads : int
+        By default as many as there are cores.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first run.
+    MemoryError
+        Where what is to be kept does not fit.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()

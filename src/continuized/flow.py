@@ -7,7 +7,8 @@ Between events  dx = eta_t (z - x) dt,  dz = eta'_t (x - z) dt.  The solution ov
 
 with two scalars a, b in [0, 1] given here in closed form (the paper's Theorem 4 and
 appendix C for start = 0 and start = inf; the general case is ours).  `dt` is the gap as
-drawn by the clock: t1 - t0 recomputed has lost digits once t is large.
+drawn by the clock: t1 - t0 recomputed has lost digits once t is large.  L, mu and start are those
+of `parameters`; omega = sqrt(mu/L) / 2.
 """
 
 from __future__ import annotations
@@ -20,14 +21,18 @@ from continuized.parameters import omega
 
 
 def mix(x: Any, z: Any, a: float, b: float) -> tuple[Any, Any]:
-    """Both mixed at once; works on floats and on arrays alike."""
+    """(x + a (z - x), z + b (x - z)), both at once; works on floats and on arrays alike.
+
+    >>> mix(0.0, 1.0, 0.75, 0.25)
+    (0.75, 0.75)
+    """
     return x + a * (z - x), z + b * (x - z)
 
 
 def weights(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
-    """The mixing weights (a, b) over [t0, t1], with dt the drawn gap.
+    """The mixing weights (a, b) over [t0, t1], with dt the drawn gap; L, mu and start: any.
 
     >>> weights(1.0, 2.0, 1.0, L=1.0, mu=0.0, start=0.0)
     (0.75, 0.0)
@@ -42,14 +47,22 @@ def weights(
 def no_flow(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
-    """The weights of a discrete method, which stands still between events."""
+    """The weights of a discrete method, which stands still between events: a = b = 0.
+
+    >>> no_flow(1.0, 2.0, 1.0, L=1.0, mu=0.0, start=0.0)
+    (0.0, 0.0)
+    """
     return 0.0, 0.0
 
 
 def convex_flow(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
-    """The weights for mu = 0."""
+    """The weights for mu = 0: a = 1 - ((t0 + start) / (t1 + start))^2, b = 0.
+
+    >>> convex_flow(1.0, 2.0, 1.0, L=1.0, mu=0.0, start=0.0)
+    (0.75, 0.0)
+    """
     if dt == 0.0:
         return 0.0, 0.0
     # 1 - (t0/t1)^2 without the cancellation that ruins it for large t.
@@ -60,12 +73,21 @@ def convex_flow(
 def exponential_flow(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
-    """The weights for mu > 0 and start = inf."""
+    """The weights for mu > 0 and start = inf: a = b = (1 - e^{-4 omega dt}) / 2.
+
+    >>> a, b = exponential_flow(0.0, 1.0, 1.0, L=1.0, mu=0.25, start=math.inf)
+    >>> round(a, 6), a == b
+    (0.31606, True)
+    """
     return equal_weights(2.0 * omega(L, mu), dt)
 
 
 def equal_weights(rate: float, dt: float) -> tuple[float, float]:
-    """The weights for eta = eta' = rate, a constant."""
+    """The weights for eta = eta' = rate, a constant: a = b = (1 - e^{-2 rate dt}) / 2.
+
+    >>> equal_weights(1.0, math.log(2.0))
+    (0.375, 0.375)
+    """
     a = -0.5 * math.expm1(-2.0 * rate * dt)
     return a, a
 
@@ -73,14 +95,28 @@ def equal_weights(rate: float, dt: float) -> tuple[float, float]:
 def hyperbolic_flow(
     t0: float, t1: float, dt: float, L: float, mu: float, start: float
 ) -> tuple[float, float]:
-    """The weights for mu > 0 and a finite start."""
+    """The weights for mu > 0 and a finite start: `hyperbolic_weights` at omega (t0 + start).
+
+    >>> hyperbolic_flow(0.0, 1.0, 1.0, L=1.0, mu=0.25, start=0.0)  # eta_0 = inf: x joins z
+    (1.0, 0.0)
+    """
     if dt == 0.0:
         return 0.0, 0.0
     return hyperbolic_weights(omega(L, mu) * (t0 + start), omega(L, mu) * dt)
 
 
 def hyperbolic_weights(u: float, d: float) -> tuple[float, float]:
-    """(a, b) for mu > 0 and a finite start, from u = omega (t0 + start) to u + d."""
+    """(a, b) for mu > 0 and a finite start, from u = omega (t0 + start) to u + d.
+
+    eta = 2 omega coth and eta' = 2 omega tanh, so that with S = sinh 2u and over v from u to u + d
+
+        a = S^2 int 2 coth(v) / sinh^2(2v) dv        b = S^2 int 2 tanh(v) / sinh^2(2v) dv
+
+    in closed form for small u, and as a series in e^{-2u} for large.
+
+    >>> [round(weight, 6) for weight in hyperbolic_weights(1.0, 0.5)]
+    [0.520008, 0.34892]
+    """
     if u == 0.0:
         return 1.0, 0.0
     if u < 0.7:  # where the two are equally good: relative errors below 8 * 2^-52
@@ -116,11 +152,16 @@ def _weights_far(u: float, d: float) -> tuple[float, float]:
 def integrated_weights(
     eta: Callable[[float], float], eta_prime: Callable[[float], float], t0: float, dt: float
 ) -> tuple[float, float]:
-    """(a, b) over [t0, t0 + dt] for any eta, eta', by numerical integration.
+    """(a, b) over [t0, t0 + dt] for any eta and eta_prime, by numerical integration.
 
     With h' = eta + eta', the difference z - x decays as exp(-h), hence
     a' = eta exp(-h) and b' = eta' exp(-h).  An infinite eta at t0 is read as a
-    non-integrable one (such as 2/t at 0): x joins z at once.
+    non-integrable one (such as 2/t at 0): x joins z at once.  Raises ArithmeticError where the
+    integration fails.
+
+    >>> a, b = integrated_weights(lambda t: 2.0 / t, lambda t: 0.0, 1.0, 1.0)
+    >>> round(a, 12), b
+    (0.75, 0.0)
     """
     from scipy.integrate import solve_ivp
 

@@ -14,6 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuized.words import brief
 
+__all__ = ["Categorical", "Changing", "Law"]
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -22,10 +24,18 @@ COMPILED_FROM = 4096  # marks: below, Python is quick enough to do without Numba
 
 
 class Law(Protocol):
-    """What a clock needs of the law of its marks."""
+    """What a clock needs of the law of its marks.  One of your own:
+
+    >>> class Coin:
+    ...     def draw(self, rng, n):
+    ...         return rng.integers(2, size=n)
+    >>> from continuized.clock import Poisson
+    >>> Poisson(0, marks=Coin()).stream().draw(6).marks.tolist()
+    [1, 1, 0, 0, 0, 1]
+    """
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n independent marks."""
+        """n independent marks, drawn from rng."""
         ...
 
 
@@ -34,7 +44,9 @@ class Categorical:
     """Mark i with probability p[i], in O(1) by Walker's alias method.
 
     Each draw takes one uniform number: its integer part chooses a column of the table, its
-    fraction one of the two marks that share the column.
+    fraction one of the two marks that share the column.  threshold, alias: the table.
+
+    Raises TypeError or ValueError unless p is a vector of numbers >= 0 whose sum is 1.
 
     >>> Categorical([0.5, 0.0, 0.5]).draw(np.random.default_rng(0), 5).tolist()
     [2, 0, 0, 0, 2]
@@ -52,6 +64,7 @@ class Categorical:
         object.__setattr__(self, "alias", alias)
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        """n independent marks, drawn from rng."""
         u = rng.random(n) * self.threshold.size
         column = np.minimum(u.astype(np.int64), self.threshold.size - 1)
         return np.where(u - column < self.threshold[column], column, self.alias[column])
@@ -59,16 +72,27 @@ class Categorical:
 
 @dataclass(eq=False)
 class Changing:
-    """A law that a run may replace by another between two blocks of events."""
+    """A law that a run may replace by another between two blocks of events.
+
+    now: the law that holds.  is_drawn: whether marks were drawn from it.
+
+    >>> law, rng = Changing(Categorical([1.0, 0.0])), np.random.default_rng(0)
+    >>> first = law.draw(rng, 2)
+    >>> law.now = Categorical([0.0, 1.0])
+    >>> first.tolist(), law.draw(rng, 2).tolist()
+    ([0, 0], [1, 1])
+    """
 
     now: Categorical
     is_drawn: bool = False
 
     @property
     def threshold(self) -> Floats:
+        """That of the law that holds."""
         return self.now.threshold
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        """n independent marks, drawn from rng."""
         self.is_drawn = True
         return self.now.draw(rng, n)
 

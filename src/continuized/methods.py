@@ -74,6 +74,15 @@ class Method:
 
     Compiled loops run `rule` and `flow_rule` in place of `coefficients` and `flow`; a method
     that overrides one of the latter two is run in Python.
+
+    >>> from continuized.rules import gradient_descent_rule
+    >>> class Careful(Method):
+    ...     name, L = "careful", 10.0
+    ...     rule = property(lambda self: gradient_descent_rule)
+    >>> method = Careful()
+    >>> state, info = method.step(method.init(1.0), clocks.Event(1, 1.0, 1.0), lambda x, mark: x)
+    >>> state.x, info.g
+    (0.9, 1.0)
     """
 
     name: ClassVar[str]
@@ -96,17 +105,20 @@ class Method:
         return self.L, self.mu, 0.0
 
     def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
-        """The clock this method runs on when no other is given."""
+        """The clock this method runs on when no other is given, with this seed."""
         return clocks.Unit()
 
     def coefficients(
         self, k: int, t0: float, t: float, dt: float, carry: float
     ) -> tuple[float, float, float, float, float]:
-        """(a, b, gamma, gamma') of event k, and the carry after it."""
+        """(a, b, gamma, gamma') of event k, at t, and the carry after it.
+
+        t0 is the time of the event before, dt the gap as drawn, carry what that one gave.
+        """
         return self.rule(k, t0, t, dt, carry, *self.constants)
 
     def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
-        """The mixing weights over [t0, t] without an event."""
+        """The mixing weights (a, b) over [t0, t] without an event, dt the gap as drawn."""
         return self.flow_rule(t0, t, dt, *self.constants)
 
     def init(self, x0: Any) -> State:
@@ -114,7 +126,7 @@ class Method:
         return State(0, 0.0, x0, x0)
 
     def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
-        """From one event to the next.  Pure: nothing given is changed."""
+        """From the state after one event to that after the next.  Pure: changes nothing given."""
         k, t, dt, mark = event
         a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
         y, z = mix(state.x, state.z, a, b)
@@ -141,7 +153,9 @@ def marked_step(
 
 @dataclass(frozen=True)
 class GradientDescent(Method):
-    """Gradient descent with step 1/L (Theorem 1).
+    """Gradient descent with step 1/L (Theorem 1): x_{k+1} = x_k - grad f(x_k) / L.
+
+    L: the smoothness, finite and > 0; TypeError or ValueError otherwise.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -164,6 +178,9 @@ class GradientDescent(Method):
 @dataclass(frozen=True)
 class Nesterov(Method):
     """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0).
+
+    L: the smoothness, finite and > 0.  mu: the strong convexity, 0 <= mu <= L.  Raises TypeError
+    or ValueError for others.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -189,7 +206,8 @@ class Continuized(Method):
     """The continuized Nesterov acceleration (Theorem 3).
 
     `start` shifts the clock in the parameters: None is the paper's choice (0 when mu = 0,
-    infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.
+    infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.  L and mu: as for
+    `Nesterov`, and so are the errors; ValueError, too, for start = inf with mu = 0.
 
     >>> Continuized(L=1.0, mu=0.01).start
     inf
@@ -238,7 +256,8 @@ class CustomContinuized(Method):
 
     The flow is integrated numerically, to about 1e-13 where eta and eta' are smooth.  An
     infinite eta(0) means that x joins z at once, as with eta = 2/t.  No theorem is claimed for
-    it.  L and mu, if given, are only watched for witnesses against them.
+    it.  L and mu, if given, are only watched for witnesses against them.  Raises TypeError where
+    one of the four, eta, eta_prime, gamma and gamma_prime, is not callable.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])

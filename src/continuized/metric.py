@@ -17,24 +17,57 @@ from continuized.problems.base import Array, numbers
 from continuized.problems.threads import inner
 from continuized.words import brief
 
+__all__ = [
+    "Columns",
+    "Dense",
+    "Diagonal",
+    "Flattened",
+    "Identity",
+    "LowRank",
+    "Metric",
+    "given_metric",
+]
+
 
 class Metric(Protocol):
-    """What a run needs of a metric."""
+    """What a run needs of a metric.  One of your own, whose answers are looked at:
 
-    def solve(self, g: Array) -> Array: ...
+    >>> class Twice:
+    ...     def solve(self, g):
+    ...         return g / 2.0
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([2.0, 2.0], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], metric=Twice(), L=1.0, seed=0).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g, in the shape of g."""
+        ...
 
 
 class Identity:
-    """The Euclidean norm."""
+    """The Euclidean norm.
+
+    >>> Identity().solve(np.array([2.0, 6.0])).tolist()
+    [2.0, 6.0]
+    """
 
     name = "none"
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         return g
 
 
 class Diagonal:
-    """P = diag(entries), all > 0; for a matrix of variables, of its rows."""
+    """P = diag(entries), all > 0; for a matrix of variables, of its rows.
+
+    Raises ValueError unless entries is a vector of finite numbers > 0.
+
+    >>> Diagonal([1.0, 2.0]).solve(np.array([2.0, 6.0])).tolist()
+    [2.0, 3.0]
+    """
 
     name = "diag"
 
@@ -50,6 +83,7 @@ class Diagonal:
         return self._entries.reshape(-1, *[1] * (v.ndim - 1))
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         return np.asarray(g / self._shaped(g))
 
 
@@ -58,6 +92,11 @@ class Dense:
 
     P is inverted once, so that a step costs one product.  What errors the inverse has, the
     metric has: it stays symmetric, which is all that the theorems ask for.
+
+    Raises ValueError unless P is square, finite, symmetric and positive definite.
+
+    >>> Dense([[2.0, 1.0], [1.0, 2.0]]).solve(np.array([3.0, 0.0])).round(12).tolist()
+    [2.0, -1.0]
     """
 
     name = "dense"
@@ -74,7 +113,7 @@ class Dense:
 
     @classmethod
     def of(cls, P: Array) -> Dense:
-        """A matrix known to be symmetric and finite."""
+        """From a P known to be symmetric and finite; ValueError if it is not positive definite."""
         metric = cls.__new__(cls)
         metric._take(P)
         return metric
@@ -83,6 +122,7 @@ class Dense:
         self.size, self._inverse = len(P), _inverse(P)
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         from continuized.kernels.gram import symmetric_product
 
         columns = np.ascontiguousarray(g.reshape(self.size, -1), dtype=np.float64)
@@ -105,7 +145,14 @@ def _inverse(P: Array) -> Array:
 
 
 class LowRank:
-    """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity."""
+    """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity.
+
+    values: the eigenvalues of P along the columns of U, hence ratios = values / rest - 1 (0 where
+    that is negative); rest > 0: those in all other directions.
+
+    >>> LowRank(np.array([[1.0], [0.0]]), np.array([4.0]), 2.0).solve(np.array([8.0, 8.0])).tolist()
+    [2.0, 4.0]
+    """
 
     name = "nystrom"
 
@@ -114,28 +161,39 @@ class LowRank:
         self._ratios = np.maximum(values / rest - 1.0, 0.0)
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         parts = np.einsum("ij,i...->j...", self._U, g)
         shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
         return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
 
 
 class Flattened:
-    """A metric for all the entries of an array of variables, taken as one vector."""
+    """A metric for all the entries of an array of variables, taken as one vector.
+
+    >>> Flattened(Diagonal([1.0, 2.0, 4.0, 8.0])).solve(np.full((2, 2), 8.0)).tolist()
+    [[8.0, 4.0], [2.0, 1.0]]
+    """
 
     def __init__(self, metric: Any) -> None:
         self._metric, self.name = metric, metric.name
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         return np.asarray(self._metric.solve(g.ravel())).reshape(g.shape)
 
 
 class Columns:
-    """A metric for each column of the variables, which may be given in any shape."""
+    """A metric for each column of the variables, which may be given in any shape.
+
+    >>> Columns(Diagonal([1.0, 2.0])).solve(np.full(4, 8.0)).tolist()  # two rows of two
+    [8.0, 8.0, 4.0, 4.0]
+    """
 
     def __init__(self, metric: Any) -> None:
         self._metric, self.name = metric, metric.name
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         return np.asarray(self._metric.solve(g.reshape(self._metric.size, -1))).reshape(g.shape)
 
 
@@ -146,6 +204,7 @@ class Own:
         self._metric, self.name = metric, getattr(metric, "name", "own")
 
     def solve(self, g: Array) -> Array:
+        """P^-1 g."""
         q = np.asarray(self._metric.solve(g.copy()))
         if q.dtype.kind not in "fiu" or q.shape != g.shape:
             raise ValueError(
@@ -161,7 +220,13 @@ class Own:
 
 def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     """The user's own for an x of this shape: a vector (a diagonal), a matrix, or an object with
-    solve."""
+    solve.
+
+    Raises TypeError for anything else, ValueError where metric and shape do not fit.
+
+    >>> given_metric([1.0, 2.0], (2,)).name, given_metric(np.eye(2), (2,)).name
+    ('diag', 'dense')
+    """
     if hasattr(metric, "solve") and not isinstance(metric, type):
         return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):

@@ -15,12 +15,25 @@ from numpy.typing import NDArray
 
 from continuized.words import brief, is_real
 
+__all__ = ["Gaussian", "Noise"]
+
 
 class Noise(Protocol):
-    """What a run needs of a noise model."""
+    """What a run needs of a noise model.  One of your own:
+
+    >>> class Signs:
+    ...     def draw(self, rng, n, dim):
+    ...         return rng.choice([-0.1, 0.1], size=(n, dim))
+    ...     def sigma2(self, dim):
+    ...         return 0.01 * dim
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], noise=Signs(), maxiter=100, seed=0).nit
+    100
+    """
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """n independent noise vectors, as rows."""
+        """n independent noise vectors of mean 0, as rows of length dim, drawn from rng."""
         ...
 
     def sigma2(self, dim: int) -> float:
@@ -54,6 +67,8 @@ def checked_noise(noise: Any) -> None:
 class Gaussian:
     """Additive Gaussian noise of covariance `variance` times the identity.
 
+    Raises TypeError or ValueError unless the variance is a finite number >= 0.
+
     >>> Gaussian(1e-4).sigma2(dim=100)
     0.01
     """
@@ -67,7 +82,9 @@ class Gaussian:
             raise ValueError(f"variance must be a finite number >= 0, got {self.variance!r}")
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+        """n independent noise vectors, as rows of length dim, drawn from rng."""
         return math.sqrt(self.variance) * rng.standard_normal((n, dim))
 
     def sigma2(self, dim: int) -> float:
+        """The total variance E|noise|^2 = variance dim."""
         return self.variance * dim

@@ -24,17 +24,32 @@ import math
 
 
 def omega(L: float, mu: float) -> float:
-    """Half the accelerated rate, sqrt(mu/L) / 2."""
+    """Half the accelerated rate, sqrt(mu/L) / 2.
+
+    >>> omega(L=4.0, mu=1.0)
+    0.25
+    """
     return 0.5 * math.sqrt(mu) / math.sqrt(L)
 
 
 def default_start(mu: float) -> float:
-    """The paper's own choice: 0 in the convex case, infinity in the strongly convex one."""
+    """The paper's own choice: 0 in the convex case (mu = 0), infinity in the strongly convex one.
+
+    >>> default_start(0.0), default_start(0.1)
+    (0.0, inf)
+    """
     return math.inf if mu > 0.0 else 0.0
 
 
 def eta(t: float, L: float, mu: float, start: float) -> float:
-    """The rate at which x is drawn to z.  Infinite at t = 0 when start = 0."""
+    """The rate at which x is drawn to z.  Infinite at t = 0 when start = 0.
+
+    2 / (t + start) when mu = 0, sqrt(mu/L) when start = inf, and otherwise
+    sqrt(mu/L) coth(omega (t + start)).
+
+    >>> eta(4.0, L=1.0, mu=0.0, start=0.0), eta(4.0, L=4.0, mu=1.0, start=math.inf)
+    (0.5, 0.5)
+    """
     if mu > 0.0 and start == math.inf:
         return 2.0 * omega(L, mu)
     if t + start == 0.0:
@@ -45,7 +60,13 @@ def eta(t: float, L: float, mu: float, start: float) -> float:
 
 
 def eta_prime(t: float, L: float, mu: float, start: float) -> float:
-    """The rate at which z is drawn to x."""
+    """The rate at which z is drawn to x.
+
+    0 when mu = 0, sqrt(mu/L) when start = inf, and otherwise sqrt(mu/L) tanh(omega (t + start)).
+
+    >>> eta_prime(4.0, L=1.0, mu=0.0, start=0.0), eta_prime(4.0, L=4.0, mu=1.0, start=math.inf)
+    (0.0, 0.5)
+    """
     if mu == 0.0:
         return 0.0
     if start == math.inf:
@@ -54,12 +75,20 @@ def eta_prime(t: float, L: float, mu: float, start: float) -> float:
 
 
 def gamma(L: float) -> float:
-    """The gradient step of x."""
+    """The gradient step of x, 1 / L.
+
+    >>> gamma(L=4.0)
+    0.25
+    """
     return 1.0 / L
 
 
 def gamma_prime(t: float, L: float, mu: float, start: float) -> float:
-    """The gradient step of z."""
+    """The gradient step of z: one of the three below, as mu and start ask for.
+
+    >>> gamma_prime(4.0, L=1.0, mu=0.0, start=0.0), gamma_prime(4.0, L=4.0, mu=1.0, start=math.inf)
+    (2.0, 0.5)
+    """
     if mu == 0.0:
         return convex_gamma_prime(t, L, start)
     if start == math.inf:
@@ -68,17 +97,29 @@ def gamma_prime(t: float, L: float, mu: float, start: float) -> float:
 
 
 def convex_gamma_prime(t: float, L: float, start: float) -> float:
-    """gamma' for mu = 0."""
+    """gamma' for mu = 0, (t + start) / (2L).
+
+    >>> convex_gamma_prime(4.0, L=1.0, start=0.0)
+    2.0
+    """
     return 0.5 * (t + start) / L
 
 
 def exponential_gamma_prime(L: float, mu: float) -> float:
-    """gamma' for mu > 0 and start = inf."""
+    """gamma' for mu > 0 and start = inf, 1 / sqrt(mu L).
+
+    >>> exponential_gamma_prime(L=4.0, mu=1.0)
+    0.5
+    """
     return 1.0 / (math.sqrt(mu) * math.sqrt(L))
 
 
 def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float:
-    """gamma' for mu > 0 and a finite start."""
+    """gamma' for mu > 0 and a finite start, tanh(omega (t + start)) / sqrt(mu L).
+
+    >>> round(hyperbolic_gamma_prime(4.0, L=4.0, mu=1.0, start=0.0), 6)  # tanh(1) / 2
+    0.380797
+    """
     return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
 
 
@@ -87,6 +128,9 @@ def carried_time(s: float, L: float, L_new: float) -> float:
 
     A / B is a function of s / sqrt(L) and mu, so that s grows as sqrt(L).  Where L changes at
     an event, the process goes on from the same pair (sqrt A, sqrt B), and from this time.
+
+    >>> carried_time(3.0, L=1.0, L_new=4.0)
+    6.0
     """
     return s * math.sqrt(L_new / L)
 
@@ -96,6 +140,9 @@ def log_A(t: float, L: float, mu: float, start: float) -> float:
 
     Scaled so that B_0 = 1 at start = 0 (then A_t = t^2 / (2L) when mu = 0, and
     2 sinh^2(omega t) / mu, which tends to it as mu -> 0), and A_0 = 1 at start = inf.
+
+    >>> round(math.exp(log_A(4.0, L=2.0, mu=0.0, start=0.0)), 12)  # t^2 / (2L)
+    4.0
     """
     if mu > 0.0 and start == math.inf:
         return 2.0 * omega(L, mu) * t
@@ -107,7 +154,14 @@ def log_A(t: float, L: float, mu: float, start: float) -> float:
 
 
 def log_B(t: float, L: float, mu: float, start: float) -> float:
-    """log B_t, scaled as log_A is."""
+    """log B_t, scaled as log_A is.
+
+    0 when mu = 0, log(mu/2) + sqrt(mu/L) t when start = inf, and otherwise
+    2 log cosh(omega (t + start)).
+
+    >>> log_B(4.0, L=2.0, mu=0.0, start=0.0), log_B(4.0, L=8.0, mu=2.0, start=math.inf)
+    (0.0, 2.0)
+    """
     if mu == 0.0:
         return 0.0
     if start == math.inf:
@@ -127,19 +181,31 @@ def _log_sinh(u: float) -> float:
 
 
 def unit_time(dt: float, L: float) -> float:
-    """A gap on the clock of L = 1."""
+    """A gap dt of the clock of L, on the clock of L = 1: dt / sqrt(L).
+
+    >>> unit_time(3.0, L=4.0)
+    1.5
+    """
     return carried_time(dt, L, 1.0)
 
 
 def unit_start(start: float, L: float) -> tuple[float, float]:
-    """(the time that has passed before time 0, the start that is left) on the clock of L = 1."""
+    """(the time that has passed before time 0, the start that is left) on the clock of L = 1.
+
+    >>> unit_start(3.0, L=4.0), unit_start(math.inf, L=4.0)
+    ((1.5, 0.0), (0.0, inf))
+    """
     if start == math.inf:
         return 0.0, math.inf
     return unit_time(start, L), 0.0
 
 
 def carried_gamma_prime(tau: float, L: float, mu: float, start: float) -> float:
-    """gamma' at L, at the time tau of the clock of L = 1; `start` too is on that clock."""
+    """gamma' at L, at the time tau of the clock of L = 1; `start` too is on that clock.
+
+    >>> carried_gamma_prime(1.5, L=4.0, mu=0.0, start=0.0), gamma_prime(3.0, 4.0, 0.0, 0.0)
+    (0.375, 0.375)
+    """
     return gamma_prime(tau, 1.0, mu, start) / math.sqrt(L)
 
 

@@ -17,12 +17,32 @@ from continuized.problems.base import Array
 from continuized.problems.threads import inner
 from continuized.words import brief, is_real
 
+__all__ = ["L1", "Box", "NonNegative", "Prox", "Simplex", "value_after_step"]
+
 
 class Prox(Protocol):
-    """A simple function: its proximal step, and its value (infinite outside its domain)."""
+    """A simple function: its proximal step, and its value (infinite outside its domain).
 
-    def __call__(self, v: Array, step: float) -> Array: ...
-    def value(self, x: Array) -> float: ...
+    One of your own, h(x) = |x|^2 / 2:
+
+    >>> class Half:
+    ...     def __call__(self, v, step):
+    ...         return v / (1.0 + step)
+    ...     def value(self, x):
+    ...         return 0.5 * float(x @ x)
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 1.0], [2.0, 4.0])
+    >>> cz.minimize(p, [0.0, 0.0], prox=Half(), seed=0).x.round(4).tolist()
+    [1.0, 2.0]
+    """
+
+    def __call__(self, v: Array, step: float) -> Array:
+        """argmin over x of h(x) + |x - v|^2 / (2 step)."""
+        ...
+
+    def value(self, x: Array) -> float:
+        """h(x)."""
+        ...
 
 
 def _checked(value: Any, name: str) -> float:
@@ -33,7 +53,7 @@ def _checked(value: Any, name: str) -> float:
 
 @dataclass(frozen=True)
 class L1:
-    """h(x) = weight sum |x_i|.
+    """h(x) = weight sum |x_i|; ValueError unless the weight is a finite number >= 0.
 
     >>> L1(1.0)(np.array([3.0, -0.5]), 1.0).tolist()
     [2.0, 0.0]
@@ -49,12 +69,15 @@ class L1:
         return np.asarray(np.maximum(v - least, 0.0) - np.maximum(-v - least, 0.0))
 
     def value(self, x: Array) -> float:
+        """h(x)."""
         return self.weight * float(np.abs(x).sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """low <= x <= high, numbers or arrays.
+    """low <= x <= high, numbers or arrays; otherwise h(x) is infinite.
+
+    Raises TypeError where they are not real, ValueError where low > high.
 
     >>> import numpy as np
     >>> Box(-1.0, 1.0)(np.array([-3.0, 0.5, 2.0]), 1.0).tolist()
@@ -77,6 +100,7 @@ class Box:
         return np.asarray(np.clip(v, self.low, self.high), dtype=v.dtype)
 
     def value(self, x: Array) -> float:
+        """h(x)."""
         return 0.0 if np.all((x >= self.low) & (x <= self.high)) else math.inf
 
 
@@ -94,7 +118,7 @@ class NonNegative(Box):
 
 @dataclass(frozen=True)
 class Simplex:
-    """x >= 0 with sum x = total.
+    """x >= 0 with sum x = total; ValueError unless total is a finite number > 0.
 
     >>> import numpy as np
     >>> Simplex()(np.array([0.5, 2.0]), 1.0).tolist()
@@ -116,6 +140,7 @@ class Simplex:
         return np.asarray(np.maximum(v - c, 0.0), dtype=v.dtype)
 
     def value(self, x: Array) -> float:
+        """h(x)."""
         inside = np.all(x >= 0.0) and abs(float(x.sum()) - self.total) <= 1e-9 * self.total
         return 0.0 if inside else math.inf
 
@@ -147,7 +172,12 @@ def proximal_step(prox: Prox, v: Array, step: float) -> Array:
 def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:
     """f + h at x, after a move, from f and g before it: f + <g, move> + |move|^2 / (2 step) + h(x).
 
-    An upper bound where 1 / step is at least L, otherwise an estimate.
+    prox is that of h.  An upper bound where 1 / step is at least L, otherwise an estimate.
+
+    >>> x, g, step = np.array([1.0]), np.array([1.0]), 1.0  # f = x^2 / 2, L = 1
+    >>> x_plus = proximal_step(L1(0.5), x - step * g, step)
+    >>> value_after_step(L1(0.5), 0.5, g, x_plus - x, x_plus, step), x_plus.tolist()
+    (0.0, [0.0])
     """
     flat = move.ravel()
     return f + inner(g.ravel(), flat) + 0.5 * inner(flat, flat) / step + prox.value(x)

@@ -15,11 +15,28 @@ from continuized.words import brief, is_real
 
 
 class ConstantsWarning(UserWarning):
-    """The gradients seen contradict the L or mu that was given."""
+    """The gradients seen contradict the L or mu that was given.
+
+    A run warns once and goes on; make it an error to stop there.
+
+    >>> import warnings
+    >>> import continuized as cz
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", cz.ConstantsWarning)
+    ...     try:
+    ...         _ = cz.minimize(cz.problems.Quadratic([1.0, 4.0]), [1.0, 1.0], L=1.0, seed=0)
+    ...     except cz.ConstantsWarning as seen:
+    ...         print(seen)
+    L = 1 is too small: two gradients show that L is at least 4
+    """
 
 
 class Status(Enum):
-    """Why a run ended.  The value is the sentence that the user reads."""
+    """Why a run ended.  The value is the sentence that the user reads.
+
+    >>> Status.COMPLETED.value, Status.COMPLETED.success, Status.MAXITER.success
+    ('All the steps asked for were taken.', True, False)
+    """
 
     CONVERGED = "The gradient norm is at most tol."
     COMPLETED = "All the steps asked for were taken."
@@ -37,6 +54,7 @@ class Status(Enum):
 
     @property
     def success(self) -> bool:
+        """Whether the run did what was asked of it."""
         return self in (Status.CONVERGED, Status.COMPLETED)
 
 
@@ -50,6 +68,11 @@ class Trace:
     Without recording (`record=False`), only the start and the end.  `passes` counts passes over
     the data (events times their cost, over the size of the data); a marked method has one row a
     pass, a full gradient is a pass.
+
+    >>> import continuized as cz
+    >>> trace = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, seed=0).trace
+    >>> trace.k.tolist(), trace.t.round(3).tolist(), trace.passes.tolist()
+    ([0, 1, 2, 3], [0.0, 3.294, 4.057, 5.309], [0.0, 1.0, 2.0, 3.0])
     """
 
     def __init__(self, k: Array, t: Array, fun: Array, passes: Array | None = None) -> None:
@@ -64,7 +87,15 @@ class Trace:
 
 
 class Path(NamedTuple):
-    """The states (x_k, z_k) after each event, with the drawn gaps; row 0 is the start."""
+    """The states (x_k, z_k) after each event, with the drawn gaps; row 0 is the start.
+
+    t: the times T_k.  dt: the gaps before them, as drawn.  x, z: a state to a row.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], maxiter=3, seed=0, record="path").path.x.shape
+    (4, 2)
+    """
 
     t: Array
     dt: Array
@@ -76,7 +107,42 @@ class Path(NamedTuple):
 
 
 class Result(OptimizeResult):  # type: ignore[misc]
-    """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded."""
+    """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded.
+
+    Attributes
+    ----------
+    x, fun, jac
+        The last point, f there, and its gradient there.
+    nit, nfev, njev : int
+        Events, values of f and gradients asked for.
+    success : bool
+        `status.success`.
+    status : Status
+        Why the run ended.
+    message : str
+        The same in a sentence.
+    trace : Trace
+        One row per event.
+    path : Path or None
+        With record="path".
+    method : Method
+        With its constants.
+    skipped : int
+        Gradients left out for not being finite, with nonfinite="skip".
+    constants : dict
+        What a marked method, or a run that had to find L, used.
+    passes : float
+        Of a marked method: passes over the data.
+    gap : float or None
+        The duality gap, where it is known: at least fun - f*.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, seed=0, record="path")
+    >>> r.success, r.nit, len(r.trace), bool(r.fun < 1e-2)
+    (True, 50, 51, True)
+    >>> x, z = r.at(10.0)
+    """
 
     trace: Trace
     path: Path | None
@@ -86,7 +152,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
         """(x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
 
         The path is right-continuous: at an event it has the value after the jump;
-        side="left" gives the one before it.
+        side="left" gives the one before it.  Raises ValueError where there is no path, or t is
+        not in it.
         """
         if self.path is None:
             raise ValueError('the path was not recorded; call minimize with record="path"')

@@ -42,6 +42,10 @@ class StochasticLeastSquares:
     1000 columns; beyond, R2 = max |a|^2, mu = 0, and kappa is estimated: that of independent
     columns, or d + 2, that of Gaussian rows, if it is more.
 
+    At a row a with label b, x -= (<a, x> - b) a / R2 and z -= gamma' (<a, x> - b) a, with the
+    parameters of Continuized(R2 kappa, mu).  accelerated: False for stochastic gradient descent.
+    start: as in Continuized.  Raises ValueError for constants that are negative or not finite.
+
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))  # labels without noise
@@ -69,7 +73,10 @@ class StochasticLeastSquares:
                 )
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
-        """The run on this problem from x0."""
+        """The run on this problem from x0.
+
+        Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
+        """
         rows = _rows_of(problem, type(self).__name__)
         n = problem.X.shape[0]  # type: ignore[attr-defined]
         return Rows(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
@@ -78,6 +85,9 @@ class StochasticLeastSquares:
 @dataclass(frozen=True, eq=False)
 class Kaczmarz(StochasticLeastSquares):
     """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1.
+
+    A step projects x on {x : <a, x> = b}.  R2, kappa, mu, accelerated and start: as for
+    StochasticLeastSquares.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -89,6 +99,7 @@ class Kaczmarz(StochasticLeastSquares):
     name: ClassVar[str] = "kaczmarz"
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
+        """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
         rows = _rows_of(problem, type(self).__name__)
         norms2 = problem.row_norms2  # type: ignore[attr-defined]
         if not np.any(norms2 > 0.0):

@@ -45,17 +45,26 @@ STATUSES = (
 
 
 class Result(NamedTuple):
-    """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run."""
+    """What `minimize` gives back; all are arrays of JAX, and under vmap there is one a run.
 
-    x: Tree  # x after the last event
-    fun: Any  # f there
-    jac: Tree  # its gradient there
-    nit: Any  # events
-    njev: Any  # gradients asked for
-    t: Any  # the time of the last event
+    x: the point after the last event; fun, jac: f and its gradient there.  nit, njev: events, and
+    gradients asked for.  t: the time of the last event.  success; status: a number, see `message`.
+    skipped: gradients that were not finite, with nonfinite="skip".
+
+    >>> r = minimize(lambda x: 0.5 * jnp.sum(x**2), jnp.ones(2), L=1.0, maxiter=3)
+    >>> int(r.nit), r.message
+    (3, 'All the steps asked for were taken.')
+    """
+
+    x: Tree
+    fun: Any
+    jac: Tree
+    nit: Any
+    njev: Any
+    t: Any
     success: Any
-    status: Any  # a number; see `message`
-    skipped: Any  # gradients that were not finite, with nonfinite="skip"
+    status: Any
+    skipped: Any
 
     @property
     def message(self) -> str:

@@ -73,6 +73,10 @@ def gaps(key: Any, n: int) -> Any:
     key : integer or key of jax.random
     n : int
 
+    Returns
+    -------
+    array (n,)
+
     Examples
     --------
     >>> import numpy as np

@@ -55,12 +55,17 @@ class ContinuizedState(NamedTuple):
 
     `tau` is the time of the coming event on the clock of L = 1 (`parameters.unit_time`), which
     carries (sqrt A, sqrt B) through changes of the learning rate; `z` is mixed up to that time,
-    `x` is the iterate after the last event.
+    `x` is the iterate after the last event.  `count`: the events taken; `skipped`: the gradients
+    left out for not being finite; `key`: the data of the key, plain integers.
+
+    >>> state = continuized(1.0).init(jnp.zeros(2))
+    >>> int(state.count), int(state.skipped), state.x.tolist(), state.z.tolist()
+    (0, 0, [0.0, 0.0], [0.0, 0.0])
     """
 
-    count: Any  # of the events taken
-    skipped: Any  # of the gradients left out for not being finite
-    key: Any  # its data, plain integers
+    count: Any
+    skipped: Any
+    key: Any
     tau: Time
     x: Tree
     z: Tree
@@ -205,10 +210,22 @@ def continuized_eval_params(state: Any, params: Tree) -> Tree:
         The parameters of the model, y.  Those that no `continuized` looks after (with
         optax.masked or optax.partition) are given back as they are.
 
+    Returns
+    -------
+    tree
+        As params.
+
     Raises
     ------
     ValueError
         If no ContinuizedState is in the state.
+
+    Examples
+    --------
+    >>> optimiser, w = optax.chain(optax.clip(1.0), continuized(1.0)), jnp.zeros(2)
+    >>> updates, state = optimiser.update(jnp.array([-0.5, -3.0]), optimiser.init(w), w)
+    >>> continuized_eval_params(state, optax.apply_updates(w, updates)).tolist()
+    [0.5, 1.0]
     """
     found = [node for node in jax.tree.leaves(state, is_leaf=_is_ours) if _is_ours(node)]
     if not found:

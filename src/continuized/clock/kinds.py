@@ -32,6 +32,9 @@ class Poisson:
     With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
     The times do not depend on the marks, and times a rate are those of rate 1.
 
+    seed: int, SeedSequence or Generator; None takes one from the system, once.  Raises ValueError
+    unless the rate is a finite number > 0.
+
     >>> [round(e.t, 6) for e in Poisson(0).stream().draw(3).each()]
     [3.293528, 4.056659, 5.309026]
     """
@@ -47,6 +50,7 @@ class Poisson:
         object.__setattr__(self, "root", seed_sequence(self.seed))
 
     def stream(self) -> Stream:
+        """The clock from its beginning, the same at each call."""
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
         times, rate = generator(self.root, TIMES), float(self.rate)
@@ -75,6 +79,7 @@ class Unit:
         object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
+        """The clock from its beginning, the same at each call."""
         marks, generators = _drawn(self.marks, self.root)
         return Stream(np.ones, marks=marks, generators=generators)
 
@@ -85,6 +90,9 @@ class Recorded:
 
     Give `gaps`, if they were recorded too, for a replay to the last bit: T_k - T_{k-1}
     has lost digits when T_k is large.  Give `marks` to replay events with their marks.
+
+    Raises ValueError where the times do not increase, or the gaps are not their differences;
+    TypeError for what is no sequence of numbers.
 
     >>> Recorded([0.5, 1.25]).stream().draw(5).t.tolist()
     [0.5, 1.25]
@@ -122,6 +130,7 @@ class Recorded:
         return int(np.size(self.times))
 
     def stream(self) -> Stream:
+        """The clock from its beginning, the same at each call."""
         marks = None if self.marks is None else _next_of(np.asarray(self.marks))
         return Stream(_next_of(np.asarray(self.gaps)), np.asarray(self.times), marks)
 

@@ -15,7 +15,8 @@ class Merged:
     """Several independent clocks as one: the mark of an event says whose it is.
 
     Marks are rows (number of the clock, its own mark, or -1 where it has none).  The merger of
-    Poisson clocks of rates r_1, r_2, ... is a Poisson clock of rate r_1 + r_2 + ...
+    Poisson clocks of rates r_1, r_2, ... is a Poisson clock of rate r_1 + r_2 + ...  ValueError
+    where `clocks` is empty, or (from `draw`) marks are no integers.
 
     >>> from continuized.clock import Poisson
     >>> events = Merged([Poisson(0), Poisson(1, 3.0)]).stream().draw(4000)
@@ -30,6 +31,7 @@ class Merged:
             raise ValueError("clocks must be one clock or more, got none")
 
     def stream(self) -> Stream:
+        """The clock from its beginning, the same at each call."""
         return _MergedStream([clock.stream() for clock in self.clocks])
 
 

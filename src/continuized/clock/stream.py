@@ -16,7 +16,14 @@ SKIP = 2**16  # events drawn at once, where they are only counted
 
 
 class Event(NamedTuple):
-    """The k-th event (k >= 1): its time, the gap drawn before it, and its mark."""
+    """The k-th event (k >= 1): its time t, the gap dt drawn before it, and its mark.
+
+    >>> from continuized.clock import Recorded
+    >>> for event in Recorded([0.5, 1.25], marks=[7, 3]).stream().draw(2).each():
+    ...     print(event.k, event.t, event.dt, event.mark)
+    1 0.5 0.5 7
+    2 1.25 0.75 3
+    """
 
     k: int
     t: float
@@ -25,7 +32,18 @@ class Event(NamedTuple):
 
 
 class Events(NamedTuple):
-    """A block of consecutive events k0 + 1, ..., k0 + n as arrays."""
+    """A block of consecutive events k0 + 1, ..., k0 + n as arrays.
+
+    t0 is the time of event k0, where the block begins; t, dt and marks (None where there are
+    none) have an entry for each event.
+
+    >>> from continuized.clock import Unit
+    >>> stream = Unit().stream()
+    >>> stream.skip(10)
+    >>> block = stream.draw(2)
+    >>> block.k0, block.t0, block.t.tolist(), block.size
+    (10, 10.0, [11.0, 12.0], 2)
+    """
 
     k0: int
     t0: float
@@ -41,11 +59,31 @@ class Events(NamedTuple):
 
     @property
     def size(self) -> int:
+        """How many events there are."""
         return int(self.t.size)
 
 
 class Stream:
-    """A clock under way: draws the next n gaps and adds them up."""
+    """A clock under way: draws the next n gaps and adds them up.
+
+    k and t: the number and the time of the last event drawn.  For a clock of one's own:
+
+    Parameters
+    ----------
+    gaps : callable
+        n -> the next n gaps >= 0, or fewer where the clock ends.
+    times : array, optional
+        The times themselves, where they are known exactly; otherwise the gaps are added up.
+    marks : callable, optional
+        n -> the marks of the next n events.
+    generators : sequence of numpy.random.Generator
+        All that gaps and marks draw from, for checkpoints.  Where some are missing give none:
+        a run that is resumed then draws its events again.
+
+    >>> stream = Stream(lambda n: np.full(n, 0.5))
+    >>> stream.draw(3).t.tolist(), stream.k
+    ([0.5, 1.0, 1.5], 3)
+    """
 
     def __init__(
         self,
@@ -62,7 +100,10 @@ class Stream:
         self.t = 0.0
 
     def draw(self, n: int) -> Events:
-        """The next n events, or fewer when a recorded clock runs out."""
+        """The next n events, or fewer when a recorded clock runs out.
+
+        Raises ValueError where a gap is negative or NaN.
+        """
         dt = self.gaps(n)
         if not np.all(dt >= 0.0):
             raise ValueError(f"a clock must draw gaps >= 0, got {float(np.min(dt))!r}")
@@ -95,7 +136,8 @@ class Stream:
     def restore(self, state: dict[str, Any]) -> None:
         """Go to where `state` was taken; this stream must not have been drawn from.
 
-        Without generators the events up to there are drawn again, and must end at the same time.
+        Without generators the events up to there are drawn again, and must end at the same time:
+        CheckpointError where they do not.
         """
         saved = state["generators"]
         if saved and len(saved) == len(self._generators):
@@ -112,6 +154,16 @@ class Stream:
 
 
 class Clock(Protocol):
-    """What a run needs of a clock."""
+    """What a run needs of a clock.  Anything with a `stream` will do:
 
-    def stream(self) -> Stream: ...
+    >>> class Halves:
+    ...     def stream(self):
+    ...         return Stream(lambda n: np.full(n, 0.5))
+    >>> import continuized as cz
+    >>> cz.minimize(cz.problems.paper_convex(), np.zeros(100), clock=Halves(), maxiter=4).trace.t
+    array([0. , 0.5, 1. , 1.5, 2. ])
+    """
+
+    def stream(self) -> Stream:
+        """The clock from its beginning, the same at each call."""
+        ...

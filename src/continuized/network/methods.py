@@ -15,7 +15,16 @@ ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
 
 
 class NoGainWarning(UserWarning):
-    """Acceleration is not faster than plain gossip on this graph."""
+    """Acceleration is not faster than plain gossip on this graph.
+
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", NoGainWarning)
+    ...     try:
+    ...         _ = Gossip().constants(Graph.of("complete:4"))
+    ...     except NoGainWarning as warning:
+    ...         print(str(warning).partition(":")[0])
+    acceleration gains nothing on complete
+    """
 
 
 @dataclass(frozen=True)
@@ -34,6 +43,8 @@ class Gossip:
     accelerated=False: theta = 0 and gamma' = gamma = 1/2, so that z = x, and
     E |x_t - mean|^2 <= |x_0 - mean|^2 e^{-mu_g t / 2}.
 
+    Raises ValueError where damping is not in (0, 1].
+
     >>> from continuized.network import Graph
     >>> Gossip(accelerated=False).constants(Graph.of("path:3"))
     Constants(theta=0.0, gamma=0.5, gamma_prime=0.5)
@@ -50,6 +61,7 @@ class Gossip:
 
     @property
     def name(self) -> str:
+        """As in results: "accelerated" or "plain"."""
         return "accelerated" if self.accelerated else "plain"
 
     def process(self, graph: Graph) -> Continuized:

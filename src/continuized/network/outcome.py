@@ -15,7 +15,15 @@ ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 
 
 class Trace(NamedTuple):
-    """Rows along a run, the first at the start: the time, the exchanges so far, and the error."""
+    """Rows along a run, the first at the start: the time t, the messages so far, and the error.
+
+    Messages are exchanges that were carried out; the error is that of `Outcome`.
+
+    >>> from continuized import network
+    >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0).trace
+    >>> int(trace.messages[0]), float(trace.error[0]), bool(trace.error[-1] <= 1e-8)
+    (0, 1.0, True)
+    """
 
     t: Array
     messages: Array
@@ -25,7 +33,14 @@ class Trace(NamedTuple):
 class Staleness(NamedTuple):
     """How old an answer was when its transfer was applied, by the clock of the node that gave it.
 
-    That is the way of the answer and of the transfer: two one-way delays, in units of t.
+    That is the way of the answer and of the transfer: two one-way delays, in units of t.  The
+    mean and the largest of them, and over how many exchanges.
+
+    >>> from continuized import network
+    >>> late = network.Faults(delay=0.5, law="constant")
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0, faults=late)
+    >>> round(r.staleness.mean, 9), round(r.staleness.largest, 9)
+    (1.0, 1.0)
     """
 
     mean: float
@@ -42,7 +57,13 @@ class Log(NamedTuple):
     - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
     - FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
 
-    Times are each node's own; (initiator, seq) names an exchange.
+    The columns are `kind`, `node`, `peer`, `seq` and `time`, an entry for each change.  Times are
+    each node's own; (initiator, seq) names an exchange.
+
+    >>> from continuized import network
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, seed=0, log=True)
+    >>> [int(np.sum(r.log.kind == kind)) for kind in (ANSWER, PAY, APPLY)]
+    [4, 4, 4]
     """
 
     kind: Array
@@ -63,7 +84,7 @@ class Outcome:
     mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
     they would agree.
 
-    Parameters
+    Attributes
     ----------
     x, z : array (nodes,) or (nodes, dim)
         At the end, each node mixed to its own now; of a dead node, what it had at its death.
@@ -74,6 +95,7 @@ class Outcome:
     messages : int
         Exchanges that were carried out: events of edges.
     tol : float
+        What was asked for.
     reached : bool
         Whether the error fell to tol.
     error : float
@@ -99,6 +121,11 @@ class Outcome:
         Of real nodes: frames that came and were none of this run's.
     fell_back : bool
         Of real nodes: whether they went on as plain gossip, their messages being too slow.
+
+    >>> from continuized import network
+    >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, seed=0)
+    >>> r.reached, r.x.round(3).tolist(), bool(r.ledger_error < 1e-12)
+    (True, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], True)
     """
 
     x: Array

@@ -18,7 +18,15 @@ from continuized.flow import equal_weights, mix
 
 
 class Constants(NamedTuple):
-    """The three numbers that every node knows."""
+    """The three numbers that every node knows.
+
+    theta: the rate at which x and z mix.  gamma, gamma_prime: the steps of x and z at an exchange.
+
+    >>> from continuized.network import Gossip, Graph
+    >>> theta, gamma, gamma_prime = Gossip(damping=1.0).constants(Graph.of("path:3"))
+    >>> round(theta, 6), gamma, round(gamma_prime, 6)
+    (0.353553, 0.5, 0.707107)
+    """
 
     theta: float
     gamma: float

@@ -104,10 +104,24 @@ def _one_number(value: Any) -> float:
 class Problem:
     """A smooth convex function of the user's own.
 
-    fun: x -> f(x).  grad: x -> the gradient, or a Numba function g(x, out) that writes it
-    into `out`; the latter runs wholly compiled.  L and mu are the smoothness and strong
-    convexity constants; x_star and f_star the minimiser and the minimum, where known.
-    With `value_and_grad=True`, fun returns both and grad is not given.
+    Parameters
+    ----------
+    fun : callable
+        x -> f(x).
+    grad : callable
+        x -> the gradient, or a Numba function g(x, out) that writes it into `out`; the latter
+        runs wholly compiled.
+    L, mu : float, optional
+        The smoothness and strong convexity constants.
+    x_star, f_star : array, float, optional
+        The minimiser and the minimum, where known; f_star is f(x_star) where only that is given.
+    value_and_grad : bool
+        Whether fun returns both, and grad is not given.
+
+    Raises
+    ------
+    TypeError
+        Where fun or grad is not callable.
 
     >>> p = Problem(lambda x: 0.5 * (x @ x), lambda x: x, L=1.0, mu=1.0, x_star=[0.0, 0.0])
     >>> p.dim, p.f_star

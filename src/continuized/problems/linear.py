@@ -181,10 +181,12 @@ class Linear(Problem):
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
+        """The minimiser, where known."""
         return None
 
     @cached_property
     def f_star(self) -> float | None:  # type: ignore[override]
+        """The minimum, where the minimiser is known."""
         return None if self.x_star is None else self.fun(self.x_star)
 
     @property

@@ -15,7 +15,8 @@ class Quadratic(Problem):
     """f(x) = 1/2 sum_i lambda_i (x_i - x*_i)^2, with eigenvalues lambda_i >= 0.
 
     L is the largest eigenvalue, mu the smallest, unless a smaller mu is given (0 asks for
-    the convex parameters).
+    the convex parameters).  eigenvalues, x_star: vectors of one length; x_star is 0 by default.
+    Raises ValueError where they, or mu, are none of these.
 
     >>> p = Quadratic([1.0, 4.0], [1.0, 1.0])
     >>> p.fun(np.zeros(2)), p.grad(np.zeros(2)).tolist(), p.L, p.mu
@@ -49,32 +50,39 @@ class Quadratic(Problem):
 
     @property
     def dim(self) -> int:
+        """The number of variables."""
         return int(self.eigenvalues.size)
 
     def fun(self, x: Array) -> float:
+        """f(x); ValueError where x is not of this dimension."""
         return float(self.values(flat(x, self.dim)[np.newaxis])[0])
 
     def grad(self, x: Array) -> Array:
+        """The gradient of f at x, in the shape of x."""
         x = np.asarray(x)
         distance = flat(x, self.dim) - self.x_star
         g: Array = linear_slope(self.eigenvalues, distance).reshape(x.shape)
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
+        """f(x) and its gradient."""
         return self.fun(x), self.grad(x)
 
     def values(self, points: Array) -> Array:
+        """f at each of points[0], points[1], ..."""
         points = np.asarray(points).reshape(len(points), self.dim)
         total: Array = half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)
         return total
 
     def grads(self, points: Array) -> Array:
+        """The gradient at each of points[0], points[1], ..."""
         points = np.asarray(points)
         rows = points.reshape(len(points), self.dim) - self.x_star
         slopes: Array = linear_slope(self.eigenvalues, rows)
         return slopes.reshape(points.shape)
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
+        """The problem for compiled loops."""
         from continuized.problems.compiled import compiled
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)

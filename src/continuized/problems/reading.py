@@ -20,7 +20,17 @@ LIMIT = 2**53
 
 
 class Data(NamedTuple):
-    """The rows X, a float64 array or a CSR array of them, and the labels y."""
+    """The rows X, a float64 array or a CSR array of them, and the labels y.
+
+    >>> import pathlib, tempfile
+    >>> from continuized.problems import LogisticRegression
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "two_rows.csv"
+    ...     _ = file.write_text("a,b,y\\n0.5,2,1\\n1,0,-1\\n")
+    ...     data = read(file)
+    >>> data.y.tolist(), LogisticRegression(*data, l2=0.1).dim
+    ([1.0, -1.0], 2)
+    """
 
     X: Any
     y: Array
@@ -59,8 +69,13 @@ def read(
     max_index : the largest index, or number of columns of a CSR array, that is believed
     max_line : the longest line of text, in characters
 
+    Returns
+    -------
+    Data
+
     Raises
     ------
+    TypeError, ValueError : an option makes no sense
     DataError : the file is not what it should be: a sentence with its name and, in text, the line
     OSError : there is no such file, or it cannot be opened
 

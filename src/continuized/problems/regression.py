@@ -33,6 +33,7 @@ class _Regression(Linear):
 
     @property
     def dim(self) -> int:
+        """The number of variables, the intercept included."""
         return self.variables
 
     # Constants, computed when first asked for
@@ -66,6 +67,7 @@ class _Regression(Linear):
         return self._parts > 1
 
     def fun(self, x: ArrayLike) -> float:
+        """f(x); ValueError where x is not of this dimension."""
         w = flat(x, self.dim)
         if self.threaded:
             return self._pass(w, value=True, gradient=False)[0]
@@ -73,6 +75,7 @@ class _Regression(Linear):
         return float(problem.fun(w, problem.data))
 
     def grad(self, x: ArrayLike) -> Array:
+        """The gradient of f at x, in the shape of x."""
         w = flat(x, self.dim)
         if self.threaded:
             return self._pass(w, value=False, gradient=True)[1].reshape(np.shape(x))
@@ -138,7 +141,9 @@ class LeastSquares(_Regression):
     C-contiguous, or a canonical CSR matrix, is not copied: do not change it afterwards.
     weights: a number >= 0 for each row; the mean over the rows becomes the weighted mean.
     intercept: if True, w has one entry more, the last, which is added to every prediction and
-    is not penalised.
+    is not penalised.  y: a number for each row.  l2: the penalty, finite and >= 0.
+
+    Raises TypeError or ValueError for data that are not finite real numbers, or do not fit.
 
     >>> p = LeastSquares([[2.0, 0.0], [0.0, 1.0]], [2.0, 3.0])
     >>> round(p.L, 9), round(p.mu, 9), p.x_star.round(9).tolist()
@@ -197,7 +202,8 @@ class LeastSquares(_Regression):
 class LogisticRegression(_Regression):
     """f(w) = mean_i log(1 + exp(-y_i <x_i, w>)) + l2/2 |w|^2, y in {-1, +1}.
 
-    X, weights and intercept as for `LeastSquares`.
+    X, l2, weights and intercept as for `LeastSquares`, and so are the errors; ValueError, too, for
+    other labels.
 
     >>> p = LogisticRegression([[1.0], [1.0]], [1, -1], l2=0.5)
     >>> round(p.L, 9), p.mu

@@ -18,13 +18,16 @@ ROWS = 8192  # at once: their predictions stay in cache, and float32 rows are wi
 class SoftmaxRegression(Linear):
     """f(W) = mean_i [log sum_k exp(<x_i, W_k>) - <x_i, W_{y_i}>] + l2/2 |W|^2.
 
-    X, weights and intercept as for `LeastSquares`; y: labels 0, ..., classes - 1 (by default
+    X, l2, weights and intercept as for `LeastSquares`; y: labels 0, ..., classes - 1 (by default
     as many as there are).  W has shape (d, classes), with the intercepts as one row more, and
     may be given flattened.  The second derivative of the loss in the predictions is
     diag(p) - p p^T, at most 1/2.
 
     Adding the same vector to every column of W changes no loss: with l2 > 0 the columns of the
     minimiser add up to zero, but the intercepts are determined up to a constant only.
+
+    Raises TypeError or ValueError for data that are not finite real numbers, or do not fit, and
+    for labels that are none of these.
 
     >>> p = SoftmaxRegression([[1.0], [1.0]], [0, 2], l2=0.5)
     >>> p.dim, p.curvature, round(p.L, 9), round(p.fun(np.zeros((1, 3))), 9)
@@ -49,12 +52,15 @@ class SoftmaxRegression(Linear):
 
     @property
     def dim(self) -> int:
+        """The number of entries of W."""
         return self.variables * self.classes
 
     def fun(self, x: ArrayLike) -> float:
+        """f(W); ValueError where x has not so many entries."""
         return self.value_and_gradient(x)[0]
 
     def grad(self, x: ArrayLike) -> Array:
+        """The gradient of f at W, in the shape of x."""
         return self.value_and_gradient(x)[1]
 
     def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:

@@ -16,7 +16,19 @@ BLOCK = 2**20  # bytes that are read at once
 
 
 class DataError(AdvisedError):
-    """A file is not what it should be; the message names the file and, for text, the line."""
+    """A file is not what it should be; the message names the file and, for text, the line.
+
+    >>> import pathlib, tempfile
+    >>> from continuized.problems import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "rows.csv"
+    ...     _ = file.write_text("y,a\\n1,two\\n")
+    ...     try:
+    ...         read(file)
+    ...     except DataError as error:
+    ...         print(str(error).partition("rows.csv")[2])
+    , line 2: 'two' in column 'a' is not a finite decimal number
+    """
 
 
 class Source:

@@ -97,6 +97,28 @@ def bound(
       E[e^{theta T_k} ...] at the k-th event; with accelerated=False, 2/(mu n) (D_0 - D*) e^{-rt},
       r = mu_g mu / (2L), and (1 - r)^k in place of the exponential.
 
+    Parameters
+    ----------
+    method : a method, marked or not, network.Gossip or network.Dual
+    problem : Problem, or a Graph or a pair (Graph, Objective) for the last two
+        x* and f* must be known.
+    x0 : array
+        The start.
+    t, k : number or array
+        Exactly one of them: times, or numbers of events.
+    sigma2 : float
+        The total variance of the noise, E|noise|^2.
+
+    Returns
+    -------
+    array
+        In the shape of t or k.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where no theorem is known, its assumptions do not hold, or an argument makes no sense.
+
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0], mu=0.0)
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
@@ -114,6 +136,8 @@ def log_bound(
     sigma2: float = 0.0,
 ) -> Array:
     """The logarithm of `bound`, where the bound itself overflows or underflows.
+
+    method, problem, x0, t, k, sigma2 and the errors: as for `bound`.
 
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0])
@@ -137,12 +161,12 @@ def log_bound(
 
 
 def weight(method: Method, t: ArrayLike) -> Array:
-    """The weight of Theorem 5: E[weight(T_k) (f(x_k) - f*)] <= bound(..., k=k).
+    """The weight of Theorem 5 for a method, at times t: E[weight(T_k) (f(x_k) - f*)] <= bound(k=k).
 
     (t + start)^2 when mu = 0, e^{sqrt(mu/L) t} when start = inf, and
     sinh^2(omega (t + start)) / omega^2 with omega = sqrt(mu/L)/2 for mu > 0 and a finite
     start; always A_t up to a constant.  For GradientDescent and Nesterov, whose bounds hold
-    unweighted, it is 1.
+    unweighted, it is 1.  Raises ValueError for other methods, and for times < 0.
 
     >>> from continuized import Continuized
     >>> float(weight(Continuized(1.0), 3.0).round(12))
@@ -152,7 +176,7 @@ def weight(method: Method, t: ArrayLike) -> Array:
 
 
 def log_weight(method: Method, t: ArrayLike) -> Array:
-    """The logarithm of `weight`, where that overflows.
+    """The logarithm of `weight` of a method at times t, where that overflows; the same errors.
 
     >>> from continuized import Continuized
     >>> float(log_weight(Continuized(1.0, 0.25), 4000.0))

@@ -26,6 +26,9 @@ from continuized.words import brief
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of T_k, the time of the k-th event: Gamma(k, 1).  T_0 = 0.
 
+    k and q: numbers or arrays.  Raises TypeError unless k is an integer, ValueError unless k >= 0
+    and 0 < q < 1.
+
     >>> round(float(event_time_quantile(1, 0.5)), 6)  # log 2
     0.693147
     """
@@ -38,6 +41,8 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
 def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of N_t, the number of gradients up to time t: Poisson(t).
 
+    t and q: numbers or arrays.  Raises ValueError unless t >= 0 and 0 < q < 1.
+
     >>> float(event_count_quantile(100.0, 0.5))
     100.0
     """
@@ -48,7 +53,7 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
 
 
 def expected_gradients(t: ArrayLike) -> Array:
-    """E N_t = t: the expected number of gradients up to time t.
+    """E N_t = t: the expected number of gradients up to time t; ValueError for t < 0.
 
     >>> float(expected_gradients(100.0))
     100.0
@@ -62,6 +67,21 @@ def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float 
     From Markov's inequality, P(f(x_t) - f* > eps) <= bound(t) / eps: the smallest t with
     bound(t) <= eps delta (Theorem 3, noiseless).  The expected number of gradients up to then
     is t itself, their number at most `event_count_quantile(t, q)` with probability q.
+
+    Parameters
+    ----------
+    method : Continuized
+    p : Problem
+        x* and f* must be known.
+    x0 : array
+        The start.
+    eps : float > 0
+    delta : float in (0, 1)
+
+    Raises
+    ------
+    ValueError
+        For other methods, and for numbers that are none of these.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -95,7 +115,7 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
 
     Theorem 5 with half of delta spent on T_k being small, and half on Markov's inequality for
     weight(T_k) (f(x_k) - f*): the smallest k whose delta/2-quantile of T_k is at least
-    time_to(eps, delta/2).
+    time_to(eps, delta/2).  method, p, x0, eps, delta and the errors: as for `time_to`.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()

@@ -40,7 +40,8 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
 
     It is at least what the theorem promises, theta or mu_g / 2, and is certified to a relative
     tol (mostly it is right to tol^2).  method: accelerated gossip by default.  It takes 30 to 60
-    pairs of products of n x n matrices, 10 s for 900 nodes, and is for at most 3000.
+    pairs of products of n x n matrices, 10 s for 900 nodes, and is for at most 3000.  graph: a
+    Graph, or what `Graph.of` takes.
 
     Raises ValueError for larger graphs, and ArithmeticError where the certificate fails.
 

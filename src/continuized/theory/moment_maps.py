@@ -18,8 +18,14 @@ Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, a
 class Moments(NamedTuple):
     """Exact expectations, one row per time (or per event count): E f, E |z - x*|^2.
 
-    xx, xz, zz are the second moments of x - x* and z - x*, a column per coordinate.
-    Exactly one of t and k is not None.
+    These are fun, and z2.  xx, xz, zz are the second moments of x - x* and z - x*, a column per
+    coordinate.  Exactly one of t and k is not None.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> m = cz.theory.moments(p, cz.Continuized(p.L, p.mu), [0.0, 0.0], k=[0, 5])
+    >>> m.k.tolist(), m.xx.shape, bool(np.allclose(m.fun, 0.5 * m.xx @ p.eigenvalues))
+    ([0, 5], (2, 2), True)
     """
 
     t: Array | None

@@ -40,8 +40,8 @@ TAIL = 45.0  # e^-45 is below rounding
 def lyapunov(r: Result, p: Problem) -> Lyapunov:
     """phi_t along a recorded path of `Continuized`: at the events, and at any time.
 
-    Needs record="path".  phi is a supermartingale: it decreases in expectation, not on
-    every path.
+    r is of `minimize(p, ...)` with record="path"; ValueError where it is not, or of another
+    method.  phi is a supermartingale: it decreases in expectation, not on every path.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -58,7 +58,13 @@ def lyapunov(r: Result, p: Problem) -> Lyapunov:
 class Lyapunov:
     """phi along one path.  `t` and `phi` have one row per event, row 0 the start.
 
-    `log_phi` and `log_at` are for where phi overflows.
+    `log_phi` and `log_at` are for where phi overflows.  Made by `lyapunov(r, p)`.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> phi = cz.theory.lyapunov(cz.minimize(p, [0.0, 0.0], maxiter=9, seed=0, record="path"), p)
+    >>> round(float(phi.phi[0]), 12), phi.at([0.0, 1.0]).shape  # phi_0 = f - f* + mu/2 |x - x*|^2
+    (0.65, (2,))
     """
 
     def __init__(self, r: Result, p: Problem) -> None:
@@ -71,14 +77,15 @@ class Lyapunov:
 
     @property
     def phi(self) -> Array:
+        """At the start and after every event."""
         return np.exp(self.log_phi)
 
     def at(self, t: ArrayLike, side: str = "right") -> Array:
-        """phi_t; at an event after the jump, or before it with side="left"."""
+        """phi at times t; at an event after the jump, or before it with side="left"."""
         return np.exp(self.log_at(t, side))
 
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
-        """log phi_t."""
+        """log phi_t, as `at` (t, side)."""
         times = checked_times(t)
         states = [self.result.at(s, side) for s in times.ravel().tolist()]
         x = np.array([x for x, _ in states], dtype=np.float64)
@@ -99,10 +106,11 @@ def drift(
 
     with A' = eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
     convex (up to sigma2 A_t / L with noise).  One state, or many: t of shape (n,), x and z
-    with n rows.  t + start > 0 is needed: eta is infinite at 0.
+    with n rows.  t + start > 0 is needed: eta is infinite at 0.  method: Continuized, on p.
 
     With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
-    isotropic noise of total variance sigma2; other problems are refused.
+    isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
+    other methods than Continuized, and for states that do not fit.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -132,7 +140,14 @@ def drift(
 
 
 class Gap(NamedTuple):
-    """E[phi after the next event | state] - phi, an estimate of its error, and phi itself."""
+    """E[phi after the next event | state] - phi (value), its estimated error, and phi itself.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> gap = supermartingale_gap(cz.Continuized(p.L, p.mu), p, 1.0, np.zeros(3), np.ones(3))
+    >>> bool(gap.value < 0.0), bool(gap.error < 1e-6 * gap.phi)
+    (True, True)
+    """
 
     value: Array
     error: Array
@@ -147,7 +162,8 @@ def supermartingale_gap(
     Integrates over the gap, Exp(1), by composite Gauss-Legendre on panels that grow
     geometrically; they are halved until the change is at most 1e-9 phi, or three times
     (`error` is the last change).  The step is taken from the method itself, so that a wrong
-    step is seen.  One state or many; states that share their t cost least.
+    step is seen.  One state or many; states that share their t cost least.  method, p, t, x, z and
+    the errors: as for `drift`.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()

@@ -30,6 +30,12 @@ class ScalingDistance(NamedTuple):
 
     `distance` ~ L^rate: the slope of a least-squares line through the logarithms.  `error` is
     the standard error of each distance.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    >>> d = cz.theory.expected_scaling_distance(p, [1.0], 3.0, [1e4, 1e6])
+    >>> d.L.tolist(), round(d.rate, 2)
+    ([10000.0, 1000000.0], -0.25)
     """
 
     L: Array
@@ -45,6 +51,9 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     x' = sqrt(mu)(z - x), z' = sqrt(mu)(x - z) - grad f(x)/sqrt(mu), to about 1e-10.  At s = 0
     the first starts from its series, x = x_0 - s^2/8 grad f(x_0) + O(s^4),
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).
+
+    p: a Problem, with L known where mu = 0.  x0: the start.  Raises ValueError where times are
+    negative or not in order, ArithmeticError where the integration fails.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
@@ -93,6 +102,30 @@ def scaling_distance(
     of |x_{s sqrt(L)} - X(s)|, with Continuized(L, p.mu) and the paper's start.  The standard
     error is that of the mean square at the worst s.  Its leading part is the clock's own
     fluctuation, of order L^{-1/4}.
+
+    Parameters
+    ----------
+    p : Problem
+    x0 : array
+        The start.
+    horizon : float > 0
+        The last s.
+    L_values : numbers
+        Two different ones or more, none below the function's L.
+    runs : int
+        Of each L; 2 or more.
+    seed : int, SeedSequence or Generator
+    points : int
+        How many s.
+
+    Returns
+    -------
+    ScalingDistance
+
+    Raises
+    ------
+    ValueError
+        For arguments that make no sense.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)

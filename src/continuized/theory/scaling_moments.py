@@ -32,6 +32,8 @@ def expected_scaling_distance(
 ) -> ScalingDistance:
     """As `scaling_distance`, with exact expectations in place of runs (and no error).
 
+    p: a Quadratic, TypeError otherwise.  x0, horizon, L_values, points: as there.
+
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
     >>> far, near = expected_scaling_distance(p, [1.0], 3.0, [10.0, 1e4]).distance

@@ -82,6 +82,28 @@ def moments(
       variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i the nodes' guesses
       (see `theory.dual_moments`).
 
+    Parameters
+    ----------
+    p : Quadratic, LeastSquares, Graph, or a pair (Graph, Objective)
+    method : a method, marked or not, network.Gossip or network.Dual
+    x0 : array
+        The start, z_0 = x_0.
+    times, k : numbers
+        Exactly one of them.
+    sigma2 : float
+        The total variance of the noise, E|noise|^2.
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where the expectation is not known in closed form, or an argument makes no sense.
+    MemoryError
+        For more events than fit.
+
     >>> from continuized import Continuized, problems
     >>> p = problems.paper_strongly_convex()
     >>> m = moments(p, Continuized(p.L, p.mu), [0.0, 0.0, 0.0], [0.0, 10.0])

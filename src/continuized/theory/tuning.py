@@ -29,6 +29,17 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     Where the bound only falls as L' grows without end (x_0 is the minimiser, or C mu t <=
     sigma2: no step is worth its noise), there is no best L', and ValueError says so.
 
+    Parameters
+    ----------
+    p : Problem
+        With L and x* known.
+    x0 : array
+        The start.
+    sigma2 : float
+        The total variance of the noise, E|noise|^2; with 0, L' is p.L.
+    horizon : float > 0
+        The time t at which the bound counts.
+
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_convex()
     >>> L = noise_tuned_L(p, np.zeros(100), sigma2=0.01, horizon=1000.0)

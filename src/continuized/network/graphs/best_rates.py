@@ -30,7 +30,13 @@ INWARD = 0.5  # the share of the best P in the next one to be tried
 
 
 class Optimised(NamedTuple):
-    """The graph with the best rates found, its theta, and a bound: no rates have a larger theta."""
+    """The graph with the best rates found, its theta, and a bound: no rates have a larger theta.
+
+    >>> from continuized.network import Graph
+    >>> best = Graph.of("star:4").optimise_rates()
+    >>> bool(best.theta >= 0.999 * best.bound), best.graph.P.round(3).tolist()
+    (True, [0.333, 0.333, 0.333])
+    """
 
     graph: Any
     theta: float

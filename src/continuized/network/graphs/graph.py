@@ -37,7 +37,8 @@ class Graph:
     Up to 1500 nodes they are exact to rounding.  Beyond, mu_g is bounded from below and R from
     above, which is what the theorem needs, and `mu_g_range` and `R_range` say how well.
 
-    Make one with `Graph.of`.
+    nodes: how many.  name: as in messages.  positions, labels: where to draw the nodes, and what
+    they were called, where known.  Make one with `Graph.of`.
 
     >>> g = Graph.of("path:3")
     >>> round(g.mu_g, 12), round(g.R, 12), round(g.theta, 12)
@@ -165,6 +166,9 @@ class Graph:
         """The rates with the largest theta, and a bound that certifies them; for small graphs.
 
         See `network.graphs.best_rates.optimise`; `.graph` of the answer is the graph with them.
+        It stops when theta is within tol of the bound, or after maxiter steps.
+
+        Raises ValueError for more than 300 nodes, and where tol is not in (0, 1).
 
         >>> g = Graph.of("grid:4x4")
         >>> round(g.optimise_rates().theta / g.theta, 2)

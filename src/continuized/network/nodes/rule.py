@@ -26,6 +26,14 @@ class Rule(Protocol):
 
     `plain` tells whether the node has fallen back to plain gossip.  A transfer is applied with
     the steps it was paid with, whatever the receiver has become since: `apply` is told.
+
+    An exchange of two nodes that average, by the rule they follow:
+
+    >>> steps = {"theta": 0.1, "gamma": 0.5, "gamma_prime": 0.5}
+    >>> one, two = (RuleSpec(AVERAGING, {"x": [value]}, steps).make() for value in (0.0, 1.0))
+    >>> two.apply(one.pay(two.answer()), plain=False)
+    >>> one.answer().tolist(), two.answer().tolist()
+    ([0.5], [0.5])
     """
 
     plain: bool
@@ -109,6 +117,13 @@ class RuleSpec:
 
     The function is called there with the arrays and the options by their names.
 
+    Parameters
+    ----------
+    factory : str
+        "package.module:function", of a module that other processes can import.
+    arrays : mapping of names to arrays of numbers
+    options : mapping of names to what JSON can say
+
     >>> spec = RuleSpec(AVERAGING, {"x": np.zeros(1)},
     ...                 {"theta": 0.1, "gamma": 0.5, "gamma_prime": 2.0})
     >>> spec.make().worth(plain=False)
@@ -120,7 +135,7 @@ class RuleSpec:
     options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
 
     def make(self) -> Rule:
-        """The rule itself."""
+        """The rule itself; ValueError where `factory` names none that others can import."""
         module, colon, name = self.factory.partition(":")
         if not colon:
             raise ValueError(

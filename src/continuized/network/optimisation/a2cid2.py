@@ -45,6 +45,11 @@ class A2CiD2:
     accelerated : bool
         False: eta = 0 and alpha~ = 1/2, stochastic gradients with plain gossip.
 
+    Raises
+    ------
+    TypeError, ValueError
+        For a step, a batch or communications that make no sense.
+
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
@@ -69,6 +74,7 @@ class A2CiD2:
 
     @property
     def name(self) -> str:
+        """As in results: "a2cid2" or "plain-sgd"."""
         return "a2cid2" if self.accelerated else "plain-sgd"
 
     def edge_rate(self, graph: Graph) -> float:

@@ -51,6 +51,7 @@ class Dual:
 
     @property
     def name(self) -> str:
+        """As in results: "dual" or "plain-dual"."""
         return "dual" if self.accelerated else "plain-dual"
 
     def process(self, graph: Graph, objective: Objective) -> Continuized:

@@ -28,8 +28,13 @@ class Objective:
 
         f_i(w) = scale_i sum_{rows r of node i} loss(<x_r, w>, y_r) + l2_i/2 |w|^2.
 
-    Node i has the rows starts[i], ..., starts[i + 1] - 1.  Every f_i is L-smooth and mu-strongly
+    Node i has the rows starts[i], ..., starts[i + 1] - 1 of X and of y; scale and l2 have a number
+    for each node, and `loss` tells the kind of regression.  Every f_i is L-smooth and mu-strongly
     convex.  Make one with `split`, or with `Objective.of`.
+
+    >>> F = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=3)
+    >>> F.nodes, F.dim, round(F.L, 9), round(F.mu, 9), F.x_star.round(6).tolist()
+    (3, 1, 9.1, 1.1, [0.979021])
     """
 
     loss: float
@@ -85,7 +90,7 @@ class Objective:
         return int(self.X.shape[1])
 
     def rows(self, i: int) -> slice:
-        """Those of node i."""
+        """The rows of node i."""
         return slice(int(self.starts[i]), int(self.starts[i + 1]))
 
     # Constants
@@ -138,13 +143,13 @@ class Objective:
         return float(self.row_scale @ self.losses(self.X @ w)) / self.nodes + float(penalty)
 
     def losses(self, predictions: Array) -> Array:
-        """Of every row."""
+        """The loss of every row, from the predictions <x_r, w>."""
         if self.loss == SQUARED:
             return np.asarray(0.5 * (predictions - self.y) ** 2)
         return np.asarray(np.logaddexp(0.0, -self.y * predictions))
 
     def grad(self, w: Array) -> Array:
-        """Its gradient."""
+        """The gradient of F at w."""
         predictions = self.X @ w
         if self.loss == SQUARED:
             slopes = predictions - self.y
@@ -189,6 +194,22 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
 
     Rows are shuffled with `seed` first; with None they stay in their order, and node i has the
     i-th part of them.  f_i(w) = (nodes/rows) sum over its rows of the loss + l2/2 |w|^2.
+
+    Parameters
+    ----------
+    problem : LeastSquares or LogisticRegression, without weights and intercept
+    nodes : int
+        From 1 to the number of rows.
+    seed : int, SeedSequence, Generator or None
+
+    Returns
+    -------
+    Objective
+
+    Raises
+    ------
+    TypeError, ValueError
+        For other problems or numbers of nodes, and where an f_i is not strongly convex.
 
     >>> parts = split(LeastSquares([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], l2=0.1), nodes=2)
     >>> parts.starts.tolist(), parts.scale.round(3).tolist()

@@ -16,6 +16,13 @@ class Trace(NamedTuple):
     mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
     mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes; after a death the error is the
     distance to `Decentralized.agreed`.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> trace = network.minimize("path:3", parts, network.Dual(), tol=1e-6, seed=0).trace
+    >>> float(trace.t[0]), int(trace.messages[0]), bool(trace.error[-1] <= 1e-6 < trace.error[0])
+    (0.0, 0, True)
     """
 
     t: Array
@@ -30,17 +37,46 @@ class Trace(NamedTuple):
 class Decentralized:
     """A run of decentralised optimisation.
 
-    x (nodes, dim): every node's guess at the end; of a dead one at its death.  x_star: what one
-    machine with all the data finds.  rate_theory is NaN where no theorem gives one.  t: see the
-    method.
+    Attributes
+    ----------
+    x : array (nodes, dim)
+        Every node's guess at the end; of a dead one at its death.
+    x_star : array (dim,)
+        What one machine with all the data finds.
+    t : float
+        The time of the end; in what unit, the method says.
+    method : str
+        Its name.
+    messages, gradients : int
+        Exchanges, and gradients (of conjugates, for the dual method), of all nodes.
+    tol : float
+        What was asked for.
+    reached : bool
+        Whether the error fell to tol.
+    error : float
+        mean_i |x_i - x*|^2 / |x*|^2 at the end.
+    trace : Trace
+    rate_theory : float
+        r where the theorem says that the error falls as e^{-rt}; NaN where none does.
+    agreed : array (dim,)
+        Where the living nodes agree in the end: x_star as long as nobody has died, and then the
+        point to which the error is the distance.  With a node goes its function, and what it had
+        of what the method keeps in sum: in the dual method and in DADAO the others then minimise
+        the sum of their f_i(w) - <tilt, w>, where tilt is what is missing; in A²CiD² the sum of
+        their f_i.
+    deaths, joins : lists of (t, node)
+        As far as the run got.
+    ledger_error : float
+        With faults: how far exchanges are from having only moved what they move, relative.
+    staleness : Staleness or None
+        With faults: how old answers were.
 
-    agreed: where the living nodes agree in the end.  That is x_star as long as nobody has died.
-    With a node its function goes, and what it had of what the method keeps in sum: of the dual
-    method and of DADAO, the others then minimise the sum of their f_i(w) - <tilt, w>, where tilt
-    is what is missing; of A²CiD², the sum of their f_i.
-
-    With faults: deaths (t, node) and joins (t, node), as far as the run got; ledger_error, how far
-    exchanges are from having only moved what they move, relative; staleness, how old answers were.
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> r = network.minimize("path:3", parts, network.Dual(), tol=1e-8, seed=0)
+    >>> r.reached, r.x.shape, bool(np.allclose(r.x, r.x_star, atol=1e-3))
+    (True, (3, 3), True)
     """
 
     x: Array

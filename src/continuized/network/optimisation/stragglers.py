@@ -44,7 +44,14 @@ PATIENCE = 5.0
 class Racer(NamedTuple):
     """A method in a race: how long it took, and the error along its way.
 
-    steps: its rounds, or its exchanges.
+    method: its name.  time: until it arrived, or gave up (reached is then False), in the unit of
+    the work.  steps: its rounds, or its exchanges.  t, error: rows along its way.
+
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> dual = network.race("path:3", parts, [4.0, 1.0, 1.0], seed=0)[0]
+    >>> dual.method, dual.reached, bool(dual.error[-1] <= 1e-4), bool(dual.time == dual.t[-1])
+    ('dual', True, True, True)
     """
 
     method: str
@@ -85,6 +92,11 @@ def race(
     list of Racer
         "dual" and "plain-dual", without rounds; "synchronous-dual"; and "all-reduce", which is
         told the mean of all gradients for nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, and where the work of nodes differs too much.
 
     >>> from continuized.network import split
     >>> from continuized.problems import LeastSquares

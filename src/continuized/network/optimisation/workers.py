@@ -43,6 +43,10 @@ class Verdict(NamedTuple):
     """The best that accelerated and plain steps do, over the multiples c of L that they may take.
 
     Rates are r where E|x|^2 falls as e^{-rk} over k gradients; negative: it grows, for every c.
+    workers, stale: the case.  accelerated, plain: the best rates, had at accelerated_c, plain_c.
+
+    >>> Verdict(2, True, accelerated=0.01, accelerated_c=64.0, plain=0.02, plain_c=1.0).survives
+    False
     """
 
     workers: int
@@ -71,7 +75,15 @@ class Verdict(NamedTuple):
 
 
 class Study(NamedTuple):
-    """Rates by case, method and multiple of L, and a verdict for each case."""
+    """Rates by case, method and multiple of L, and a verdict for each case.
+
+    kappa, multipliers: as given.  cases: pairs (workers, whether stale).  accelerated, plain: the
+    rates, a row for each case, a column for each multiple.  verdicts: one for each case.
+
+    >>> study = study_workers(100.0, workers=[2], multipliers=[1.0, 4.0])
+    >>> study.cases, study.accelerated.shape, study.verdicts[0].survives
+    (((1, False), (2, True)), (2, 2), True)
+    """
 
     kappa: float
     multipliers: tuple[float, ...]
@@ -100,6 +112,11 @@ def study_workers(
     Returns
     -------
     Study
+
+    Raises
+    ------
+    ValueError
+        For numbers that are none of these.
 
     >>> for verdict in study_workers(100.0, workers=[1, 2]).verdicts:
     ...     print(verdict.sentence)

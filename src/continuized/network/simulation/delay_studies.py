@@ -72,6 +72,8 @@ def simulated_limit(
     By bisection, to 5 %; infinity where it still falls at delays of 5 / theta.  It is larger than
     `delay_limit`, which is about the mean square.
 
+    graph, seed, runs, law: as for `delay_study`.
+
     >>> simulated_limit("path:5", runs=3)
     inf
     """

@@ -109,6 +109,8 @@ def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
     a fit to computed ones (paths and cycles to 60 nodes, grids to 8 x 8: within 3 % of 1 - share),
     not a theorem.
 
+    graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
+
     >>> round(share_limit("path:10"), 2), share_limit("path:5"), share_limit("path:10", "plain")
     (0.23, 0.0, 0.0)
     """
@@ -122,6 +124,8 @@ def delay_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
     Up to 32 nodes the delay at which the `gain` is 1, with the rates of `traffic`.  On larger
     graphs, where theta times such a delay is small, that at which `exchange_share` falls to
     `share_limit`.
+
+    graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
 
     >>> delay_limit("path:10", "plain")
     inf
@@ -177,12 +181,16 @@ def too_stale(
 
     Parameters
     ----------
+    graph : Graph, or what `Graph.of` takes
+    method : "accelerated", "plain" or Gossip
     staleness : float
         The mean age of an answer when its transfer is applied (`Outcome.staleness.mean`), in
         units of t: two one-way delays.
     share : float
         If measured, exchanges per unit of t: locks that last longer, losses and slow nodes show
         here.
+
+    Raises ValueError for numbers that are negative.
 
     >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
     ('fine', 'past')
