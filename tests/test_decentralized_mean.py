@@ -18,10 +18,10 @@ from scipy.linalg import expm
 from continuized import clock as clocks
 from continuized import seeds
 from continuized.marks import Categorical
-from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
+from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
 from continuized.network.optimisation.crews import crew_of
 from continuized.network.optimisation.dadao import decay, flowed
-from continuized.network.optimisation.optimisers import AtOnce
+from continuized.network.optimisation.optimisers import AtOnce, ByMessages
 from continuized.problems import LeastSquares
 from continuized.statistics import Moments, mean_test
 
@@ -137,6 +137,12 @@ def at_once(method: Any) -> Any:
     return lambda: AtOnce(GRAPH, crew_of(method, GRAPH, PARTS), seeds.seed_sequence(0))
 
 
+def by_messages(method: Any) -> Any:
+    """Messages that take no time: the same law, by the engine that has faults."""
+    crew = crew_of(method, GRAPH, PARTS)
+    return lambda: ByMessages(GRAPH, crew, seeds.seed_sequence(0), Faults())
+
+
 def stochastic(batch: int) -> Any:
     return at_once(A2CiD2(step=0.2, batch=batch, communications=1.5))
 
@@ -146,18 +152,22 @@ CASES: dict[str, tuple[Any, Any, float]] = {
     "dadao": (at_once(DADAO()), dadao, 8.0),
     "a2cid2": (stochastic(0), a2cid2, 5.0),
     "a2cid2, one row at a time": (stochastic(1), a2cid2, 5.0),
+    "dual, messages": (by_messages(Dual()), dual, 2.0),
+    "dadao, messages": (by_messages(DADAO()), dadao, 8.0),
+    "a2cid2, messages": (by_messages(A2CiD2(step=0.2, batch=1, communications=1.5)), a2cid2, 5.0),
 }
 
 
 def sampled(make: Any, t: float, runs: int) -> Moments:
     """Moments of the nodes' guesses at time t."""
     engine = make()
+    start = engine.state()
     total = float(engine.rates.sum())
     law = Categorical(engine.rates / total)
     most = int(total * t + 12.0 * math.sqrt(total * t) + 20.0)  # more come with chance < 1e-15
     found = np.empty((runs, 3))
     for run in range(runs):
-        engine.reset()
+        engine.restore({name: array.copy() for name, array in start.items()})
         root = seeds.child(seeds.seed_sequence(7), run)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))

@@ -134,6 +134,8 @@ class ByMessages:
     def advance(self, events: Events) -> None:
         """See `Optimiser`."""
         assert events.marks is not None
+        if not len(events.t):
+            return
         stop, none = float(events.t[-1]), np.zeros(2)
         never = len(events.t) + 1
         self.post.run(events.t, events.marks, 0, stop, NO_END, never, none, np.empty((0, 3)))

@@ -22,6 +22,7 @@ from continuized.network.simulation.engine_protocol import (
     LOG_APPLY,
     LOG_PAY,
     LOGGED,
+    NOBODY,
     NOTHING,
     NOW,
     OWED,
@@ -62,13 +63,13 @@ def plan(when: Array, what: Array, counts: Array, t: float, node: int, joins: bo
 
 @inlined
 def arrive(
-    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
-    what: Array, body: Array, counts: Array, sums: Array, log: Array, most: float, rng: Any,
-    slot: int, kind: int, e: int, seq: int, t: float,
-) -> int:  # fmt: skip
-    """A message arrives; returns the kind of the reply."""
+    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, body: Array,
+    counts: Array, sums: Array, log: Array, most: float, rng: Any, slot: int, kind: int, e: int,
+    seq: int, t: float,
+) -> tuple[int, int]:  # fmt: skip
+    """A message arrives; returns the kind of the reply, and who is in no exchange any more."""
     i, j = edge[e, HEAD], edge[e, TAIL]
-    reply = NOTHING
+    reply, idle = NOTHING, NOBODY
     if kind == REQUEST:
         reply = asked(nodes, node, edge, work, transfer, counts, e, seq, t)
         if reply == ANSWER:
@@ -79,7 +80,7 @@ def arrive(
                 nodes, node, waits, edge, work, transfer, counts, body, slot, e, seq, t, most
             )
             write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
-            freed(node, waits, when, what, counts, i, t)
+            idle = i
     elif kind == TRANSFER:
         reply = ACK
         if brought(nodes, edge, work, body, slot, e, seq, t):
@@ -87,39 +88,39 @@ def arrive(
             write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
             aged(sums, work[j, TIME] - transfer[e, SINCE])
             if unlock(node, j, e, seq):
-                freed(node, waits, when, what, counts, j, t)
+                idle = j
     elif kind == REFUSAL:
         if waits_for(node, edge, e, seq):
             node[i, PHASE] = FREE
             later(node, waits, work, rng, i, t)
-            freed(node, waits, when, what, counts, i, t)
+            idle = i
     elif edge[e, OWED] == seq:  # an ACK
         edge[e, OWED] = 0
-    return reply
+    return reply, idle
 
 
 @inlined
 def pass_time(
-    node: Array, waits: Array, edge: Array, work: Array, when: Array, what: Array, counts: Array,
-    most: float, rng: Any, kind: int, e: int, seq: int, t: float,
-) -> int:  # fmt: skip
-    """A timer rings; returns the kind of the message to send."""
+    node: Array, waits: Array, edge: Array, work: Array, most: float, rng: Any, kind: int, e: int,
+    seq: int, t: float,
+) -> tuple[int, int]:  # fmt: skip
+    """A timer rings; returns what to send, and who is in no exchange any more."""
     i, j = edge[e, HEAD], edge[e, TAIL]
-    reply = NOTHING
+    reply, idle = NOTHING, NOBODY
     if kind == GIVE_UP:
         if waits_for(node, edge, e, seq):
             node[i, PHASE] = FREE
             later(node, waits, work, rng, i, t)
             ran_out(waits, i, most)
-            freed(node, waits, when, what, counts, i, t)
+            idle = i
     elif kind == UNLOCK:
         if unlock(node, j, e, seq):
             ran_out(waits, j, most)
-            freed(node, waits, when, what, counts, j, t)
+            idle = j
     elif edge[e, OWED] == seq:  # RESEND
         ran_out(waits, i, most)
         reply = TRANSFER
-    return reply
+    return reply, idle
 
 
 @inlined
@@ -151,7 +152,7 @@ def run_messages(
         if when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM:
             return k, tests, True
         t = times[min(k, times.size - 1)]
-        rings, reply = False, NOTHING
+        asks, rings, reply, idle = False, False, NOTHING, NOBODY
         if counts[SIZE] > 0 and when[0] <= min(t, stop):
             t = when[0]
             slot = pop(when, what, counts)
@@ -164,18 +165,15 @@ def run_messages(
                     rng.random(), links.wait,
                 )  # fmt: skip
             elif kind == WAKE:
-                if may_ask(alive, node, waits, e, t):
+                asks = may_ask(alive, node, waits, e, t)
+                if asks:
                     e = drawn(first, upto, e, rng.random())
-                    reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
-                    seq = node[edge[e, HEAD], OWN_SEQ]
             elif kind in (GIVE_UP, UNLOCK, RESEND):
-                reply = pass_time(
-                    node, waits, edge, work, when, what, counts, links.wait, rng, kind, e, seq, t
-                )
+                reply, idle = pass_time(node, waits, edge, work, links.wait, rng, kind, e, seq, t)
             elif what[slot, EPOCH] == epochs(node, edge, e):
-                reply = arrive(
-                    nodes, node, waits, edge, work, transfer, when, what, body, counts, sums, log,
-                    links.wait, rng, slot, kind, e, seq, t,
+                reply, idle = arrive(
+                    nodes, node, waits, edge, work, transfer, body, counts, sums, log, links.wait,
+                    rng, slot, kind, e, seq, t,
                 )  # fmt: skip
         elif k < times.size and t <= stop:
             e = marks[k]
@@ -185,14 +183,17 @@ def run_messages(
                 i = edge[e, HEAD]
                 if alive[i]:
                     node[i, RINGS] = with_one_more(node[i, RINGS])
-                if may_ask(alive, node, waits, i, t):
-                    reply = ask(alive, node, waits, edge, work, when, what, counts, rng, e, t)
-                seq = node[i, OWN_SEQ]
+                asks = may_ask(alive, node, waits, i, t)
             else:
                 take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
         else:
             break
         sums[NOW] = t
+        if asks:
+            reply, idle = ask(alive, node, waits, edge, work, rng, e, t)
+            seq = node[edge[e, HEAD], OWN_SEQ]
+        if idle != NOBODY:
+            freed(node, waits, when, what, counts, idle, t)
         if reply != NOTHING:
             send(
                 nodes, node, waits, edge, work, transfer, when, what, body, counts, links, rng, t,

@@ -41,7 +41,7 @@ compile_formulas(*patience.FORMULAS)
 
 # What may come out of the heap: messages, timers, and changes of the network.
 REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, RESEND, WAKE, DEATH, JOIN = range(11)
-NOTHING = -1
+NOTHING = NOBODY = -1
 # What a node may be doing: nothing, waiting for an answer, or for a transfer.
 FREE, ASKING, HELD = range(3)
 # The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,

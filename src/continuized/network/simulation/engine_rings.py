@@ -16,6 +16,7 @@ from continuized.network.simulation.engine_protocol import (
     ASKING,
     FREE,
     HEAD,
+    NOBODY,
     NODE_EPOCH,
     NOT_BEFORE,
     NOTHING,
@@ -73,17 +74,19 @@ def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
 
 @inlined
 def ask(
-    alive: Array, node: Array, waits: Array, edge: Array, work: Array, when: Array, what: Array,
-    counts: Array, rng: Any, e: int, t: float,
-) -> int:  # fmt: skip
-    """The edge's head asks its tail: not one that is dead, and later one that it owes."""
+    alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
+) -> tuple[int, int]:
+    """The edge's head asks its tail: not one that is dead, and later one that it owes.
+
+    Returns what it sends, and who is in no exchange now.
+    """
     i = edge[e, HEAD]
     node[i, RINGS] -= 1
-    if not alive[edge[e, TAIL]] or edge[e, OWED] != 0:
-        if alive[edge[e, TAIL]]:
-            later(node, waits, work, rng, i, t)
-        freed(node, waits, when, what, counts, i, t)
-        return NOTHING
-    node[i, OWN_SEQ] += 1
-    node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
-    return REQUEST
+    reply, idle = NOTHING, i
+    if alive[edge[e, TAIL]] and edge[e, OWED] == 0:
+        node[i, OWN_SEQ] += 1
+        node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
+        reply, idle = REQUEST, NOBODY
+    elif alive[edge[e, TAIL]]:
+        later(node, waits, work, rng, i, t)
+    return reply, idle
