@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +74,35 @@ def test_beyond_the_exact_rate_there_is_the_theorem():
     graph = Graph.of("regular:4x1200")
     assert found[0]["rate_theory"] == 0.5 * graph.mu_g
     assert found[1]["rate_theory"] == Gossip().constants(graph).theta
+
+
+def test_a_rate_that_cannot_be_certified_does_not_cost_the_runs(monkeypatch):
+    def refuse(*_: Any, **__: Any) -> float:
+        raise ArithmeticError("could not be certified")
+
+    monkeypatch.setattr(theory, "gossip_rate", refuse)
+    answer = run("--graph", "path:30", "--json")
+    assert answer.exit_code == 0
+    assert answer.stderr == "continuized: could not be certified\n"
+    graph = Graph.of("path:30")
+    rates = [result["rate_theory"] for result in json.loads(answer.stdout)["results"]]
+    assert rates == [Gossip(accelerated=faster).rate(graph) for faster in (False, True)]
+
+
+def test_a_terminal_is_told_what_takes_time_and_the_runs_come_first():
+    """Standard error is a terminal: bars of the runs, then of the rates; none in the JSON."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "continuized.cli", "gossip", "--graph", "path:8", "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other side is closed
+        while more := os.read(ours, 65536):
+            shown += more
+    os.close(ours)
+    told, _ = child.communicate(timeout=60)
+    assert json.loads(told)["graph"] == "path:8"
+    assert 0 <= shown.find(b"accelerated") < shown.find(b"exact rates in theory")
 
 
 def test_faults_reach_the_simulator_and_the_ledger_closes():
