@@ -20,10 +20,10 @@ from continuized import network, theory
 from continuized.cli import main
 from continuized.network import Gossip, Graph
 
-FIELDS = {"graph", "nodes", "edges", "tol", "transport", "results"}
+FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "results"}
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
-    "ledger_error", "mean_drift",
+    "ledger_error", "mean_drift", "error", "bound",
 }  # fmt: skip
 
 
@@ -42,7 +42,7 @@ def test_json_is_what_the_simulator_gives():
     found = results("--graph", "path:30", "--seed", 3)
     assert set(found) == FIELDS
     assert (found["graph"], found["nodes"], found["edges"]) == ("path:30", 30, 29)
-    assert (found["tol"], found["transport"]) == (1e-8, "simulate")
+    assert (found["tol"], found["transport"], found["seed"]) == (1e-8, "simulate", 3)
     values = np.eye(30)[0]
     for result, name in zip(found["results"], ("plain", "accelerated"), strict=True):
         assert set(result) == RESULT
@@ -52,6 +52,11 @@ def test_json_is_what_the_simulator_gives():
         exact = theory.gossip_rate("path:30", Gossip(accelerated=name == "accelerated"))
         assert result["rate_theory"] == pytest.approx(exact, rel=1e-2)
         assert result["reached"] is True
+        assert result["error"] == outcome.error <= 1e-8
+        # (1 + damping) e^{-rate t}, by hand: at the end relative to the start.
+        rate = Gossip(accelerated=name == "accelerated").rate(Graph.of("path:30"))
+        first = 1.9 if name == "accelerated" else 1.0
+        assert result["bound"] == pytest.approx(first * np.exp(-rate * outcome.t), rel=1e-9)
         assert result["deaths"] == 0
         assert result["ledger_error"] < 1e-12
         assert result["mean_drift"] < 1e-12
@@ -113,6 +118,7 @@ def test_faults_reach_the_simulator_and_the_ledger_closes():
         assert result["deaths"] == 3
         assert result["ledger_error"] < 1e-12
         assert result["mean_drift"] > 0.0
+        assert result["bound"] is None  # no theorem covers faults
     without = results("--graph", "grid:5x5", "--kill", 3)["results"]
     assert [r["messages"] for r in found] != [r["messages"] for r in without]
     told = run(*arguments).stdout
