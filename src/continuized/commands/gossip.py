@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 import warnings
@@ -93,7 +94,7 @@ def _graph(spec: str | None, nodes: int | None) -> Graph:
 
     name = spec if spec is not None else DEFAULT if nodes is None else "grid"
     if nodes is not None and name in BY_NODES:
-        name = f"{name}:{_sides(nodes) if name == 'grid' else nodes}"
+        name = _grid(nodes) if name == "grid" else f"{name}:{nodes}"
     elif name in BY_NODES:
         raise BadInput(f"--graph {name} needs a size: give --nodes N, or {name}:N")
     try:
@@ -107,10 +108,29 @@ def _graph(spec: str | None, nodes: int | None) -> Graph:
     return graph
 
 
-def _sides(nodes: int) -> str:
+def _grid(nodes: int) -> str:
+    """The grid nearest to a square, where its sides differ by a factor of at most 2."""
+    rows, columns = _sides(nodes)
+    if not _is_grid(nodes):
+        fewer = next(n for n in range(nodes, 1, -1) if _is_grid(n))
+        more = next(n for n in itertools.count(nodes) if _is_grid(n))
+        near = " or ".join("{} ({}x{})".format(n, *_sides(n)) for n in (fewer, more))
+        raise BadInput(
+            f"--nodes {nodes} makes no grid near a square: give {near}, or, if it is to be so "
+            f"long, --graph grid:{rows}x{columns}"
+        )
+    return f"grid:{rows}x{columns}"
+
+
+def _sides(nodes: int) -> tuple[int, int]:
     """Rows and columns, as near to a square as the number allows."""
     rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
-    return f"{rows}x{nodes // rows}"
+    return rows, nodes // rows
+
+
+def _is_grid(nodes: int) -> bool:
+    rows, columns = _sides(nodes)
+    return columns <= 2 * rows
 
 
 def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
