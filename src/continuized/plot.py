@@ -31,6 +31,8 @@ SETTINGS = {
     "svg.hashsalt": "continuized",
     "path.simplify": True,
 }
+# The formats of pictures, and what to leave out of each, so that the same data give the same bytes.
+FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 DPI = 300
 SIZE = (8.4, 3.2)  # inches
 LABEL_GAP = 10.5  # points between two labels beside a panel
@@ -96,13 +98,12 @@ def settings() -> Iterator[None]:
 def to_bytes(drawing: Any, format: str) -> bytes:
     """A drawing as a file of this format; the same drawing gives the same bytes."""
     buffer = io.BytesIO()
-    metadata = {"Date": None} if format == "svg" else {"Software": None}
-    drawing.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
+    drawing.savefig(buffer, format=format, dpi=DPI, metadata=FORMATS[format])
     return buffer.getvalue()
 
 
-def render_objective(trace: Any, title: str) -> bytes:
-    """PNG: the objective of a run above its lowest value, against passes over the data."""
+def render_objective(trace: Any, title: str, format: str) -> bytes:
+    """The objective of a run above its lowest value, against passes over the data."""
     from matplotlib.figure import Figure as Drawing
 
     with settings():
@@ -114,7 +115,7 @@ def render_objective(trace: Any, title: str) -> bytes:
                   linewidth=style.width)  # fmt: skip
         axes.set(yscale="log", title=title, xlabel="passes over the data",
                  ylabel="objective above the lowest seen")  # fmt: skip
-        return to_bytes(drawing, "png")
+        return to_bytes(drawing, format)
 
 
 def _draw(figure: Figure) -> Any:
