@@ -250,6 +250,22 @@ def test_bad_models(tmp_path: Path) -> None:
     assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
 
 
+@pytest.mark.parametrize("options", [[], ["--checkpoint", "absent"], ["--checkpoint", "other"]])
+def test_control_c_with_nothing_kept_promises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    (tmp_path / "other").write_text("not written by this run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("continuized.minimize", interrupted)
+    result = run("solve", data, *options)
+    assert (result.exit_code, result.stderr.strip()) == (130, "continuized: interrupted")
+
+
 def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
     X, scores = rows(2, n=200, d=40)
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
@@ -269,7 +285,9 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     os.kill(child.pid, signal.SIGINT)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130, errors
-    assert errors.decode().strip().splitlines()[-1] == "continuized: interrupted"
+    assert errors.decode().strip().splitlines()[-1] == (
+        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it"
+    )
     assert kept.exists()
     assert not out.exists()
     assert run(*arguments).exit_code == 1

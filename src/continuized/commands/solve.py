@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput
+from continuized.commands import BadInput, Interrupted
 
 if TYPE_CHECKING:
     from continuized.problems import Problem
@@ -127,11 +127,17 @@ def _minimize(
     options: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
     if checkpoint is not None:
         options.update(checkpoint=checkpoint, every=every, resume=True)
+    before = _inode(checkpoint)
     try:
         return cz.minimize(
             problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
             maxiter=maxiter, seed=seed, progress=True, **options,
         )  # fmt: skip
+    except KeyboardInterrupt:
+        if _inode(checkpoint) in (None, before):  # none was written
+            raise
+        kept = f"the run so far is in {checkpoint}"
+        raise Interrupted(f"interrupted; {kept}: the same command goes on from it") from None
     except OtherRunError as error:
         other = "with another DATA, --loss, --l2, --method or --seed"
         raise BadInput(f"the checkpoint {checkpoint} is of a run {other}; {RENEW}") from error
@@ -139,6 +145,11 @@ def _minimize(
         raise BadInput(f"{error.fact}; {RENEW}") from error
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
+
+
+def _inode(path: Path | None) -> int | None:
+    """Which file has this name now: a checkpoint that is written takes the name of another."""
+    return path.stat().st_ino if path is not None and path.exists() else None
 
 
 def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
