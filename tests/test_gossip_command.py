@@ -208,7 +208,7 @@ def test_the_same_command_writes_the_same_files(tmp_path: Path):
         (["--graph", "path:1"], "at least two nodes"),
         (["--graph", "path:10", "--nodes", "9"], "has 10 nodes: leave out --nodes 9"),
         (["--graph", "grid", "--nodes", "13"], "no grid near a square: give 12 (3x4) or 15 (3x5)"),
-        (["--nodes", "10"], "give 9 (3x3) or 12 (3x4), or, if it is to be so long, --graph grid:2x5"),
+        (["--nodes", "10"], "give 9 (3x3) or 12 (3x4), or, if it is to be so long, --graph"),
         (["--graph", "path:10", "--kill", "9"], "9 of 10 nodes cannot be killed"),
         (["--graph", "path:10", "--loss", "1.5"], "loss must be a probability"),
         (["--graph", "path:10", "--duplication", "-1"], "duplication must be a probability"),

@@ -38,7 +38,7 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the model (npz)."
 )
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), is_flag=False,
-              flag_value=Path("solve.png"), help="Draw the objective (.png, .svg or .pdf).")  # fmt: skip
+              flag_value=Path("solve.png"), help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path, loss: str, l2: float | None, method: str, tol: float, maxiter: int | None,
