@@ -24,7 +24,7 @@ import argparse
 import importlib.util
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -100,7 +100,7 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
     return work
 
 
-def timed(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def timed(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Seconds, the minimum over interleaved rounds; the first call of each is not counted."""
     best = dict.fromkeys(works, float("inf"))
     for work in works.values():
@@ -121,6 +121,7 @@ def show_cost_of_a_pass(p: cz.Problem, rounds: int) -> None:
 
 
 Solver = Callable[[float], np.ndarray]  # tol -> w
+Regression = cz.problems.LeastSquares | cz.problems.LogisticRegression
 
 
 def solvers(p: cz.problems.LogisticRegression) -> dict[str, Solver]:
@@ -133,7 +134,7 @@ def solvers(p: cz.problems.LogisticRegression) -> dict[str, Solver]:
     return found
 
 
-def _ours(p: cz.problems.LogisticRegression, tol: float) -> np.ndarray:
+def _ours(p: Regression, tol: float) -> np.ndarray:
     method = cz.DualCoordinate()
     r = cz.minimize(p, np.zeros(p.dim), method=method, tol=tol, maxiter=10**9, seed=0, record=False)
     return r.x
@@ -189,7 +190,7 @@ def show_time_of_an_event(sizes: list[int], rounds: int, plot: str | None) -> No
         y = np.where(np.arange(1000) % 2, 1.0, -1.0)
         p = cz.problems.LogisticRegression(X, y, l2=1e-5)
         works[str(d)] = advancer(p, accelerated=True)
-    best = timed(works, rounds)  # type: ignore[arg-type]
+    best = timed(works, rounds)
     nanoseconds = [best[str(d)] * 1e6 for d in sizes]
     for d, cost in zip(sizes, nanoseconds, strict=True):
         print(f"  d = {d:9,}{cost:8.0f} ns an event{cost / nanoseconds[0]:7.2f} x")
@@ -206,11 +207,11 @@ def show_time_of_an_event(sizes: list[int], rounds: int, plot: str | None) -> No
         figure.savefig(plot, dpi=150)
 
 
-def optimum(p: cz.Problem) -> float:
+def optimum(p: Regression) -> float:
     """f*: by a direct solver, or by a long run to a duality gap of 1e-10."""
     if p.f_star is not None:
         return p.f_star
-    return p.fun(_ours(p, 1e-10))  # type: ignore[arg-type]
+    return p.fun(_ours(p, 1e-10))
 
 
 def main() -> None:

@@ -12,9 +12,14 @@ import pytest
 import continuized as cz
 from continuized import network
 from continuized.network import A2CiD2, Dual, Graph, Objective
+from continuized.network.optimisation import METHODS, decentralized
 from continuized.problems import LeastSquares, LogisticRegression
 
-METHODS = ["dual", "plain-dual", "dadao", "a2cid2", "plain-sgd"]
+
+def test_the_names_that_the_command_lists_are_those_of_the_methods() -> None:
+    assert {name: method.name for name, method in decentralized.METHODS.items()} == {
+        name: name for name in METHODS
+    }
 
 
 def regression(kind: str = "ridge", n: int = 60, d: int = 3, l2: float = 0.1) -> Any:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +20,10 @@ from continuized import network, theory
 from continuized.cli import main
 from continuized.network import Gossip, Graph
 
-FIELDS = {"graph", "nodes", "edges", "tol", "transport", "results"}
+FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "results"}
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
-    "ledger_error", "mean_drift",
+    "ledger_error", "mean_drift", "error", "bound",
 }  # fmt: skip
 
 
@@ -37,7 +42,7 @@ def test_json_is_what_the_simulator_gives():
     found = results("--graph", "path:30", "--seed", 3)
     assert set(found) == FIELDS
     assert (found["graph"], found["nodes"], found["edges"]) == ("path:30", 30, 29)
-    assert (found["tol"], found["transport"]) == (1e-8, "simulate")
+    assert (found["tol"], found["transport"], found["seed"]) == (1e-8, "simulate", 3)
     values = np.eye(30)[0]
     for result, name in zip(found["results"], ("plain", "accelerated"), strict=True):
         assert set(result) == RESULT
@@ -47,6 +52,11 @@ def test_json_is_what_the_simulator_gives():
         exact = theory.gossip_rate("path:30", Gossip(accelerated=name == "accelerated"))
         assert result["rate_theory"] == pytest.approx(exact, rel=1e-2)
         assert result["reached"] is True
+        assert result["error"] == outcome.error <= 1e-8
+        # (1 + damping) e^{-rate t}, by hand: at the end relative to the start.
+        rate = Gossip(accelerated=name == "accelerated").rate(Graph.of("path:30"))
+        first = 1.9 if name == "accelerated" else 1.0
+        assert result["bound"] == pytest.approx(first * np.exp(-rate * outcome.t), rel=1e-9)
         assert result["deaths"] == 0
         assert result["ledger_error"] < 1e-12
         assert result["mean_drift"] < 1e-12
@@ -71,6 +81,35 @@ def test_beyond_the_exact_rate_there_is_the_theorem():
     assert found[1]["rate_theory"] == Gossip().constants(graph).theta
 
 
+def test_a_rate_that_cannot_be_certified_does_not_cost_the_runs(monkeypatch):
+    def refuse(*_: Any, **__: Any) -> float:
+        raise ArithmeticError("could not be certified")
+
+    monkeypatch.setattr(theory, "gossip_rate", refuse)
+    answer = run("--graph", "path:30", "--json")
+    assert answer.exit_code == 0
+    assert answer.stderr == "continuized: could not be certified\n"
+    graph = Graph.of("path:30")
+    rates = [result["rate_theory"] for result in json.loads(answer.stdout)["results"]]
+    assert rates == [Gossip(accelerated=faster).rate(graph) for faster in (False, True)]
+
+
+def test_a_terminal_is_told_what_takes_time_and_the_runs_come_first():
+    """Standard error is a terminal: bars of the runs, then of the rates; none in the JSON."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "continuized.cli", "gossip", "--graph", "path:8", "--json"]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # how Linux says that the other side is closed
+        while more := os.read(ours, 65536):
+            shown += more
+    os.close(ours)
+    told, _ = child.communicate(timeout=60)
+    assert json.loads(told)["graph"] == "path:8"
+    assert 0 <= shown.find(b"accelerated") < shown.find(b"exact rates in theory")
+
+
 def test_faults_reach_the_simulator_and_the_ledger_closes():
     arguments = ("--graph", "grid:5x5", "--loss", 0.1, "--duplication", 0.05, "--skew", "--kill", 3)
     found = results(*arguments)["results"]
@@ -79,6 +118,7 @@ def test_faults_reach_the_simulator_and_the_ledger_closes():
         assert result["deaths"] == 3
         assert result["ledger_error"] < 1e-12
         assert result["mean_drift"] > 0.0
+        assert result["bound"] is None  # no theorem covers faults
     without = results("--graph", "grid:5x5", "--kill", 3)["results"]
     assert [r["messages"] for r in found] != [r["messages"] for r in without]
     told = run(*arguments).stdout
@@ -117,7 +157,8 @@ def test_the_table_and_the_factor():
     ("arguments", "nodes"),
     [
         (["--graph", "grid", "--nodes", "12"], "grid:3x4"),
-        (["--nodes", "7"], "grid:1x7"),
+        (["--nodes", "2"], "grid:1x2"),
+        (["--nodes", "8"], "grid:2x4"),
         (["--graph", "star", "--nodes", "9"], "star:9"),
         (["--graph", "path:5", "--nodes", "5"], "path:5"),
     ],
@@ -166,6 +207,8 @@ def test_the_same_command_writes_the_same_files(tmp_path: Path):
         (["--graph", "path"], "--graph path needs a size"),
         (["--graph", "path:1"], "at least two nodes"),
         (["--graph", "path:10", "--nodes", "9"], "has 10 nodes: leave out --nodes 9"),
+        (["--graph", "grid", "--nodes", "13"], "no grid near a square: give 12 (3x4) or 15 (3x5)"),
+        (["--nodes", "10"], "give 9 (3x3) or 12 (3x4), or, if it is to be so long, --graph"),
         (["--graph", "path:10", "--kill", "9"], "9 of 10 nodes cannot be killed"),
         (["--graph", "path:10", "--loss", "1.5"], "loss must be a probability"),
         (["--graph", "path:10", "--duplication", "-1"], "duplication must be a probability"),

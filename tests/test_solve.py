@@ -101,6 +101,32 @@ def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
     assert len(predictions.read_text().split()) == 200
 
 
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF-"), ("p.PNG", b"\x89PNG")],
+)
+def test_a_picture_is_what_its_name_says(tmp_path: Path, name: str, first: bytes) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    made = []
+    for folder in ("a", "b"):
+        assert run("solve", data, "--plot", tmp_path / folder / name).exit_code == 0
+        made.append((tmp_path / folder / name).read_bytes())
+    assert made[0].startswith(first)
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", ["p.xyz", "p", "p.png.old"])
+def test_a_picture_of_no_known_kind_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    result = run("solve", tmp_path / "absent", "--plot", tmp_path / "new" / name)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "continuized: --plot must be a file that ends in one of .png, .svg, .pdf, got "
+        f"{tmp_path / 'new' / name}\n"
+    )
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     X, scores = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
@@ -224,6 +250,22 @@ def test_bad_models(tmp_path: Path) -> None:
     assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
 
 
+@pytest.mark.parametrize("options", [[], ["--checkpoint", "absent"], ["--checkpoint", "other"]])
+def test_control_c_with_nothing_kept_promises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    (tmp_path / "other").write_text("not written by this run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("continuized.minimize", interrupted)
+    result = run("solve", data, *options)
+    assert (result.exit_code, result.stderr.strip()) == (130, "continuized: interrupted")
+
+
 def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
     X, scores = rows(2, n=200, d=40)
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
@@ -243,7 +285,9 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     os.kill(child.pid, signal.SIGINT)
     _, errors = child.communicate(timeout=60)
     assert child.returncode == 130, errors
-    assert errors.decode().strip().splitlines()[-1] == "continuized: interrupted"
+    assert errors.decode().strip().splitlines()[-1] == (
+        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it"
+    )
     assert kept.exists()
     assert not out.exists()
     assert run(*arguments).exit_code == 1

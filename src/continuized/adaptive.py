@@ -24,10 +24,10 @@ from continuized.flow import mix
 from continuized.measure import Measure
 from continuized.methods import Continuized
 from continuized.pace import Carried, Known
-from continuized.points import ROUNDING, Point, Points
+from continuized.points import ROUNDING, Point, Points, after_step
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
-from continuized.prox import proximal_step, value_after_step
+from continuized.prox import value_after_step
 from continuized.result import Result, Status, Trace
 from continuized.setting import Setting
 from continuized.stopping import Callback, called_back, status_at_end
@@ -154,7 +154,7 @@ class Run:
     def _step(self, at: Point, z: Array) -> tuple[Status | None, float]:
         """The jump; and f at the event, with prox that of f + h after it, estimated."""
         gamma, gamma_prime = self.pace.steps()
-        x, g, q = self._moved(at, gamma)
+        x, g, q = after_step(at, gamma, self.prox)
         found = at.y, at.f
         if self.prox is not None:
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
@@ -178,15 +178,6 @@ class Run:
             self._begin(x)
             return
         self.x, self.z = x, z
-
-    def _moved(self, at: Point, gamma: float) -> tuple[Array, Array, Array]:
-        """x after the step, the gradient (or gradient mapping) and P^-1 times it."""
-        x = at.y - gamma * at.q
-        if self.prox is None:
-            return x, at.g, at.q
-        x = proximal_step(self.prox, x, gamma)
-        mapping = (at.y - x) / gamma
-        return x, mapping, mapping
 
     def _begin(self, x: Array) -> None:
         """The momentum anew from x."""
@@ -222,8 +213,7 @@ class Run:
         """To the best point, with the larger L."""
         self.rejected += 1
         gamma, _ = self.pace.steps()
-        x, _, _ = self._moved(self.best, gamma)
-        self._begin(x)
+        self._begin(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
 
     def _make_metric(self, w: Array) -> None:
@@ -239,7 +229,7 @@ class Run:
         self.last = self.points.again(at)
         self.best = self.last if self.best is at else self.points.again(self.best)
         self.pace.change_L(1.0)
-        self._begin(self._moved(self.last, 1.0)[0])
+        self._begin(after_step(self.last, 1.0, self.prox)[0])
         self.anchor = at.f
 
     # Stopping

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from continuized import clock as clocks
-from continuized.methods import METHODS, GradientDescent, Method, as_float, check_constants
+from continuized.methods import METHODS, GradientDescent, Method
+from continuized.parameters import check_constants
 from continuized.problems.base import Problem
 from continuized.stopping import Callback, Limits
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
@@ -62,7 +63,7 @@ def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
     if kind is GradientDescent:
         return GradientDescent(L)
     mu = problem.mu if mu is None else mu
-    return kind(L, 0.0 if mu is None else mu)  # type: ignore[call-arg]
+    return kind(L, 0.0 if mu is None else mu)
 
 
 def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinite: str) -> None:

@@ -51,9 +51,11 @@ def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: boo
         if array.dtype.hasobject:  # NumPy would pickle it
             raise TypeError(f"a checkpoint holds numbers, but {name} has dtype {array.dtype}")
     buffer = io.BytesIO()
-    np.savez(buffer, **members)  # type: ignore[arg-type]
-    with zipfile.ZipFile(buffer, "a") as archive:
+    with zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = bytes(DIGEST)
+        for name, array in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
     # Where the disk is full or Ctrl-C comes, the error's traceback would keep the view alive, and
     # Python cannot close a buffer that is still seen.
     with buffer.getbuffer() as content:

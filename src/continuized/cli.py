@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from continuized import __version__
+from continuized.commands import Interrupted
 
 # Each lives in continuized.commands.NAME.
 COMMANDS = {
@@ -50,7 +51,9 @@ class Commands(click.Group):
         try:
             result = super().main(*args, **extra)
         except click.exceptions.Abort:
-            _end("interrupted", 130)
+            _end("interrupted", Interrupted.exit_code)
+        except Interrupted as error:
+            _end(error.format_message(), error.exit_code)
         except click.exceptions.NoArgsIsHelpError as error:
             click.echo(error.format_message(), err=True)
             sys.exit(2)

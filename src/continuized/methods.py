@@ -28,7 +28,7 @@ from continuized.flow import (
     mix,
     no_flow,
 )
-from continuized.parameters import default_start
+from continuized.parameters import check_constants, default_start
 from continuized.rules import (
     FlowRule,
     Rule,
@@ -299,32 +299,12 @@ class CustomContinuized(Method):
         return integrated_weights(self.eta, self.eta_prime, t0, dt)
 
 
-def check_constants(L: Any, mu: Any) -> tuple[float, float]:
-    """L in (0, inf) and mu in [0, L] as floats, or a sentence that says what is wrong."""
-    for name, value in (("L", L), ("mu", mu)):
-        if not is_real(value):
-            raise TypeError(f"{name} must be a real number, got {brief(value)}")
-    if not 0.0 < as_float(L) < math.inf:
-        raise ValueError(f"L must be a finite number > 0, got {brief(L)}")
-    if not 0.0 <= as_float(mu) < math.inf:
-        raise ValueError(f"mu must be a finite number >= 0, got {brief(mu)}")
-    if mu > L:
-        raise ValueError(f"mu must not exceed L, got mu = {brief(mu)} > L = {brief(L)}")
-    return float(L), float(mu)
-
-
-def as_float(value: Any) -> float:
-    """float(value), infinite where a Python integer is too large for it."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.copysign(math.inf, value > 0 or -1)
-
-
 def _freeze(method: Method, **values: float) -> None:
     for name, value in values.items():
         object.__setattr__(method, name, value)
 
 
 FORMULAS = (jump,)
-METHODS: dict[str, type[Method]] = {m.name: m for m in (Continuized, Nesterov, GradientDescent)}
+METHODS: dict[str, Callable[..., Method]] = {
+    m.name: m for m in (Continuized, Nesterov, GradientDescent)
+}

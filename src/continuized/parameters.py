@@ -1,6 +1,6 @@
 """The scalars of the process: A, B, eta, eta', gamma' as functions of time.
 
-Everything here is plain Python on floats, so that `kernels` can compile these very
+The formulas are plain Python on floats, so that `kernels` can compile these very
 functions.  With f convex, L-smooth and mu-strongly convex (mu >= 0), the Lyapunov function
 
     phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2
@@ -21,6 +21,23 @@ Square roots are taken of L and mu apart: mu L may underflow, mu / L lose its la
 from __future__ import annotations
 
 import math
+from typing import Any
+
+from continuized.words import as_float, brief, is_real
+
+
+def check_constants(L: Any, mu: Any) -> tuple[float, float]:
+    """L in (0, inf) and mu in [0, L] as floats, or a sentence that says what is wrong."""
+    for name, value in (("L", L), ("mu", mu)):
+        if not is_real(value):
+            raise TypeError(f"{name} must be a real number, got {brief(value)}")
+    if not 0.0 < as_float(L) < math.inf:
+        raise ValueError(f"L must be a finite number > 0, got {brief(L)}")
+    if not 0.0 <= as_float(mu) < math.inf:
+        raise ValueError(f"mu must be a finite number >= 0, got {brief(mu)}")
+    if mu > L:
+        raise ValueError(f"mu must not exceed L, got mu = {brief(mu)} > L = {brief(L)}")
+    return float(L), float(mu)
 
 
 def omega(L: float, mu: float) -> float:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.reproduce import Curve, Figure, Panel
+from continuized.reproduce import Figure, Panel
 
 SETTINGS = {
     "font.family": "STIXGeneral",
@@ -31,6 +31,8 @@ SETTINGS = {
     "svg.hashsalt": "continuized",
     "path.simplify": True,
 }
+# The formats of pictures, and what to leave out of each, so that the same data give the same bytes.
+FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 DPI = 300
 SIZE = (8.4, 3.2)  # inches
 LABEL_GAP = 10.5  # points between two labels beside a panel
@@ -96,13 +98,12 @@ def settings() -> Iterator[None]:
 def to_bytes(drawing: Any, format: str) -> bytes:
     """A drawing as a file of this format; the same drawing gives the same bytes."""
     buffer = io.BytesIO()
-    metadata = {"Date": None} if format == "svg" else {"Software": None}
-    drawing.savefig(buffer, format=format, dpi=DPI, metadata=metadata)
+    drawing.savefig(buffer, format=format, dpi=DPI, metadata=FORMATS[format])
     return buffer.getvalue()
 
 
-def render_objective(trace: Any, title: str) -> bytes:
-    """PNG: the objective of a run above its lowest value, against passes over the data."""
+def render_objective(trace: Any, title: str, format: str) -> bytes:
+    """The objective of a run above its lowest value, against passes over the data."""
     from matplotlib.figure import Figure as Drawing
 
     with settings():
@@ -114,18 +115,24 @@ def render_objective(trace: Any, title: str) -> bytes:
                   linewidth=style.width)  # fmt: skip
         axes.set(yscale="log", title=title, xlabel="passes over the data",
                  ylabel="objective above the lowest seen")  # fmt: skip
-        return to_bytes(drawing, "png")
+        return to_bytes(drawing, format)
 
 
 def _draw(figure: Figure) -> Any:
+    drawing, panels = two_panels()
+    # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
+    for axes, panel, scale in zip(panels, figure.panels, ("log", "linear"), strict=True):
+        _panel(axes, panel, scale)
+    return drawing
+
+
+def two_panels() -> tuple[Any, tuple[Any, Any]]:
+    """A drawing with room for names to the right of each of its two panels."""
     from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing(figsize=SIZE)
-    left, right = figure.panels
-    # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
-    for panel, x, scale in ((left, 0.074, "log"), (right, 0.574, "linear")):
-        _panel(drawing.add_axes((x, 0.15, 0.286, 0.76)), panel, scale)
-    return drawing
+    left, right = (drawing.add_axes((x, 0.15, 0.286, 0.76)) for x in (0.074, 0.574))
+    return drawing, (left, right)
 
 
 def _panel(axes: Any, panel: Panel, scale: str) -> None:
@@ -144,29 +151,34 @@ def _panel(axes: Any, panel: Panel, scale: str) -> None:
         if curve.theorem:
             axes.plot(
                 t,
-                _shown(curve.bound),
+                shown(curve.bound),
                 color=style.color,
                 linewidth=0.9,
                 # Two bounds may coincide: each shows in the gaps of the other.
                 linestyle=(4.0 * order, (4.0, 4.0)),
             )
             lines.append(Line(f"bound, {curve.theorem}", curve.t, curve.bound, style, bold=False))
-        axes.plot(
-            t,
-            _shown(curve.excess),
-            color=style.color,
-            linewidth=style.width,
-            marker=style.marker,
-            markersize=3.6,
-            markevery=_marked(curve, scale, order),
-            markerfacecolor="white",
-            markeredgewidth=0.9,
-        )
+        draw_curve(axes, t, shown(curve.excess), style, marked(curve.t, scale, order))
         lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
     label_ends(axes, lines)
 
 
-def _shown(values: Array) -> Array:
+def draw_curve(axes: Any, x: Array, y: Array, style: Style, marks: list[int] | float) -> None:
+    """A curve with white markers; `marks` is matplotlib's markevery."""
+    axes.plot(
+        x,
+        y,
+        color=style.color,
+        linewidth=style.width,
+        marker=style.marker,
+        markersize=3.6,
+        markevery=marks,
+        markerfacecolor="white",
+        markeredgewidth=0.9,
+    )
+
+
+def shown(values: Array) -> Array:
     """Zero and infinity have no place on a logarithmic axis; a gap shows where they were."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
 
@@ -182,12 +194,15 @@ def _limits(panel: Panel) -> tuple[float, float]:
     return max(bottom, top * 10.0**-DECADES), top
 
 
-def _marked(curve: Curve, scale: str, order: int) -> list[int]:
-    """About eight markers, evenly along the axis, not at the same places for each curve."""
-    first, last = 1.0, max(float(curve.t[-1]), 2.0)
-    along = (np.arange(8) + 0.25 + 0.25 * order) / 8
+def marked(t: Array, scale: str, order: int, first: float = 1.0) -> list[int]:
+    """About eight markers, evenly along the axis, not at the same places for each curve.
+
+    A linear axis begins at 0, a logarithmic one at `first`.
+    """
+    last = max(float(t[-1]), 2.0 * first)
+    along = (np.arange(8) + 0.25 + 0.25 * (order % 4)) / 8
     at = first * (last / first) ** along if scale == "log" else last * along
-    return sorted(set(np.searchsorted(curve.t, at).clip(0, len(curve.t) - 1).tolist()))
+    return sorted(set(np.searchsorted(t, at).clip(0, len(t) - 1).tolist()))
 
 
 def label_ends(axes: Any, lines: list[Line]) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.layout import positions
-from continuized.plot import STYLES, Line, label_ends, settings, to_bytes
+from continuized.plot import STYLES, Line, draw_curve, label_ends, settings, shown, to_bytes
 from continuized.problems.base import Array
 
 FORMATS = ("png", "svg")
@@ -72,13 +72,11 @@ def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
 def _drawn(axes: Any, curve: ErrorCurve) -> list[Line]:
     style = METHOD_STYLES[curve.method]
     at = np.where(curve.messages > 0, curve.messages, np.nan).astype(float)
-    shown = np.where(curve.error > 0.0, curve.error, np.nan)
-    axes.plot(at, shown, color=style.color, linewidth=style.width, marker=style.marker,
-              markevery=0.12, markersize=3.6, markerfacecolor="white",
-              markeredgewidth=0.9)  # fmt: skip
+    error = shown(curve.error)
+    draw_curve(axes, at, error, style, marks=0.12)
     axes.plot(at, curve.bound, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
     return [
-        Line(curve.method, at, shown, style, bold=True),
+        Line(curve.method, at, error, style, bold=True),
         Line(f"bound, {curve.bounded}", at, curve.bound, style, bold=False),
     ]
 

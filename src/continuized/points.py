@@ -10,6 +10,7 @@ from continuized.arrays import inner, norm
 from continuized.metric import Identity, Metric
 from continuized.oracle import checked_gradient
 from continuized.problems.base import Array, Problem
+from continuized.prox import Prox, proximal_step
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
 PROBE = 1e-4  # of the length of x, the step of the first guess of L
@@ -25,6 +26,16 @@ class Point(NamedTuple):
     f: float
     g: Array
     q: Array
+
+
+def after_step(at: Point, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
+    """x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times it."""
+    x = at.y - gamma * at.q
+    if prox is None:
+        return x, at.g, at.q
+    x = proximal_step(prox, x, gamma)
+    mapping = (at.y - x) / gamma
+    return x, mapping, mapping
 
 
 class Points:

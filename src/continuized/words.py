@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from numbers import Real
 from typing import Any
 
@@ -43,3 +44,11 @@ def is_real(value: Any) -> bool:
         return False
     # By name: each library has dtypes of its own, with no other property in common.
     return any(word in str(value.dtype) for word in ("float", "int"))
+
+
+def as_float(value: Any) -> float:
+    """float(value), infinite where a Python integer is too large for it."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.copysign(math.inf, value > 0 or -1)

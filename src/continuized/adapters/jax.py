@@ -27,11 +27,11 @@ from continuized.adapters.jax_process import (
     where,
 )
 from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
-from continuized.methods import Continuized, as_float
+from continuized.methods import Continuized
 from continuized.pace import MOST_L
 from continuized.result import Status
 from continuized.rules import Rule
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 __all__ = ["Result", "gaps", "minimize"]
 

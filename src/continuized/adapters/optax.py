@@ -33,7 +33,7 @@ from continuized.adapters.jax_process import (
     widened,
 )
 from continuized.pace import MOST_L
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 try:
     import optax
@@ -253,9 +253,9 @@ def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
     if not (callable(learning_rate) or isinstance(learning_rate, jax.Array)):
         if not is_real(learning_rate):
             raise TypeError(f"learning_rate must be a number, got {brief(learning_rate)}")
-        if not 1.0 / MOST_L <= methods.as_float(learning_rate) <= MOST_L:
+        if not 1.0 / MOST_L <= as_float(learning_rate) <= MOST_L:
             raise ValueError(f"learning_rate must be finite and > 0, got {brief(learning_rate)}")
-        L = 1.0 / methods.as_float(learning_rate)
+        L = 1.0 / as_float(learning_rate)
     for name, value in (("learning_rate", learning_rate), ("mu", mu), ("start", start)):
         if isinstance(value, jax.Array) and value.shape != ():
             raise TypeError(f"{name} must be one number, got an array of shape {value.shape}")

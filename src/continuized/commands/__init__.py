@@ -20,6 +20,12 @@ class BadInput(click.ClickException):
     exit_code = 2
 
 
+class Interrupted(click.ClickException):
+    """Ctrl-C came, and there is more to say than that.  One sentence, exit code 130."""
+
+    exit_code = 130
+
+
 def show(table: Table) -> None:
     """Print a table of the report on standard output."""
     from rich import box

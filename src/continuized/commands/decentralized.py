@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized.commands import BadInput, show
+from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Graph, Objective, Racer
     from continuized.report import Table
 
-METHODS = ("dual", "plain-dual", "dadao", "a2cid2", "plain-sgd", "all")
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 SLOW_TOL = 1e-4  # to which methods race with a slow node
 
@@ -29,7 +29,7 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 @click.option("--graph", "spec", help="Such as grid:5x5, cycle:20, or a file of edges.")
 @click.option("--nodes", type=click.IntRange(min=2),
               help="A cycle of so many nodes, where no graph is given.")  # fmt: skip
-@click.option("--method", type=click.Choice(METHODS), default="dual", show_default=True)
+@click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="Of the nodes' mean squared distance to the solution, relative.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
@@ -130,7 +130,7 @@ def _runs(
 ) -> list[Decentralized]:
     from continuized.network import minimize
 
-    names = METHODS[:-1] if method == "all" else (method,)
+    names = METHODS if method == "all" else (method,)
     try:
         return [
             minimize(graph, objective, name, tol=tol, events=events, seed=seed, progress=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput
+from continuized.commands import BadInput, Interrupted
 
 if TYPE_CHECKING:
     from continuized.problems import Problem
@@ -38,7 +38,7 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
     "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the model (npz)."
 )
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), is_flag=False,
-              flag_value=Path("solve.png"), help="Draw the objective (PNG).")  # fmt: skip
+              flag_value=Path("solve.png"), help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path, loss: str, l2: float | None, method: str, tol: float, maxiter: int | None,
@@ -56,6 +56,9 @@ def command(
 
     if plot is not None:
         pictures.require()
+        if plot.suffix[1:].lower() not in pictures.FORMATS:
+            endings = ", ".join(f".{format}" for format in pictures.FORMATS)
+            raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
@@ -66,7 +69,8 @@ def command(
     if out is not None:
         model.save(out, model.Model(r.x, loss, problem.l2, labels))  # type: ignore[attr-defined]
     if plot is not None:
-        files.write(plot, pictures.render_objective(r.trace, f"{loss} regression, {data.name}"))
+        title, format = f"{loss} regression, {data.name}", plot.suffix[1:].lower()
+        files.write(plot, pictures.render_objective(r.trace, title, format))
     report = _report(problem, method, r, seconds)
     click.echo(json.dumps(report) if as_json else _sentences(report, r, out, plot))
     return 0 if r.success else 1
@@ -123,11 +127,17 @@ def _minimize(
     options: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
     if checkpoint is not None:
         options.update(checkpoint=checkpoint, every=every, resume=True)
+    before = _inode(checkpoint)
     try:
         return cz.minimize(
             problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
             maxiter=maxiter, seed=seed, progress=True, **options,
         )  # fmt: skip
+    except KeyboardInterrupt:
+        if _inode(checkpoint) in (None, before):  # none was written
+            raise
+        kept = f"the run so far is in {checkpoint}"
+        raise Interrupted(f"interrupted; {kept}: the same command goes on from it") from None
     except OtherRunError as error:
         other = "with another DATA, --loss, --l2, --method or --seed"
         raise BadInput(f"the checkpoint {checkpoint} is of a run {other}; {RENEW}") from error
@@ -135,6 +145,11 @@ def _minimize(
         raise BadInput(f"{error.fact}; {RENEW}") from error
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
+
+
+def _inode(path: Path | None) -> int | None:
+    """Which file has this name now: a checkpoint that is written takes the name of another."""
+    return path.stat().st_ino if path is not None and path.exists() else None
 
 
 def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:

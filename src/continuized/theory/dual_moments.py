@@ -42,7 +42,7 @@ def dual_moments(
     _check_exact(objective, sigma2)
     t = np.atleast_1d(checked_times(times, "times", ordered=True))
     u = checked_start(y0, objective) - DualFunction(objective).minimiser
-    K = _inverse_hessians(objective)
+    K = np.linalg.inv(objective.hessians())
     by = _exchanges(graph, K)
     first = np.multiply.outer(u.ravel(), u.ravel())
     constants, rate = method.constants(graph, objective), method.rate(graph, objective)
@@ -68,15 +68,6 @@ def _check_exact(objective: Objective, sigma2: float) -> None:
     size = objective.nodes * objective.dim
     if size > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} dual variables, not {size}")
-
-
-def _inverse_hessians(objective: Objective) -> Array:
-    """H_i^{-1}, (nodes, dim, dim)."""
-    found = np.empty((objective.nodes, objective.dim, objective.dim))
-    for i in range(objective.nodes):
-        X = objective.X[objective.rows(i)]
-        found[i] = objective.scale[i] * (X.T @ X) + objective.l2[i] * np.eye(objective.dim)
-    return np.asarray(np.linalg.inv(found))
 
 
 def _blocks(A: Array, dim: int) -> Array:

@@ -1,1 +1,6 @@
-"""Nodes that minimise together: methods, their events compiled, comparisons."""
+"""Minimising together: what nodes minimise, the methods, their events and the run.
+
+The methods' names stand here, where nothing slow is imported: the command line lists them.
+"""
+
+METHODS = ("dual", "plain-dual", "dadao", "a2cid2", "plain-sgd")

@@ -16,11 +16,10 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.jit import compile_formulas, jit
-from continuized.memory import check_memory
 from continuized.network.optimisation.objective import Objective
 from continuized.problems import losses
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED, loss_slope, tail
+from continuized.problems.losses import SQUARED, loss, loss_slope, tail
 
 compile_formulas(*losses.FORMULAS)
 
@@ -31,17 +30,32 @@ SMALL = 1e-12  # |g|, relative to what it is made of
 
 
 @jit
+def inner(v: Array, w: Array) -> float:
+    """<v, w>."""
+    total = 0.0
+    for c in range(w.size):
+        total += v[c] * w[c]
+    return total
+
+
+@jit
 def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array) -> None:
     """The gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2, into `out`."""
     for c in range(w.size):
         out[c] = l2 * w[c]
     for r in range(X.shape[0]):
-        prediction = 0.0
-        for c in range(w.size):
-            prediction += X[r, c] * w[c]
-        push = weights[r] * loss_slope(kind, prediction, y[r])
+        push = weights[r] * loss_slope(kind, inner(X[r], w), y[r])
         for c in range(w.size):
             out[c] += push * X[r, c]
+
+
+@jit
+def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
+    """sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
+    total = 0.5 * l2 * inner(w, w)
+    for r in range(X.shape[0]):
+        total += weights[r] * loss(kind, inner(X[r], w), y[r])
+    return float(total)
 
 
 @jit
@@ -60,10 +74,7 @@ def hessian(
     for r in range(X.shape[0]):
         second = weights[r]
         if kind != SQUARED:
-            prediction = 0.0
-            for c in range(d):
-                prediction += X[r, c] * w[c]
-            e = tail(kind, prediction, y[r])
+            e = tail(kind, inner(X[r], w), y[r])
             second *= e / (1.0 + e) ** 2
         for c in range(d):
             scaled = second * X[r, c]
@@ -98,15 +109,6 @@ def solve_factored(factor: Array, out: Array) -> None:
 
 
 @jit
-def norm_of(v: Array) -> float:
-    """|v|."""
-    total = 0.0
-    for c in range(v.size):
-        total += v[c] * v[c]
-    return math.sqrt(total)
-
-
-@jit
 def tilted_slope(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, out: Array
 ) -> float:
@@ -114,7 +116,7 @@ def tilted_slope(
     slope(kind, X, y, weights, l2, w, out)
     for c in range(w.size):
         out[c] -= s[c]
-    return float(norm_of(out))
+    return math.sqrt(inner(out, out))
 
 
 @jit
@@ -136,7 +138,7 @@ def newton(
         for c in range(d):
             direction[c] = g[c]
         solve_factored(matrix, direction)
-        near = norm <= SMALL * (norm_of(s) + l2 * norm_of(w) + norm)
+        near = norm <= SMALL * (math.sqrt(inner(s, s)) + l2 * math.sqrt(inner(w, w)) + norm)
         length, new = 1.0, math.inf
         for _halving in range(1 if near else MOST_HALVINGS):
             for c in range(d):
@@ -178,13 +180,9 @@ def data_of(objective: Objective, conjugates: bool) -> Data:
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
     if conjugates and o.loss == SQUARED:
-        check_memory(8.0 * o.nodes * o.dim**2, "the nodes' Hessians", "fewer nodes or columns")
-        factors, offsets = np.empty((o.nodes, o.dim, o.dim)), np.empty((o.nodes, o.dim))
-        for i in range(o.nodes):
-            rows = o.X[o.rows(i)]
-            H = o.scale[i] * (rows.T @ rows) + o.l2[i] * np.eye(o.dim)
-            factors[i] = np.linalg.cholesky(H)
-            offsets[i] = o.scale[i] * (rows.T @ o.y[o.rows(i)])
+        factors = np.linalg.cholesky(o.hessians())
+        rows = [o.rows(i) for i in range(o.nodes)]
+        offsets = np.array([s * (o.y[r] @ o.X[r]) for s, r in zip(o.scale, rows, strict=True)])
     return Data(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
 
 

@@ -35,9 +35,10 @@ class DualFunction:
         """D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
         o = self.objective
         w = self.slopes(y) if w is None else w
-        predictions = np.einsum("rc,rc->r", o.X, w[self._node])
+        predictions = np.einsum("rc,rc->r", o.X, w[self._node])[:, np.newaxis]
+        losses = conjugates.value(o.loss, predictions, o.y, o.row_scale, 0.0, np.ones(1))
         penalties = 0.5 * o.l2 @ (w * w).sum(axis=1)
-        return float(np.vdot(y, w) - o.row_scale @ o.losses(predictions) - penalties)
+        return float(np.vdot(y, w) - losses - penalties)
 
     @property
     def minimum(self) -> float:

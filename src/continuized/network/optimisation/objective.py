@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -139,32 +140,39 @@ class Objective:
 
     def fun(self, w: Array) -> float:
         """F(w)."""
-        penalty = 0.5 * self.l2.mean() * (w @ w)
-        return float(self.row_scale @ self.losses(self.X @ w)) / self.nodes + float(penalty)
+        from continuized.network.optimisation.conjugates import value
 
-    def losses(self, predictions: Array) -> Array:
-        """The loss of every row, from the predictions <x_r, w>."""
-        if self.loss == SQUARED:
-            return np.asarray(0.5 * (predictions - self.y) ** 2)
-        return np.asarray(np.logaddexp(0.0, -self.y * predictions))
+        return float(value(*self._whole, w))
 
     def grad(self, w: Array) -> Array:
         """The gradient of F at w."""
-        predictions = self.X @ w
-        if self.loss == SQUARED:
-            slopes = predictions - self.y
-        else:
-            slopes = -self.y / (1.0 + np.exp(np.minimum(self.y * predictions, 700.0)))
-        total: Array = self.X.T @ (self.row_scale * slopes) / self.nodes + self.l2.mean() * w
-        return total
+        from continuized.network.optimisation.conjugates import slope
+
+        out = np.empty_like(w)
+        slope(*self._whole, w, out)
+        return out
+
+    @property
+    def _whole(self) -> tuple[float, Array, Array, Array, float]:
+        """F as compiled code takes it: the loss, all rows, what each counts, and l2."""
+        return self.loss, self.X, self.y, self.row_scale / self.nodes, float(self.l2.mean())
+
+    def hessians(self) -> Array:
+        """Those of the f_i with the squared loss, (nodes, dim, dim)."""
+        shape = self.nodes, self.dim, self.dim
+        check_memory(8.0 * math.prod(shape), "the nodes' Hessians", "fewer nodes or columns")
+        found = np.empty(shape)
+        for i in range(self.nodes):
+            rows = self.X[self.rows(i)]
+            found[i] = self.scale[i] * (rows.T @ rows) + self.l2[i] * np.eye(self.dim)
+        return found
 
     @cached_property
     def x_star(self) -> Array:
         """The minimiser of F, to rounding: what a single machine with all rows would find."""
         from continuized.network.optimisation.conjugates import minimiser
 
-        weights = self.row_scale / self.nodes
-        return minimiser(self.loss, self.X, self.y, weights, float(self.l2.mean()))
+        return minimiser(*self._whole)
 
     @cached_property
     def f_star(self) -> float:
