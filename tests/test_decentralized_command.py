@@ -18,11 +18,11 @@ from continuized.problems import LeastSquares, LogisticRegression
 
 REPORT = {
     "graph", "nodes", "edges", "rows", "columns", "l2", "L", "mu", "objective", "tol", "results",
-    "slow", "slow_tol", "race",
+    "slow", "slow_tol", "race", "faults", "seed",
 }  # fmt: skip
 RESULT = {
     "method", "reached", "messages", "gradients", "t", "error", "excess", "consensus",
-    "rate_measured", "rate_theory",
+    "rate_measured", "rate_theory", "deaths", "ledger_error", "agreed_error",
 }  # fmt: skip
 
 
@@ -59,6 +59,26 @@ def test_json_of_made_up_data() -> None:
     assert names == ["dual", "plain-dual", "synchronous-dual", "all-reduce"]
 
 
+def test_faults() -> None:
+    faults = ("--message-loss", 0.1, "--duplication", 0.05, "--delay", 0.1, "--skew", "--kill", 1)
+    result = run("--graph", "grid:3x3", "--method", "all", "--events", 30_000, "--json", *faults)
+    report = json.loads(result.stdout)
+    assert report["faults"] == {
+        "message loss": 0.1, "duplication": 0.05, "delay": 0.1, "skew": 0.5, "kill": 1.0,
+    }  # fmt: skip
+    for r in report["results"]:
+        assert r["ledger_error"] < 1e-12
+        assert r["rate_theory"] is None
+        assert r["deaths"] == 1
+        assert 0.0 < r["agreed_error"] < 1.0
+    exact = [r["reached"] for r in report["results"][:3]]
+    assert exact[0]
+    assert result.exit_code == (0 if all(exact) else 1)
+    shown = run("--graph", "grid:3x3", *faults).stdout
+    assert "ledger closed to" in shown
+    assert "1 died, and its error is the distance to where the others can agree" in shown
+
+
 @pytest.mark.parametrize("loss", ["ridge", "logistic"])
 def test_a_data_file_against_one_machine(tmp_path: Path, loss: str) -> None:
     data = data_file(tmp_path, loss == "logistic")
@@ -88,6 +108,10 @@ def test_a_data_file_against_one_machine(tmp_path: Path, loss: str) -> None:
         (["--graph", "path:4", "--nodes", 5], "has 4 nodes, but --nodes is 5; give one"),
         (["--slow", 0.5], "--slow must be a finite number >= 1, got 0.5"),
         (["--slow", "nan"], "--slow must be a finite number >= 1"),
+        (["--skew", 1.5], "--skew must be at least 0 and below 1, got 1.5"),
+        (["--message-loss", 1], "loss must be a probability in [0, 1), got 1.0"),
+        (["--delay", -1], "delay must be a finite number >= 0"),
+        (["--nodes", 4, "--kill", 3], "--kill: 3 of 4 nodes cannot be killed"),
         (["--tol", 2], "tol must be a number in [0, 1), got 2.0"),
         (["--l2", -1], "l2 must be a finite number >= 0"),
         (["--data", "missing.csv"], "missing.csv"),

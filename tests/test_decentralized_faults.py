@@ -12,8 +12,8 @@ import pytest
 from continuized import network, seeds
 from continuized.network import A2CiD2, Dual, Faults, Graph, Objective
 from continuized.network.optimisation.crews import crew_of
-from continuized.network.optimisation.decentralized import Run
 from continuized.network.optimisation.optimisers import ByMessages
+from continuized.network.optimisation.running import Run
 from continuized.network.simulation.engine_protocol import APPLIED
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.progress import silent

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput, show
+from continuized.commands import BadInput
+from continuized.commands.faults import KILLED_BY, SKEWED, checked_skew, dying, spaced
 from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
-    from continuized.network import Decentralized, Graph, Objective, Racer
-    from continuized.report import Table
+    from continuized.network import Decentralized, Faults, Graph, Objective, Racer
+    from continuized.network.optimisation.decentralized import Method
 
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
-SLOW_TOL = 1e-4  # to which methods race with a slow node
+NO_THEOREM = ("a2cid2", "plain-sgd")
 
 
 @click.command("decentralized")
@@ -35,40 +36,55 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
 @click.option("--slow", type=float, default=10.0, show_default=True,
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
+@click.option("--message-loss", type=float, default=0.0, help="The part of messages that are lost.")
+@click.option("--duplication", type=float, default=0.0, help="The part that come twice.")
+@click.option("--delay", type=float, default=0.0,
+              help="The mean of a message's, in the time between two rings of all edges "
+              "together.")  # fmt: skip
+@click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
+              help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}.")  # fmt: skip
+@click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Write the figure and the report here.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path | None, loss: str, l2: float | None, spec: str | None, nodes: int | None,
-    method: str, tol: float, events: int | None, slow: float, seed: int, out: Path | None,
+    method: str, tol: float, events: int | None, slow: float, message_loss: float,
+    duplication: float, delay: float, skew: float, kill: int, seed: int, out: Path | None,
     as_json: bool,
 ) -> int:  # fmt: skip
     """Fit ridge or logistic regression to rows that are dealt out to the nodes of a network.
 
     Shows every node's distance to what one machine with all the data finds, and then how long
     the dual method takes when one node is slow, against methods that go in rounds and wait for
-    it.  The exit code is 0 if every method that has a theorem reached tol, 1 if not.
+    it.  Faults are those of the first part.  The exit code is 0 if every method that has a theorem
+    reached tol, 1 if not.
     """
     from continuized import files
     from continuized import plot as pictures
+    from continuized.commands import decentralized_output as output
 
     if out is not None:  # better now than after the work
         pictures.require()
         files.writable_folder(out)
     if not 1.0 <= slow < math.inf:
         raise BadInput(f"--slow must be a finite number >= 1, got {slow:g}")
+    checked_skew(skew)
+    given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
+             "skew": skew, "kill": float(kill)}  # fmt: skip
+    given = {name: value for name, value in given.items() if value}
     graph = _graph(spec, nodes)
     objective = _objective(data, loss, l2, graph.nodes, seed)
-    runs = _runs(graph, objective, method, tol, events, seed)
+    runs = _runs(graph, objective, method, tol, events, seed, given)
     racers = _racers(graph, objective, slow, events, seed)
-    report = _report(graph, objective, runs, racers, slow)
-    written = [] if out is None else _write(out, report, runs, racers, slow)
+    report = output.report_of(graph, objective, runs, racers, slow, given, seed)
+    written = [] if out is None else output.write(out, report, runs, racers, slow)
     if as_json:
         click.echo(json.dumps(report))
     else:
-        _print(report, written)
-    return 0 if all(r.reached for r in runs if not math.isnan(r.rate_theory)) else 1
+        output.print_report(report, written)
+    return 0 if all(r.reached for r in runs if r.method not in NO_THEOREM) else 1
 
 
 def _graph(spec: str | None, nodes: int | None) -> Graph:
@@ -126,14 +142,26 @@ def _made_up(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
 
 
 def _runs(
-    graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int
-) -> list[Decentralized]:
+    graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int,
+    given: dict[str, float],
+) -> list[Decentralized]:  # fmt: skip
     from continuized.network import minimize
+    from continuized.network.optimisation.decentralized import as_method
 
+    dead = dying(graph, int(given.get("kill", 0)), seed)
     names = METHODS if method == "all" else (method,)
     try:
         return [
-            minimize(graph, objective, name, tol=tol, events=events, seed=seed, progress=True)
+            minimize(
+                graph,
+                objective,
+                name,
+                tol=tol,
+                events=events,
+                seed=seed,
+                progress=True,
+                faults=_faults(as_method(name), graph, objective, given, dead, tol),
+            )
             for name in names
         ]
     except ValueError as error:
@@ -142,11 +170,32 @@ def _runs(
         raise BadInput(f"{error}; give a larger --l2") from error
 
 
+def _faults(
+    method: Method, graph: Graph, objective: Objective, given: dict[str, float], dead: list[int],
+    tol: float,
+) -> Faults | None:  # fmt: skip
+    """In the method's own unit of time; without faults, None."""
+    from continuized.network import Faults
+    from continuized.network.optimisation.decentralized import expected_time
+
+    if not given:
+        return None
+    last = KILLED_BY * expected_time(method, graph, objective, tol)
+    return Faults(
+        delay=given.get("delay", 0.0) / method.edge_rate(graph),
+        loss=given.get("message loss", 0.0),
+        duplication=given.get("duplication", 0.0),
+        skew=given.get("skew", 0.0),
+        deaths=tuple(spaced(dead, last)),
+    )
+
+
 def _racers(
     graph: Graph, objective: Objective, slow: float, events: int | None, seed: int
 ) -> list[Racer]:
     import numpy as np
 
+    from continuized.commands.decentralized_output import SLOW_TOL
     from continuized.network import race
 
     work = np.ones(graph.nodes)
@@ -156,119 +205,3 @@ def _racers(
         return race(graph, objective, work, tol=SLOW_TOL, seed=seed, **most)
     except ValueError as error:
         raise BadInput(f"--slow {slow:g}: {error}") from error
-
-
-def _report(
-    graph: Graph, objective: Objective, runs: list[Decentralized], racers: list[Racer], slow: float
-) -> dict[str, Any]:
-    rows, columns = objective.X.shape
-    return {
-        "graph": graph.name,
-        "nodes": graph.nodes,
-        "edges": len(graph.edges),
-        "rows": int(rows),
-        "columns": int(columns),
-        "l2": float(objective.l2[0]),
-        "L": objective.L,
-        "mu": objective.mu,
-        "objective": objective.f_star,
-        "tol": runs[0].tol,
-        "results": [
-            {
-                "method": r.method,
-                "reached": r.reached,
-                "messages": r.messages,
-                "gradients": r.gradients,
-                "t": r.t,
-                "error": r.error,
-                "excess": float(r.trace.excess[-1]),
-                "consensus": float(r.trace.consensus[-1]),
-                "rate_measured": _or_none(r.rate_measured),
-                "rate_theory": _or_none(r.rate_theory),
-            }
-            for r in runs
-        ],
-        "slow": slow,
-        "slow_tol": SLOW_TOL,
-        "race": [
-            {"method": r.method, "time": r.time, "steps": r.steps, "reached": r.reached}
-            for r in racers
-        ],
-    }
-
-
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
-def _write(
-    out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
-) -> list[str]:
-    from continuized import files
-    from continuized.plot_decentralized import render_decentralized
-
-    made = render_decentralized(runs, racers, slow)
-    content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
-    content["decentralized.json"] = json.dumps(report, indent=2) + "\n"
-    return [str(files.write(out / name, its)) for name, its in content.items()]
-
-
-def _print(report: dict[str, Any], written: list[str]) -> None:
-    click.echo(
-        f"{report['rows']:,} rows, {report['columns']:,} columns on {report['nodes']} nodes and "
-        f"{report['edges']} edges ({report['graph']}); l2 = {report['l2']:.6g}, L/mu of the "
-        f"nodes' functions {report['L'] / report['mu']:.4g}\n"
-        f"centralised objective {report['objective']:.10g}\n\n"
-        "Error: the nodes' mean squared distance to the centralised solution, relative."
-    )
-    show(_results(report))
-    click.echo(
-        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower; "
-        "messages take none.\nThe dual methods have no rounds; the others wait for the slow node."
-    )
-    show(_race(report))
-    if written:
-        click.echo("Written: " + ", ".join(written))
-
-
-def _results(report: dict[str, Any]) -> Table:
-    from continuized.report import Table
-
-    def rate(value: float | None) -> str:
-        return "" if value is None else f"{value:.3g}"
-
-    rows = tuple(
-        (
-            r["method"],
-            "yes" if r["reached"] else "no",
-            f"{r['messages']:,}",
-            f"{r['gradients']:,}",
-            f"{r['error']:.2g}",
-            f"{r['excess']:.2g}",
-            rate(r["rate_measured"]),
-            rate(r["rate_theory"]),
-        )
-        for r in report["results"]
-    )
-    header = (
-        "method", f"error {report['tol']:.0e}", "exchanges", "local gradients", "error",
-        "objective above", "rate measured", "rate of the theorem",
-    )  # fmt: skip
-    return Table(header, rows, numeric=tuple(range(2, 8)))
-
-
-def _race(report: dict[str, Any]) -> Table:
-    from continuized.report import Table
-
-    arrived = [r["time"] for r in report["race"] if r["method"] == "dual" and r["reached"]]
-    rows = tuple(
-        (
-            r["method"],
-            f"{r['time']:,.0f}" if r["reached"] else "not reached",
-            f"{r['steps']:,}",
-            f"{r['time'] / arrived[0]:.2f}" if arrived and r["reached"] else "",
-        )
-        for r in report["race"]
-    )
-    header = ("method", "time", "rounds or exchanges", "over dual's")
-    return Table(header, rows, numeric=(1, 2, 3))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from continuized.commands import BadInput
+from continuized.commands.faults import KILLED_BY, SKEWED, checked_skew, dying, spaced
 
 if TYPE_CHECKING:
     from continuized.commands.gossip_output import Faulty, Run, Setting
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "grid:30x30"
 BY_NODES = ("path", "cycle", "grid", "complete", "star")  # families that a number of nodes names
-SKEWED = 0.5
-KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
 
 @click.command("gossip")
@@ -70,8 +69,7 @@ def command(
 
         plot.require()
         files.writable_folder(out)  # better now than after the work
-    if not 0.0 <= skew < 1.0:
-        raise BadInput(f"--skew must be at least 0 and below 1, got {skew:g}")
+    checked_skew(skew)
     faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = _graph(spec, nodes)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
@@ -141,7 +139,7 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
-    dying = _dying(graph, kill, setting.seed)
+    dead = dying(graph, kill, setting.seed)
     outcomes = []
     with _told_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
@@ -149,10 +147,10 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
         times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
         for gossip, bound in zip(gossips, bounds, strict=True):
             if setting.transport == "simulate":
-                deaths = _spaced(dying, KILLED_BY * _time(bound, setting.tol))
+                deaths = spaced(dead, KILLED_BY * _time(bound, setting.tol))
                 outcomes.append(_simulated(setting, gossip, deaths, times))
             else:
-                deaths = _spaced(dying, KILL_EVERY * kill)
+                deaths = spaced(dead, KILL_EVERY * kill)
                 outcomes.append(_real(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
     return [Run(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
@@ -181,22 +179,6 @@ def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
                 found.append(None)
             show(len(found))
     return found
-
-
-def _dying(graph: Graph, kill: int, seed: int) -> list[int]:
-    import numpy as np
-
-    from continuized.network.drawn_deaths import drawn
-
-    try:
-        return drawn(graph, kill, np.random.default_rng(seed))
-    except ValueError as error:
-        raise BadInput(f"--kill: {error}") from error
-
-
-def _spaced(dying: list[int], last: float) -> list[tuple[float, int]]:
-    """Deaths evenly in time, the last one at `last`."""
-    return [(last * (k + 1) / len(dying), node) for k, node in enumerate(dying)]
 
 
 def _start(graph: Graph) -> Array:

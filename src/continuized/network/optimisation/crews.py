@@ -61,6 +61,8 @@ def crew_of(
     if isinstance(method, DADAO):
         steps = method.steps(graph, objective)
         # Where they agree, z = z~ = -grad f(w).
-        return Crew(dadao_nodes(objective, steps), ("state",), steps.rate, pace, -1.0 / 3.0)
+        return Crew(
+            dadao_nodes(objective, steps), ("state",), method.edge_rate(graph), pace, -1.0 / 3.0
+        )
     nodes = sgd_nodes(objective, method.constants(graph), method.step_for(objective), method.batch)
     return Crew(nodes, ("x", "x_tilde", "moved"), method.edge_rate(graph), pace, 0.0)

@@ -75,8 +75,12 @@ class DADAO:
             nu,
             objective.L,
             1.0 / math.sqrt(graph.R * graph.mu_g),
-            math.sqrt(graph.R / graph.mu_g),
+            self.edge_rate(graph),
         )
+
+    def edge_rate(self, graph: Graph) -> float:
+        """Of all edges together: sqrt(R / mu_g)."""
+        return math.sqrt(graph.R / graph.mu_g)
 
     def rate(self, graph: Graph, objective: Objective) -> float:
         """r where the theorem says that the error falls as e^{-rt}."""

@@ -11,18 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized import checkpoints, identity, seeds
-from continuized import clock as clocks
-from continuized.checkpoints import AnyKeeper, State
-from continuized.marks import Categorical
+from continuized.checkpoints import AnyKeeper
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
-from continuized.network.optimisation.solution import Decentralized, Trace
+from continuized.network.optimisation.running import Run
+from continuized.network.optimisation.solution import Decentralized
 from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array, numbers
-from continuized.progress import Bar, bar
+from continuized.progress import bar
 from continuized.words import brief, is_real
 
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ ROWS = 200  # of the trace, about
 PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
 PATIENCE_WITH_FAULTS = 20.0
 GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
-TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
 
 
 def minimize(
@@ -144,8 +142,13 @@ def minimize(
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
         rate = chosen.rate(graph, objective)
-    patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
-    most = _enough(optimiser.rates, rate, tol, graph, patience) if events is None else int(events)
+    if events is None:
+        time = expected_time(chosen, graph, objective, float(tol))
+        patience = 1.0
+        if not isinstance(chosen, A2CiD2):
+            patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
+        events = math.ceil(patience * (time * float(optimiser.rates.sum()) + graph.nodes))
+    most = int(events)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
         run.go(most, keeper)
@@ -193,119 +196,11 @@ def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Dec
     )
 
 
-class Run:
-    """A method under way, its clock, and what is kept of it."""
-
-    def __init__(
-        self,
-        optimiser: Optimiser,
-        objective: Objective,
-        root: seeds.Root,
-        tol: float,
-        record: int,
-        show: Bar,
-    ) -> None:
-        self.optimiser, self.objective = optimiser, objective
-        self.tol, self.record, self.show = tol, record, show
-        total = float(optimiser.rates.sum())
-        self.stream = clocks.Poisson(root, total, Categorical(optimiser.rates / total)).stream()
-        self.period = TESTS_EVERY * objective.nodes
-        self._aim: tuple[bytes, Array] = b"", objective.x_star
-        self.rows = [self._row()]
-
-    def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
-        """Until the error is small or no longer a number, or `most` events are done."""
-        with keeper.over(self):
-            if self.stream.k % self.period and self.stream.k < most:
-                self.rows.pop()  # of a run that had ended between two tests, and now goes on
-            while self.tol < self.error < math.inf and self.stream.k < most:
-                k = self.stream.k
-                self.optimiser.advance(
-                    self.stream.draw(min(self.period - k % self.period, most - k))
-                )
-                self.rows.append(self._row())
-                if len(self.rows) == 2 * self.record + 1:  # the last one is kept
-                    self.rows, self.period = self.rows[::2], 2 * self.period
-                self.show(self.stream.k, f"error {self.error:.2g}")
-                keeper.between(self)
-
-    @property
-    def error(self) -> float:
-        """At the last test."""
-        return float(self.rows[-1][3])
-
-    def agreed(self) -> Array:
-        """Where the living will agree: found anew when nodes died or came."""
-        alive = self.optimiser.alive
-        if not alive.any():
-            return np.full_like(self.objective.x_star, math.nan)
-        if alive.all() and not self.optimiser.tilt().any():
-            return self.objective.x_star
-        key = alive.tobytes() + self.optimiser.tilt().tobytes()
-        if key != self._aim[0]:
-            self._aim = key, self.objective.agreed(alive, self.optimiser.tilt())
-        return self._aim[1]
-
-    def _row(self) -> tuple[float, ...]:
-        x = self.optimiser.guesses(self.stream.t)[self.optimiser.alive]
-        counts = float(self.optimiser.messages), float(self.optimiser.gradients)
-        if len(x) == 0:  # all are dead
-            return (self.stream.t, *counts, math.nan, math.nan, math.nan)
-        with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
-            mean = x.mean(axis=0)
-            return (
-                self.stream.t,
-                *counts,
-                self.objective.error(x, self.agreed()),
-                self.objective.fun(mean) - self.objective.f_star,
-                self.objective.error(x, mean),
-            )
-
-    def outcome(self, name: str, rate: float) -> Decentralized:
-        """What is reported."""
-        columns = np.array(self.rows).T
-        t, messages, gradients, error, excess, consensus = columns
-        counts = messages.astype(np.int64), gradients.astype(np.int64)
-        return Decentralized(
-            x=self.optimiser.guesses(self.stream.t),
-            x_star=self.objective.x_star.copy(),
-            t=self.stream.t,
-            method=name,
-            messages=self.optimiser.messages,
-            gradients=self.optimiser.gradients,
-            tol=self.tol,
-            reached=self.error <= self.tol,
-            error=self.error,
-            trace=Trace(t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()),
-            rate_theory=rate,
-            agreed=self.agreed().copy(),
-        )
-
-    def state(self) -> State:
-        """Between two tests."""
-        plain = {
-            "stream": self.stream.state(),
-            "period": self.period,
-            "random": self.optimiser.random.bit_generator.state,
-        }
-        return State(plain, {**self.optimiser.state(), "trace": np.array(self.rows)})
-
-    def restore(self, state: State) -> None:
-        """Go on from there."""
-        plain, arrays = state
-        self.stream.restore(plain["stream"])
-        self.period = plain["period"]
-        self.optimiser.random.bit_generator.state = plain["random"]
-        self.rows = [tuple(row) for row in arrays["trace"].tolist()]
-        self.optimiser.restore(arrays)
-
-
-def _enough(rates: Array, rate: float, tol: float, graph: Graph, patience: float) -> int:
-    """Events within which the error should have fallen to tol."""
-    if math.isnan(rate):
-        return math.ceil(GRADIENTS * float(rates.sum()))
-    time = math.log(1.0 / max(tol, 1e-30)) / rate
-    return math.ceil(patience * (time * float(rates.sum()) + graph.nodes))
+def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
+    """When the theorem's rate has reached tol; where there is none, in a number of gradients."""
+    if isinstance(method, A2CiD2):
+        return float(GRADIENTS)
+    return math.log(1.0 / max(tol, 1e-30)) / method.rate(graph, objective)
 
 
 def check_limits(tol: Any, events: Any, record: Any) -> None:

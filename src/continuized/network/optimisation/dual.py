@@ -68,6 +68,10 @@ class Dual:
         theta = 2.0 * omega(process.L, process.mu)
         return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
 
+    def edge_rate(self, graph: Graph) -> float:
+        """Of all edges together: 1."""
+        return 1.0
+
     def rate(self, graph: Graph, objective: Objective) -> float:
         """r where the theorem says that the error falls as e^{-rt}."""
         if self.accelerated:

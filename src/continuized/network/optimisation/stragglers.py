@@ -25,9 +25,10 @@ from continuized import seeds
 from continuized.marks import Categorical
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation import synchronous
-from continuized.network.optimisation.decentralized import Run, check_limits
+from continuized.network.optimisation.decentralized import check_limits
 from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.running import Run
 from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.progress import silent

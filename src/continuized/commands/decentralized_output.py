@@ -1,0 +1,160 @@
+"""What `continuized decentralized` shows and writes."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from continuized.commands import show
+
+if TYPE_CHECKING:
+    from continuized.network import Decentralized, Graph, Objective, Racer
+    from continuized.report import Table
+
+SLOW_TOL = 1e-4  # to which methods race with a slow node
+
+
+def report_of(
+    graph: Graph, objective: Objective, runs: list[Decentralized], racers: list[Racer],
+    slow: float, faults: dict[str, float], seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """All that is shown, as one object."""
+    rows, columns = objective.X.shape
+    return {
+        "graph": graph.name,
+        "nodes": graph.nodes,
+        "edges": len(graph.edges),
+        "rows": int(rows),
+        "columns": int(columns),
+        "l2": float(objective.l2[0]),
+        "L": objective.L,
+        "mu": objective.mu,
+        "objective": objective.f_star,
+        "tol": runs[0].tol,
+        "seed": seed,
+        "faults": faults,
+        "results": [
+            {
+                "method": r.method,
+                "reached": r.reached,
+                "messages": r.messages,
+                "gradients": r.gradients,
+                "t": r.t,
+                "error": r.error,
+                "excess": float(r.trace.excess[-1]),
+                "consensus": float(r.trace.consensus[-1]),
+                "rate_measured": _or_none(r.rate_measured),
+                "rate_theory": _or_none(r.rate_theory),
+                "deaths": len(r.deaths),
+                "ledger_error": r.ledger_error,
+                "agreed_error": objective.error(r.agreed[None]),
+            }
+            for r in runs
+        ],
+        "slow": slow,
+        "slow_tol": SLOW_TOL,
+        "race": [
+            {"method": r.method, "time": r.time, "steps": r.steps, "reached": r.reached}
+            for r in racers
+        ],
+    }
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def write(
+    out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
+) -> list[str]:
+    """The figure and the report, as files; returns their names."""
+    from continuized import files
+    from continuized.plot_decentralized import render_decentralized
+
+    made = render_decentralized(runs, racers, slow)
+    content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
+    content["decentralized.json"] = json.dumps(report, indent=2) + "\n"
+    return [str(files.write(out / name, its)) for name, its in content.items()]
+
+
+def print_report(report: dict[str, Any], written: list[str]) -> None:
+    """For people."""
+    click.echo(
+        f"{report['rows']:,} rows, {report['columns']:,} columns on {report['nodes']} nodes and "
+        f"{report['edges']} edges ({report['graph']}); l2 = {report['l2']:.6g}, L/mu of the "
+        f"nodes' functions {report['L'] / report['mu']:.4g}\n"
+        f"centralised objective {report['objective']:.10g}\n\n"
+        "Error: the nodes' mean squared distance to the centralised solution, relative."
+    )
+    show(_results(report))
+    if report["faults"]:
+        click.echo(_on_faults(report))
+    click.echo(
+        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower; "
+        "messages take none.\nThe dual methods have no rounds; the others wait for the slow node."
+    )
+    show(_race(report))
+    if written:
+        click.echo("Written: " + ", ".join(written))
+
+
+def _on_faults(report: dict[str, Any]) -> str:
+    """What faults there were, and what they did."""
+    given = ", ".join(f"{name} {value:g}" for name, value in report["faults"].items())
+    lines = [f"With {given}; no theorem covers that."]
+    for r in report["results"]:
+        words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
+        if r["deaths"]:
+            words += (
+                f"; {r['deaths']} died, and its error is the distance to where the others can "
+                f"agree, which is {r['agreed_error']:.2g} from the centralised solution"
+            )
+        lines.append(words)
+    return "\n".join(lines) + "\n"
+
+
+def _results(report: dict[str, Any]) -> Table:
+    from continuized.report import Table
+
+    def rate(value: float | None) -> str:
+        return "" if value is None else f"{value:.3g}"
+
+    rows = tuple(
+        (
+            r["method"],
+            "yes" if r["reached"] else "no",
+            f"{r['messages']:,}",
+            f"{r['gradients']:,}",
+            f"{r['error']:.2g}",
+            f"{r['excess']:.2g}",
+            rate(r["rate_measured"]),
+            rate(r["rate_theory"]),
+        )
+        for r in report["results"]
+    )
+    header = (
+        "method", f"error {report['tol']:.0e}", "exchanges", "local gradients", "error",
+        "objective above", "rate measured", "rate of the theorem",
+    )  # fmt: skip
+    return Table(header, rows, numeric=tuple(range(2, 8)))
+
+
+def _race(report: dict[str, Any]) -> Table:
+    from continuized.report import Table
+
+    arrived = [r["time"] for r in report["race"] if r["method"] == "dual" and r["reached"]]
+    rows = tuple(
+        (
+            r["method"],
+            f"{r['time']:,.0f}" if r["reached"] else "not reached",
+            f"{r['steps']:,}",
+            f"{r['time'] / arrived[0]:.2f}" if arrived and r["reached"] else "",
+        )
+        for r in report["race"]
+    )
+    header = ("method", "time", "rounds or exchanges", "over dual's")
+    return Table(header, rows, numeric=(1, 2, 3))
