@@ -1,90 +1,37 @@
-"""The bound of DADAO: its proof's inequality, its constant, and the exact second moments.
-
-The method and V are written out here from their formulas, apart from the package.
-"""
+"""The bound of DADAO: the inequality of its proof, and its constant; that of A²CiD²'s exchanges."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
-from scipy.linalg import eigh, expm, null_space
+from scipy.linalg import eigh, null_space
 from scipy.special import expit
 
 from continuized import theory
 from continuized.clock.stream import Events
 from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
 from continuized.network.optimisation import optimisers
-from continuized.problems import LeastSquares, LogisticRegression
+from continuized.problems import LeastSquares
+from dadao_written_out import (
+    XT,
+    ZT,
+    Constants,
+    G,
+    Linear,
+    W,
+    X,
+    Y,
+    Z,
+    form_of_V,
+    logistic,
+    pseudo_inverse,
+    ridge,
+)
 
 UNEVEN = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
-X, XT, Y, YT, Z, ZT = range(6)
-W, G = Z, 6  # w = y + z, where it stands in place of z
-
-
-class Constants(NamedTuple):
-    L: float
-    nu: float
-    s: float
-    rate: float  # of all edges together
-    chi_1: float
-
-    @classmethod
-    def of(cls, graph: Graph, L: float, mu: float) -> Constants:
-        rate = math.sqrt(graph.R / graph.mu_g)
-        return cls(L, mu / 2.0, math.sqrt(mu / 2.0 / L), rate, 1.0 / (rate * graph.mu_g))
-
-
-class Linear(NamedTuple):
-    """u' = flow u between events, u = jumps u at them.
-
-    u is the distance from the limit, by nodes, with w = y + z in place of z, of one variable.
-    A node's slope, G = grad h_i(x_i) - grad h_i(x*), is given as a row in its entries.
-    """
-
-    flow: np.ndarray
-    jumps: list[np.ndarray]
-    rates: np.ndarray
-    gradients: list[np.ndarray]  # g = G - y~ of the nodes, as rows
-
-    @classmethod
-    def of(cls, graph: Graph, c: Constants, slopes: list[np.ndarray], wrong: float) -> Linear:
-        n, size, s = graph.nodes, len(slopes[0]), c.s
-        F, one, jumps = np.zeros((size, size)), np.eye(n * size), []
-        F[X, [X, XT]], F[XT, [X, XT]] = (-s / 8, s / 8), (s / 8, -s / 8)
-        F[Y, [Y, YT]] = -s / 4, s / 4
-        F[YT, [W, XT]] = -1.0 / (2 * s), -c.nu / (2 * s)
-        F[W, [YT, ZT, W]], F[ZT, [W, Y, ZT]] = (s / 4, s / 4, -s / 4), (s / 8, -s / 8, -s / 8)
-        for i, j in graph.edges:
-            b = one.reshape(n, size, -1)[i] - one.reshape(n, size, -1)[j]
-            step = 0.5 * b[W] + wrong * 2.0 * c.chi_1 / s * b[ZT]
-            jumps.append(one - np.outer(step, b[W]))
-        gradients = []
-        for i, slope in enumerate(slopes):
-            e = one.reshape(n, size, -1)[i]
-            gradients.append(slope @ e - e[YT])
-            step = e[X] / (4.0 * c.L) + e[XT] / (4.0 * math.sqrt(c.L * c.nu))
-            jumps.append(one - np.outer(step - (s / 4.0 + 1.0) * e[YT], gradients[-1]))
-        rates = np.concatenate([c.rate * graph.P, np.ones(n)])
-        return cls(np.kron(np.eye(n), F), jumps, rates, gradients)
-
-
-def pseudo_inverse(graph: Graph, c: Constants) -> np.ndarray:
-    b = np.eye(graph.nodes)[graph.edges[:, 0]] - np.eye(graph.nodes)[graph.edges[:, 1]]
-    return np.asarray(np.linalg.pinv(b.T @ (c.rate * graph.P[:, None] * b)))
-
-
-def form_of_V(graph: Graph, c: Constants, size: int = 6, weight_of_w: float = 1.0) -> np.ndarray:
-    """The matrix of V less 8L D(x), for nodes of `size` entries."""
-    n = graph.nodes
-    own = np.zeros((size, size))
-    own[XT, XT], own[YT, YT], own[Y, Y] = 2.0 * c.L * c.nu, 1.0, 0.5
-    own[W, W] = weight_of_w * 2.0 * c.L / c.nu
-    form = np.kron(np.eye(n), own).reshape(n, size, n, size)
-    form[:, ZT, :, ZT] = pseudo_inverse(graph, c) / (4.0 * c.chi_1)
-    return form.reshape(n * size, n * size)
 
 
 # The inequality, for all f
@@ -93,10 +40,10 @@ def form_of_V(graph: Graph, c: Constants, size: int = 6, weight_of_w: float = 1.
 def worst_drift(
     graph: Graph, kappa: float, faster: float = 1.0, wrong: float = 1.0, weight_of_w: float = 1.0
 ) -> float:
-    """The largest (drift + r V) / |.|^2 / r over all states and all G that smoothness allows.
+    """The largest (drift + r V) / |.|^2 / r over all states and all G, an entry of its own.
 
-    G is an entry of its own.  What stands in D(x) cancels, and of the D'(x) that is left no more
-    is known than that it is at least nu/4 |x|^2 + |G|^2 / (4L).
+    What has D(x) cancels, and of the D'(x) that is left no more is used than that it is at least
+    nu/4 |x|^2 + |G|^2 / (4L).  The form is the same in every coordinate: one is enough.
     """
     c, n = Constants.of(graph, 3.0, 3.0 / kappa), graph.nodes
     system = Linear.of(graph, c, [np.eye(7)[G]] * n, wrong)
@@ -209,18 +156,6 @@ class Process:
         return np.asarray(self.limit + 10.0 ** rng.uniform(-2.0, 1.0) * u)
 
 
-def logistic(nodes: int, kappa: float) -> Objective:
-    """Three rows of two columns to a node."""
-    rng = np.random.default_rng(nodes)
-    rows = 4.0 * rng.standard_normal((nodes, 3, 2))
-    labels = np.sign(rng.standard_normal((nodes, 3)))
-    rough = max(float(np.linalg.norm(X, 2)) ** 2 / 12.0 for X in rows)
-    l2 = rough / (kappa - 1.0)
-    return Objective.of(
-        [LogisticRegression(X, y, l2=l2) for X, y in zip(rows, labels, strict=True)]
-    )
-
-
 @pytest.mark.parametrize(("spec", "kappa"), [("path:2", 1.5), ("star:4", 30.0), ("cycle:5", 1e4)])
 def test_the_compiled_events_have_that_drift(spec: str, kappa: float) -> None:
     """In random states; with a twentieth of the gradients and exchanges it can be positive."""
@@ -255,7 +190,7 @@ def test_the_constant_is_that_of_V_at_the_start(spec: str, kappa: float) -> None
     longer = float(
         np.sum(z * z) - np.einsum("ic,ij,jc->", z, pseudo_inverse(process.graph, c), z) / c.chi_1
     )
-    assert longer >= 0.0
+    assert longer > -1e-12  # on path:2 they are equal
     pair = (process.graph, process.parts)
     C = (V + 0.25 * longer) / (4.0 * c.L * c.nu * process.graph.nodes)
     found = theory.bound(DADAO(), pair, 0.0, t=[0.0, 7.0])
@@ -266,79 +201,6 @@ def test_the_constant_is_that_of_V_at_the_start(spec: str, kappa: float) -> None
     assert float(theory.bound(DADAO(), ("path:2", parts), 0.0, t=0.0)) == pytest.approx(
         4.0 * 0.5 + 7.0 / 8.0 + 3.0 / 16.0
     )
-
-
-def test_nothing_to_do() -> None:
-    parts = Objective.of([LeastSquares([[1.0]], [0.0])] * 2)
-    assert theory.bound(DADAO(), ("path:2", parts), 0.0, t=0.0) == 0.0
-    assert theory.moments(("path:2", parts), DADAO(), 0.0, [0.0, 5.0]).fun.tolist() == [0.0, 0.0]
-
-
-# The exact second moments, and the bound above them
-
-
-def ridge(nodes: int, kappa: float, scale: float = 1.0) -> tuple[Objective, np.ndarray]:
-    """Of one variable, and the curvatures; `scale` multiplies the functions."""
-    rng = np.random.default_rng(nodes)
-    H = scale * rng.permutation(np.geomspace(1.0 / kappa, 1.0, nodes))
-    pulls = math.sqrt(scale) * rng.standard_normal(nodes)
-    return Objective.of(
-        [LeastSquares([[math.sqrt(h)]], [v]) for h, v in zip(H, pulls, strict=True)]
-    ), H
-
-
-def written_out(
-    graph: Graph, parts: Objective, H: np.ndarray, t: float, wrong: float
-) -> list[float]:
-    """E mean (x_i - x*)^2 and E sum (x~_i - x*)^2, from the generator of E uu^T."""
-    n, c = graph.nodes, Constants.of(graph, H.max(), H.min())
-    system = Linear.of(graph, c, [np.eye(6)[X] * (h - c.nu) for h in H], wrong)
-    x = float(parts.x_star[0])
-    y = H * x - parts.X[:, 0] * parts.y - c.nu * x
-    z = -y - c.nu * x
-    same = np.full(n, x)
-    u = -np.column_stack([same, same, y, y, y + z, z]).ravel()
-    one = np.eye(6 * n)
-    total = np.kron(system.flow, one) + np.kron(one, system.flow)
-    for J, rate in zip(system.jumps, system.rates, strict=True):
-        total += rate * (np.kron(J, J) - np.eye(len(total)))
-    diagonal = np.diag((expm(t * total) @ np.kron(u, u)).reshape(6 * n, 6 * n)).reshape(n, 6)
-    return [float(diagonal[:, X].mean()), float(diagonal[:, XT].sum())]
-
-
-def test_the_moments_are_those_of_the_whole_system() -> None:
-    parts, H = ridge(3, 20.0)
-    found = theory.moments((UNEVEN, parts), DADAO(), 0.0, [0.0, 3.0, 3.0, 90.0])
-    assert found.fun[0] == pytest.approx(float(parts.x_star[0]) ** 2, rel=1e-12)
-    assert found.fun[1] == found.fun[2]
-    for k, t in ((1, 3.0), (3, 90.0)):
-        expected = written_out(UNEVEN, parts, H, t, 1.0)
-        np.testing.assert_allclose([found.fun[k], found.z2[k]], expected, rtol=1e-10)
-        mistaken = written_out(UNEVEN, parts, H, t, 0.99)
-        assert abs(found.fun[k] / mistaken[0] - 1.0) > 1e-6
-    np.testing.assert_allclose(found.fun, found.xx.mean(axis=1), rtol=1e-14)
-    np.testing.assert_allclose(found.z2, found.zz.sum(axis=1), rtol=1e-14)
-    assert found.xz.shape == (4, 3)
-
-
-def test_the_unit_of_the_functions_does_not_matter() -> None:
-    found = []
-    for scale in (1e-8, 1.0, 1e8):
-        pair = UNEVEN, ridge(3, 20.0, scale)[0]
-        bound = theory.bound(DADAO(), pair, 0.0, t=5.0)
-        found.append([bound, *theory.moments(pair, DADAO(), 0.0, [3.0, 900.0]).fun])
-    np.testing.assert_allclose(found, [found[1]] * 3, rtol=1e-9)
-
-
-@pytest.mark.parametrize("spec", ["path:2", "star:5", "cycle:4"])
-@pytest.mark.parametrize("kappa", [1.0, 10.0, 1e4])
-def test_the_bound_holds(spec: str, kappa: float) -> None:
-    graph = Graph.of(spec)
-    pair = graph, ridge(graph.nodes, kappa)[0]
-    times = np.concatenate([[0.0], np.geomspace(1e-3, 30.0, 12)]) / DADAO().rate(*pair)
-    exact = theory.moments(pair, DADAO(), 0.0, times).fun
-    assert np.all(exact > 0.0)
-    assert np.all(exact <= theory.bound(DADAO(), pair, 0.0, t=times))
 
 
 # A²CiD², whose exchanges alone have a bound
@@ -358,7 +220,6 @@ def test_exchanges_of_a2cid2_have_the_bound_of_gossip(accelerated: bool) -> None
 
 
 PAIR = UNEVEN, ridge(3, 2.0)[0]
-LARGE = "cycle:9", ridge(9, 2.0)[0]
 
 
 @pytest.mark.parametrize(
@@ -371,14 +232,6 @@ LARGE = "cycle:9", ridge(9, 2.0)[0]
         (lambda: theory.bound(DADAO(), PAIR, 0.0, t=1.0, sigma2=1.0), "no theorem here covers"),
         (lambda: theory.bound(DADAO(), ("path:2", PAIR[1]), 0.0, t=1.0), "the graph has 2 nodes"),
         (lambda: theory.bound(A2CiD2(), PAIR, 0.0, t=1.0), "the gradients of A²CiD²"),
-        (lambda: theory.moments(PAIR, DADAO(), 1.0, [1.0]), "x0 must be 0"),
-        (lambda: theory.moments(PAIR, DADAO(), 0.0, k=[1]), "give times"),
-        (lambda: theory.moments(PAIR, DADAO(), 0.0, [1.0], sigma2=1.0), "sigma2 must be 0"),
-        (lambda: theory.moments(LARGE, DADAO(), 0.0, [1.0]), "at most 8, not 9"),
-        (
-            lambda: theory.moments((UNEVEN, logistic(3, 2.0)), DADAO(), 0.0, [1.0]),
-            "least squares only",
-        ),
     ],
 )
 def test_bad_input(call: Any, complaint: str) -> None:

@@ -5,12 +5,13 @@ and J_m that of the event of mark m, the moments M = E (u - u*)(u - u*)^T obey
 
     M' = F M + M F^T + sum_m rate_m (J_m M J_m^T - M).
 
-The kernels are run on unit vectors to find F and the J_m: no formula stands a second time.  The
-system's matrix is exponentiated, for its times are long: they grow as sqrt(L/mu).
+The kernels are run on a basis, with labels 0, to find F and the J_m: no formula stands a second
+time.  The system's matrix is exponentiated, for its times are long: they grow as sqrt(L/mu).
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -91,7 +92,8 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     from continuized.network.optimisation import optimisers
     from continuized.network.optimisation.dadao_events import states_at
 
-    engine = optimisers.DadaoEvents(graph, objective, method, np.ones(graph.nodes))
+    linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))
+    engine = optimisers.DadaoEvents(graph, linear, method, np.ones(graph.nodes))
 
     def flow() -> Array:
         return np.asarray(states_at(STEP, engine.own, engine.state, engine.steps))
@@ -122,10 +124,11 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
 
 
 def _coordinates(engine: DadaoEvents) -> Array:
-    """The state of coordinates in which the V of `theory.dadao_bounds` is near the squared length.
+    """The states of unit coordinates, in columns.
 
-    They are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: without them the
-    moments of y + z, far smaller than those of y and z, would lose their digits.
+    The coordinates are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: all weigh
+    about the same in the V of `theory.dadao_bounds`.  In z the moments of y + z, far smaller than
+    those of y and z, would lose their digits.
     """
     nodes, _, dim = engine.state.shape
     s, c = engine.steps.s, math.sqrt(engine.steps.nu) * math.sqrt(engine.steps.L)
@@ -180,14 +183,13 @@ def _check_exact(objective: Objective, sigma2: float) -> None:
 
 
 def _images(engine: DadaoEvents, after: Callable[[], Array], states: Array) -> Array:
-    """The linear part of what is done to the engine's state, on each column of `states`."""
+    """What is made of each column of `states`."""
 
     def image(u: Array) -> Array:
         engine.state[...], engine.own[...] = u.reshape(engine.state.shape), 0.0
         return after().ravel().copy()
 
-    origin = image(np.zeros(len(states)))
-    return np.column_stack([image(u) - origin for u in states.T])
+    return np.column_stack([image(u) for u in states.T])
 
 
 def _zero_sums(T: Array, shape: tuple[int, ...]) -> Array:
