@@ -98,7 +98,6 @@ def bound(
       theta = sqrt(mu_g mu / (2 R L)), and the same without the exponential for
       E[e^{theta T_k} ...] at the k-th event; with accelerated=False, 2/(mu n) (D_0 - D*) e^{-rt},
       r = mu_g mu / (2L), and (1 - r)^k in place of the exponential.
-
     - network.DADAO, whose start must be 0 (w_i is then x_i), proved in `theory.dadao_bounds`:
       C e^{-rt}, r = sqrt(mu/L) / (8 sqrt 2) and C = (4/mu) (F(0) - F*)
       + 7/(8 mu L) mean_i |grad f_i(x*)|^2 + (3 mu/(16 L)) |x*|^2, every node taking gradients at
