@@ -1,7 +1,7 @@
 """The front door of the theorems: `bound` for every method, and the weights of Theorem 5.
 
 The right-hand sides are in `theorems` (full gradients), `marked_bounds` (coordinates and rows),
-`gossip_bounds` and `dual_bounds` (networks).
+`gossip_bounds`, `dual_bounds` and `dadao_bounds` (networks).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from continuized.theory.theorems import THEOREMS, log_A, log_scale, theorem_of
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
-    from continuized.network import Dual, Gossip, Graph, Objective
+    from continuized.network import DADAO, A2CiD2, Dual, Gossip, Graph, Objective
 
 
 def bound(
-    method: Method | Marked | Gossip | Dual,
+    method: Method | Marked | Gossip | Dual | DADAO | A2CiD2,
     problem: Problem | Graph | tuple[Graph, Objective],
     x0: ArrayLike,
     t: ArrayLike | None = None,
@@ -88,6 +88,8 @@ def bound(
       at the k-th event (1 + a) |x_0 - mean|^2 for E[e^{theta T_k} |x_k - mean|^2]; with
       accelerated=False,
       |x_0 - mean|^2 e^{-mu_g t / 2}, and (1 - mu_g / 2)^k in place of the exponential.
+    - network.A2CiD2, its exchanges alone: the same with a = 1 and t times their rate.  With its
+      gradients, no theorem is known here, and a pair as below is refused.
 
     On a pair (Graph, network.Objective), with x0 the dual start (0), a bound on
     E mean_i |w_i - x*|^2, w_i the guesses of n nodes, proved in `theory.dual_bounds`:
@@ -96,6 +98,10 @@ def bound(
       theta = sqrt(mu_g mu / (2 R L)), and the same without the exponential for
       E[e^{theta T_k} ...] at the k-th event; with accelerated=False, 2/(mu n) (D_0 - D*) e^{-rt},
       r = mu_g mu / (2L), and (1 - r)^k in place of the exponential.
+    - network.DADAO, whose start must be 0 (w_i is then x_i), proved in `theory.dadao_bounds`:
+      C e^{-rt}, r = sqrt(mu/L) / (8 sqrt 2) and C = (4/mu) (F(0) - F*)
+      + 7/(8 mu L) mean_i |grad f_i(x*)|^2 + (3 mu/(16 L)) |x*|^2, every node taking gradients at
+      rate 1; and C for E[e^{r T_k} ...] at the k-th event of all, gradients and exchanges.
 
     Parameters
     ----------
@@ -128,7 +134,7 @@ def bound(
 
 
 def log_bound(
-    method: Method | Marked | Gossip | Dual,
+    method: Method | Marked | Gossip | Dual | DADAO | A2CiD2,
     problem: Problem | Graph | tuple[Graph, Objective],
     x0: ArrayLike,
     t: ArrayLike | None = None,

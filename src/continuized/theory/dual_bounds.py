@@ -76,11 +76,11 @@ def log_bound(
     return scale + log_of(excess) + log_power(rate, checked_counts(k).astype(np.float64))
 
 
-def checked_pair(pair: Any) -> tuple[Graph, Objective]:
+def checked_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objective]:
     """A graph, and a function for each of its nodes."""
     two = isinstance(pair, tuple) and len(pair) == 2
     if not two or not isinstance(pair[1], Objective):
-        raise TypeError(f"the dual method runs on a pair (graph, Objective), got {brief(pair)}")
+        raise TypeError(f"{name} runs on a pair (graph, Objective), got {brief(pair)}")
     graph = Graph.of(pair[0])
     check_fits(graph, pair[1])
     return graph, pair[1]

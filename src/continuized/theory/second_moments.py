@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from continuized.memory import check_memory
 from continuized.methods import GradientDescent, Method, Nesterov
 from continuized.network.methods import Gossip
+from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
@@ -54,7 +55,7 @@ FIRST = 1e-6  # where the series takes over from an infinite eta(0); its error i
 
 def moments(
     p: Problem | Graph | tuple[Graph, Objective],
-    method: Method | Marked | Gossip | Dual,
+    method: Method | Marked | Gossip | Dual | DADAO,
     x0: ArrayLike,
     times: ArrayLike | None = None,
     k: ArrayLike | None = None,
@@ -81,6 +82,8 @@ def moments(
     - network.Dual, p a pair (Graph, network.Objective) of least squares and at most 400 dual
       variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i the nodes' guesses
       (see `theory.dual_moments`).
+    - network.DADAO, the same pair, of nodes times dimension at most 8, and the start 0: `fun` is
+      E mean_i |x_i - x*|^2 (see `theory.dadao_moments`).
 
     Parameters
     ----------
@@ -120,6 +123,10 @@ def moments(
         from continuized.theory.dual_moments import dual_moments
 
         return dual_moments(p, method, x0, times, checked_sigma2(sigma2))
+    if isinstance(method, DADAO):
+        from continuized.theory.dadao_moments import dadao_moments
+
+        return dadao_moments(p, method, x0, times, checked_sigma2(sigma2))
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.marked_moments import marked_moments

@@ -97,6 +97,19 @@ def dadao_exact_rate(subject: Subject, effort: Effort) -> Measurement:
     return Measurement(float(np.max(ratios)), ROUNDING)
 
 
+def dadao_bound(subject: Subject, effort: Effort) -> Measurement:
+    """The largest exact E mean_i |x_i - x*|^2 over its bound."""
+    worst = []
+    cases = (("path:2", 1, 1.0), ("path:3", 1, 100.0), ("star:4", 1, 10.0), ("complete:3", 2, 20.0))
+    for spec, dim, kappa in cases:
+        graph = Graph.of(spec)
+        parts, method = ridge(graph.nodes, dim, kappa), network.DADAO()
+        times = np.linspace(0.0, 6.0, 7) / method.rate(graph, parts)
+        exact = theory.moments((graph, parts), subject.dadao(), 0.0, times).fun
+        worst.append(exact / theory.bound(method, (graph, parts), 0.0, t=times))
+    return Measurement(float(np.max(worst)), ROUNDING)
+
+
 def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
     """The share of runs that fall slower than promised, of which there are at most one half.
 

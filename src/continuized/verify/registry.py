@@ -90,6 +90,12 @@ CHECKS: tuple[Check, ...] = (
         decentralized.dual_bound,
     ),
     Check(
+        "DADAO: E mean |x_i - x*|^2 is below its bound",
+        LATER,
+        "exact E mean |x_i - x*|^2 / bound",
+        decentralized.dadao_bound,
+    ),
+    Check(
         "DADAO: the exact rate is above the theorem's",
         LATER,
         "theorem's / exact rate",

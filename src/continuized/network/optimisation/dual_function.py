@@ -48,8 +48,14 @@ class DualFunction:
     @property
     def minimiser(self) -> Array:
         """y*, whose rows are the gradients of f_i at x*."""
-        out = np.empty_like(self._w)
-        for i in range(self.objective.nodes):
-            conjugates.gradient(self._data, i, self.objective.x_star, out[i])
-        # Their sum is 0 but for rounding, which is taken off.
-        return np.asarray(out - out.mean(axis=0))
+        return slopes_at_minimiser(self.objective)
+
+
+def slopes_at_minimiser(objective: Objective) -> Array:
+    """grad f_i(x*), (nodes, dim)."""
+    data = conjugates.data_of(objective, conjugates=False)
+    out = np.empty((objective.nodes, objective.dim))
+    for i in range(objective.nodes):
+        conjugates.gradient(data, i, objective.x_star, out[i])
+    # Their sum is 0 but for rounding, which is taken off.
+    return np.asarray(out - out.mean(axis=0))
