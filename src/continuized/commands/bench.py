@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from continuized.bench import SUITES
-from continuized.commands import BadInput, show
+from continuized.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
     from continuized.bench.runner import Bench
@@ -138,4 +137,4 @@ def _page(bench: Bench, pictures: dict[str, dict[str, bytes]], why_not: str) -> 
 
 def _json(bench: Bench, written: list[Path]) -> str:
     files = [str(path) for path in written]
-    return json.dumps({**bench.as_dict(), "files": files}, indent=2, allow_nan=False)
+    return to_json({**bench.as_dict(), "files": files}, indent=2)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput, show
+from continuized.commands import BadInput, show, to_json
 from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def command(
     report = _report(graph, objective, runs, racers, slow)
     written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
-        click.echo(json.dumps(report))
+        click.echo(to_json(report))
     else:
         _print(report, written)
     return 0 if all(r.reached for r in runs if not math.isnan(r.rate_theory)) else 1
@@ -166,8 +165,8 @@ def _report(
                 "error": r.error,
                 "excess": float(r.trace.excess[-1]),
                 "consensus": float(r.trace.consensus[-1]),
-                "rate_measured": _or_none(r.rate_measured),
-                "rate_theory": _or_none(r.rate_theory),
+                "rate_measured": r.rate_measured,
+                "rate_theory": r.rate_theory,
             }
             for r in runs
         ],
@@ -180,10 +179,6 @@ def _report(
     }
 
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def _write(
     out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
 ) -> list[str]:
@@ -192,7 +187,7 @@ def _write(
 
     made = render_decentralized(runs, racers, slow)
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
-    content["decentralized.json"] = json.dumps(report, indent=2) + "\n"
+    content["decentralized.json"] = to_json(report, indent=2) + "\n"
     return [str(files.write(out / name, its)) for name, its in content.items()]
 
 
@@ -217,8 +212,8 @@ def _print(report: dict[str, Any], written: list[str]) -> None:
 def _results(report: dict[str, Any]) -> Table:
     from continuized.report import Table
 
-    def rate(value: float | None) -> str:
-        return "" if value is None else f"{value:.3g}"
+    def rate(value: float) -> str:
+        return "" if math.isnan(value) else f"{value:.3g}"
 
     rows = tuple(
         (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput, Interrupted
+from continuized.commands import BadInput, Interrupted, to_json
 
 if TYPE_CHECKING:
     from continuized.result import Result
@@ -72,7 +71,7 @@ def command(
         title, format = f"{loss} regression, {data.name}", plot.suffix[1:].lower()
         files.write(plot, pictures.render_objective(r.trace, title, format))
     report = _report(problem, method, r, seconds)
-    click.echo(json.dumps(report) if as_json else _sentences(report, r, out, plot))
+    click.echo(to_json(report) if as_json else _sentences(report, r, out, plot))
     return 0 if r.success else 1
 
 
