@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 import click
 
 from continuized.commands import show, to_json
+from continuized.plot_network import MOST_DRAWN
 
 if TYPE_CHECKING:
     from continuized.network import Gossip, Graph, Outcome
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
 
 EXACT_UP_TO = 1000  # nodes: the rate of the second moments
-MOST_DRAWN = 20_000  # nodes
 # Of the time that the theorem allows the quickest method; it takes half of that, mostly.
 VIEWS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
 
