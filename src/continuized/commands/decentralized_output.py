@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import show
+from continuized.commands import show, to_json
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Graph, Objective, Racer
@@ -47,8 +46,8 @@ def report_of(
                 "error": r.error,
                 "excess": float(r.trace.excess[-1]),
                 "consensus": float(r.trace.consensus[-1]),
-                "rate_measured": _or_none(r.rate_measured),
-                "rate_theory": _or_none(r.rate_theory),
+                "rate_measured": r.rate_measured,
+                "rate_theory": r.rate_theory,
                 "deaths": len(r.deaths),
                 "ledger_error": r.ledger_error,
                 "agreed_error": objective.error(r.agreed[None]),
@@ -64,10 +63,6 @@ def report_of(
     }
 
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
-
-
 def write(
     out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
 ) -> list[str]:
@@ -77,7 +72,7 @@ def write(
 
     made = render_decentralized(runs, racers, slow)
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
-    content["decentralized.json"] = json.dumps(report, indent=2) + "\n"
+    content["decentralized.json"] = to_json(report, indent=2) + "\n"
     return [str(files.write(out / name, its)) for name, its in content.items()]
 
 
@@ -120,8 +115,8 @@ def _on_faults(report: dict[str, Any]) -> str:
 def _results(report: dict[str, Any]) -> Table:
     from continuized.report import Table
 
-    def rate(value: float | None) -> str:
-        return "" if value is None else f"{value:.3g}"
+    def rate(value: float) -> str:
+        return "" if math.isnan(value) else f"{value:.3g}"
 
     rows = tuple(
         (
