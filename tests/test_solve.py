@@ -288,8 +288,13 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     first = run(*base, "--maxiter", 60_000, "--out", whole)
     assert first.exit_code == 1
     arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
+    listening = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('continuized.cli', run_name='__main__')"
+    )
     child = subprocess.Popen(
-        [sys.executable, "-m", "continuized.cli", *map(str, arguments)],
+        [sys.executable, "-c", listening, *map(str, arguments)],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
