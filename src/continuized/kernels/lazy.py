@@ -16,8 +16,6 @@ of coordinates, so that its cost is spread thin.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from continuized.flow import mix
@@ -33,6 +31,7 @@ from continuized.kernels.columns import (
     subtract_column,
     subtract_then_slope,
 )
+from continuized.kernels.entropy import entropy_step, logit
 from continuized.problems.losses import SQUARED
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
@@ -40,8 +39,6 @@ SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
 
-MOST_NEWTON_STEPS = 60  # 2 or 3 are usual
-ROOT_OF_ROUNDING = 1e-5  # of the third order
 AHEAD = 8  # events
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
@@ -66,44 +63,6 @@ def is_due(alpha, beta):
 
 
 @jit
-def entropy_step(x, k, m):
-    """The root v in (0, 1) of k + m (v - x) + logit(v) = 0, m >= 0: a proximal step on entropy.
-
-    With theta = logit(v), h(theta) = k + m (v - x) + theta is increasing, convex below 0 and
-    concave above.  The sign of h(0) tells the side; the upper one is turned over to the lower
-    one.  There Newton comes down to the root from the right, and one step from the left of it
-    leads to the right: it needs no bracket, only not to pass the bound that v > 0 gives.  Near
-    the root the step is Halley's, which takes the curvature of h into account.
-    """
-    upper = k + m * (0.5 - x) < 0.0
-    if upper:
-        x, k = 1.0 - x, -k
-    most = min(0.0, m * x - k)
-    v, theta = x, most
-    known = 0.0 < x < 0.5
-    if known:
-        theta = math.log(x / (1.0 - x))  # the step is short near the solution
-        known = theta <= most
-    if not known:
-        theta = most
-        v = math.exp(theta) / (1.0 + math.exp(theta))
-    for _step in range(MOST_NEWTON_STEPS):
-        slope_v = v * (1.0 - v)
-        h, slope_h = k + m * (v - x) + theta, 1.0 + m * slope_v
-        bend, square = h * m * slope_v * (0.5 - v), slope_h * slope_h
-        near = abs(bend) < 0.25 * square
-        change = -h * slope_h / (square - bend) if near else -h / slope_h
-        change = min(change, most - theta)
-        theta += change
-        if abs(change) <= ROOT_OF_ROUNDING:  # what is left is its cube
-            v += change * slope_v * (1.0 + change * (0.5 - v))
-            break
-        e = math.exp(theta)
-        v = e / (1.0 + e)
-    return 1.0 - v if upper else v
-
-
-@jit
 def coordinate_events(
     marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
     targets, h, scalars, pairs, images,
@@ -122,7 +81,7 @@ def coordinate_events(
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    slope, is_known = 0.0, False
+    slope, is_known, theta = 0.0, False, 0.0
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             fetch(pairs, 2 * marks[e + AHEAD])
@@ -135,11 +94,14 @@ def coordinate_events(
                 rebase(alpha, beta, pairs)
                 rebase(alpha, beta, images)
                 alpha, beta = 0.5, -0.5
-            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         x = pairs[i, S] + alpha * pairs[i, D]
+        if entropy > 0.0:
+            theta = logit(x)  # beside the slope, which takes as long
+        if not is_known:
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            v = entropy_step(x, g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
+            v = entropy_step(x, theta, g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
             dx = x - v
             g = dx / steps[i]
         else:
@@ -171,18 +133,21 @@ def plain_coordinate_events(
 ):
     """The same without acceleration: x_i -= steps_i g."""
     kind, c = h
-    slope, is_known = 0.0, False
+    slope, is_known, theta = 0.0, False, 0.0
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             fetch(x, marks[e + AHEAD])
             fetch_column(marks[e + AHEAD], indptr, indices, values)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        if entropy > 0.0:
+            theta = logit(x[i])
         if not is_known:
             slope = plain_slope(kind, begin, end, indices, values, targets, u)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            dx = x[i] - entropy_step(x[i], g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
+            m = 1.0 / (steps[i] * entropy) - 4.0
+            dx = x[i] - entropy_step(x[i], theta, g / entropy, m)
         else:
             dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
         x[i] -= dx
