@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.jit import fetch, jit
+from continuized.jit import fetch, jit, subtract_pair
 from continuized.problems import compiled as __  # noqa: F401  (registers the losses)
 from continuized.problems.losses import loss_slope
 
@@ -45,9 +45,11 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """The images of the change of a coordinate."""
     for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        entry, image_s, image_d = values[p], images[r, S], images[r, D]
-        images[r, S], images[r, D] = image_s - entry * ds, image_d - entry * dd
+        if indices is None:
+            r, entry = p - begin, values[p]
+            images[r, S], images[r, D] = images[r, S] - entry * ds, images[r, D] - entry * dd
+        else:
+            subtract_pair(images, np.uintp(indices[p]), values[p], ds, dd)
 
 
 @jit
