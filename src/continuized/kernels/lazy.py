@@ -63,6 +63,16 @@ def is_due(alpha, beta):
 
 
 @jit
+def fetch_constants(i, steps, ridge, center, entropy, scale):
+    """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
+    fetch(steps, i)
+    fetch(scale, i)
+    if entropy == 0.0:
+        fetch(ridge, i)
+        fetch(center, i)
+
+
+@jit
 def coordinate_events(
     marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
     targets, h, scalars, pairs, images,
@@ -81,11 +91,14 @@ def coordinate_events(
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    slope, is_known, theta = 0.0, False, 0.0
+    slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
     for e in range(marks.size):
         if e + AHEAD < marks.size:
-            fetch(pairs, 2 * marks[e + AHEAD])
-            fetch_column(marks[e + AHEAD], indptr, indices, values)
+            coming = marks[e + AHEAD]
+            fetch(pairs, 2 * coming)
+            fetch(weights, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if not is_known:
@@ -96,14 +109,15 @@ def coordinate_events(
                 alpha, beta = 0.5, -0.5
         x = pairs[i, S] + alpha * pairs[i, D]
         if entropy > 0.0:
-            theta = logit(x)  # beside the slope, which takes as long
+            # All that does not depend on the slope, which takes long, comes before it.
+            theta, L = logit(x), 1.0 / steps[i]
+            m = L / entropy - 4.0
         if not is_known:
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            v = entropy_step(x, theta, g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
-            dx = x - v
-            g = dx / steps[i]
+            dx = x - entropy_step(x, theta, g / entropy, m)
+            g = dx * L
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
@@ -133,20 +147,21 @@ def plain_coordinate_events(
 ):
     """The same without acceleration: x_i -= steps_i g."""
     kind, c = h
-    slope, is_known, theta = 0.0, False, 0.0
+    slope, is_known, theta, m = 0.0, False, 0.0, 0.0
     for e in range(marks.size):
         if e + AHEAD < marks.size:
-            fetch(x, marks[e + AHEAD])
-            fetch_column(marks[e + AHEAD], indptr, indices, values)
+            coming = marks[e + AHEAD]
+            fetch(x, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if entropy > 0.0:
-            theta = logit(x[i])
+            theta, m = logit(x[i]), 1.0 / (steps[i] * entropy) - 4.0
         if not is_known:
             slope = plain_slope(kind, begin, end, indices, values, targets, u)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            m = 1.0 / (steps[i] * entropy) - 4.0
             dx = x[i] - entropy_step(x[i], theta, g / entropy, m)
         else:
             dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
