@@ -17,6 +17,7 @@ from continuized.problems.losses import loss_slope
 
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 ENTRIES_A_LINE = 8
+FAR = 2**18  # numbers: 2 MB, about what is near to a core
 
 
 @jit
@@ -28,6 +29,22 @@ def fetch_column(i, indptr, indices, values):
     if indices is not None:
         for p in range(indptr[i], indptr[i + 1], 2 * ENTRIES_A_LINE):
             fetch(indices, p)
+
+
+@jit
+def are_far(indices, images):
+    """Whether to ask for the images too ahead of their use: those of sparse columns, where they
+    are too many to stay near.  Where they do, asking costs a sixth of an event."""
+    return indices is not None and images.size > FAR
+
+
+@jit
+def fetch_images(i, indptr, indices, images):
+    """Ask for what a sparse column will meet; its own entries must have come by now."""
+    if indices is not None:
+        width = np.uintp(images.size // images.shape[0])
+        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+            fetch(images, width * np.uintp(indices[p]))
 
 
 @jit

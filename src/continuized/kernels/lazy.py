@@ -23,8 +23,10 @@ from continuized.jit import fetch, jit
 from continuized.kernels.columns import (
     D,
     S,
+    are_far,
     column_slope,
     fetch_column,
+    fetch_images,
     plain_slope,
     plain_subtract,
     plain_subtract_then_slope,
@@ -40,6 +42,7 @@ SMALLEST = 1e-30  # alpha - beta
 ALPHA, BETA = 0, 1  # the entries of `scalars`
 
 AHEAD = 8  # events
+IMAGES_AHEAD = 2  # events: long after the indices were asked for
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
@@ -92,6 +95,7 @@ def coordinate_events(
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
     slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
+    far = are_far(indices, images)
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             coming = marks[e + AHEAD]
@@ -99,6 +103,8 @@ def coordinate_events(
             fetch(weights, coming)
             fetch_constants(coming, steps, ridge, center, entropy, scale)
             fetch_column(coming, indptr, indices, values)
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if not is_known:
@@ -148,12 +154,15 @@ def plain_coordinate_events(
     """The same without acceleration: x_i -= steps_i g."""
     kind, c = h
     slope, is_known, theta, m = 0.0, False, 0.0, 0.0
+    far = are_far(indices, u)
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             coming = marks[e + AHEAD]
             fetch(x, coming)
             fetch_constants(coming, steps, ridge, center, entropy, scale)
             fetch_column(coming, indptr, indices, values)
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, u)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if entropy > 0.0:
@@ -183,7 +192,15 @@ def row_events(
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
     x -= step r a and z -= gamma' r a."""
     alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
     for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(factors, coming)
+            fetch(rhs, coming)
+            fetch_column(coming, indptr, indices, values)
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if accelerated:
