@@ -94,7 +94,7 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
     stream = cz.clock.Poisson(0, marks=engine.law).stream()
 
     def work() -> None:
-        events = stream.draw(engine.law.threshold.size)
+        events = stream.draw(engine.law.size)
         engine.advance(events.marks, coefficients(engine.process, events, 0.0))
 
     return work

@@ -19,7 +19,7 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.kernels.schedule import CARRY, coefficients
-from continuized.marks import Categorical
+from continuized.marks import Finite
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
@@ -36,7 +36,7 @@ class Engine(Protocol):
     name: str
     measured: str
     process: Method
-    law: Categorical
+    law: Finite
     costs: Array
     size: int
     constants: dict[str, Any]
@@ -57,7 +57,7 @@ class Marked(Protocol):
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
 
 
-def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.Clock:
+def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of this law unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
@@ -96,7 +96,7 @@ class Run:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows()
-        events = engine.law.threshold.size
+        events = engine.law.size
         self.block = events if record else max(events, SMALLEST_BLOCK)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
@@ -276,7 +276,7 @@ def _checked_marks(marks: Any, engine: Engine) -> Array:
     values = np.asarray(marks)
     if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
         values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    n = engine.law.threshold.size
+    n = engine.law.size
     if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
         raise ValueError(f"marks must be integers in [0, {n})")
     return values.astype(np.int64, copy=False)

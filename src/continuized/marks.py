@@ -29,6 +29,13 @@ class Law(Protocol):
         ...
 
 
+class Finite(Law, Protocol):
+    """A law of the marks 0, ..., size - 1."""
+
+    @property
+    def size(self) -> int: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Categorical:
     """Mark i with probability p[i], in O(1) by Walker's alias method.
@@ -51,22 +58,67 @@ class Categorical:
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "alias", alias)
 
+    @property
+    def size(self) -> int:
+        return self.threshold.size
+
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        u = rng.random(n) * self.threshold.size
-        column = np.minimum(u.astype(np.int64), self.threshold.size - 1)
+        u = rng.random(n) * self.size
+        column = np.minimum(u.astype(np.int64), self.size - 1)
         return np.where(u - column < self.threshold[column], column, self.alias[column])
+
+
+@dataclass(frozen=True, eq=False)
+class Stratified:
+    """Mark i with probability p[i], and in every pass nearly as often as that says.
+
+    Of len(p) marks in a row, counted from the first of a draw, mark i comes len(p) p[i] times,
+    rounded down or up, in a random order: systematic sampling.  Each mark has the law p, but
+    they are not independent, as theorems want them; with equal p[i] a pass is a permutation.
+
+    >>> Stratified([0.25, 0.25, 0.5]).draw(np.random.default_rng(0), 6).tolist()
+    [2, 1, 0, 2, 0, 2]
+    """
+
+    p: ArrayLike
+    sums: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        p = checked_probabilities(self.p)
+        sums = np.cumsum(p)
+        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "sums", sums / sums[-1])
+
+    @property
+    def size(self) -> int:
+        return self.sums.size
+
+    def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        passes, rest = divmod(n, self.size)
+        return np.concatenate([self._parts(rng, passes, self.size), self._parts(rng, 1, rest)])
+
+    def _parts(self, rng: np.random.Generator, parts: int, n: int) -> Ints:
+        """n marks in each of the parts."""
+        # Place j has the mark i with n sums[i - 1] + u < j + 1 <= n sums[i] + u: over u, mark i
+        # has n p[i] places on average, and never one if p[i] is 0.
+        part = np.arange(parts)[:, np.newaxis]
+        ends = (n * self.sums + rng.random(parts)[:, np.newaxis]).astype(np.int64)
+        ends = np.minimum(ends, n) + n * part  # n + u may have been rounded to n + 1
+        ended = np.cumsum(np.bincount(ends.ravel(), minlength=parts * n + 1)[:-1])
+        marks = ended.reshape(parts, n) - self.size * part
+        return rng.permuted(marks, axis=1, out=marks).ravel()
 
 
 @dataclass(eq=False)
 class Changing:
     """A law that a run may replace by another between two blocks of events."""
 
-    now: Categorical
+    now: Finite
     is_drawn: bool = False
 
     @property
-    def threshold(self) -> Floats:
-        return self.now.threshold
+    def size(self) -> int:
+        return self.now.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         self.is_drawn = True
