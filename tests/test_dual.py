@@ -1,4 +1,4 @@
-"""The local metric of the dual of logistic regression, and the sweep that dense columns share."""
+"""The local metric and the marks of the dual of logistic regression, and the sweep that dense columns share."""
 
 from functools import cache
 
@@ -84,6 +84,19 @@ def test_the_local_metric_saves_passes():
     assert runs[1].success
     assert runs[0].passes < 0.7 * runs[1].passes
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, atol=1e-7)
+
+
+def test_stratified_marks_save_passes(monkeypatch):
+    def passes():
+        r = cz.minimize(
+            problem(), np.zeros(1500), method=cz.DualCoordinate(), tol=1e-7, seed=0, record=False
+        )
+        assert r.success
+        return r.passes
+
+    stratified = passes()
+    monkeypatch.setattr(dual.DualCoordinates, "_law", lambda self: marks.Categorical(self.p))
+    assert stratified < 0.85 * passes()
 
 
 def test_marks_of_another_law_keep_theirs():
