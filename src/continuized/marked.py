@@ -1,7 +1,8 @@
 """The driver of marked methods: events in blocks of about a pass over the data.
 
 A full value or gradient costs as much as a pass, so that f is recorded once a pass, and the
-stopping test made less and less often, at a tenth more passes than the time before or more.
+stopping test made less and less often, at a tenth more passes than the time before or more, but
+where the end is nearer than that, there.
 
 Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
 hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
@@ -200,13 +201,13 @@ def _like(x0: Array, x: Array) -> Array:
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
-    """The passes at which to test again: a tenth more, or half of the way that is left at the
-    rate seen between two tests, if that is more; at most twice as many."""
+    """The passes at which to test again: a tenth more, or as many as are left at the rate seen
+    between two tests, if that is less, or half as many, if that is more; at most twice as many."""
     least = BETWEEN_TESTS * now[0]
     if not (tol > 0.0 and before[1] > now[1] > tol):
         return least
     left = math.log(now[1] / tol) * (now[0] - before[0]) / math.log(before[1] / now[1])
-    return min(max(least, now[0] + 0.5 * left), 2.0 * now[0])
+    return min(max(min(least, now[0] + left), now[0] + 0.5 * left), 2.0 * now[0])
 
 
 def _result(

@@ -95,7 +95,8 @@ class Stratified:
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         passes, rest = divmod(n, self.size)
-        return np.concatenate([self._parts(rng, passes, self.size), self._parts(rng, 1, rest)])
+        whole = self._parts(rng, passes, self.size)
+        return np.concatenate([whole, self._parts(rng, 1, rest)]) if rest else whole
 
     def _parts(self, rng: np.random.Generator, parts: int, n: int) -> Ints:
         """n marks in each of the parts."""
@@ -103,9 +104,11 @@ class Stratified:
         # has n p[i] places on average, and never one if p[i] is 0.
         part = np.arange(parts)[:, np.newaxis]
         ends = (n * self.sums + rng.random(parts)[:, np.newaxis]).astype(np.int64)
-        ends = np.minimum(ends, n) + n * part  # n + u may have been rounded to n + 1
-        ended = np.cumsum(np.bincount(ends.ravel(), minlength=parts * n + 1)[:-1])
-        marks = ended.reshape(parts, n) - self.size * part
+        np.minimum(ends, n, out=ends)  # n + u may have been rounded to n + 1
+        ends += n * part
+        ended = np.bincount(ends.ravel(), minlength=parts * n + 1)[:-1]
+        marks = np.cumsum(ended, out=ended).reshape(parts, n)
+        marks -= self.size * part
         return rng.permuted(marks, axis=1, out=marks).ravel()
 
 
