@@ -1,4 +1,4 @@
-"""The dual of logistic regression: its metric, its marks, and the sweep that dense columns share."""
+"""The dual of logistic regression: its metric, its marks, the sweep that dense columns share."""
 
 from functools import cache
 
