@@ -78,7 +78,7 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     slopes = 0.5 - 0.5 * np.tanh(0.5 * margins)
     variances = [a * (1.0 - a) for a in (np.clip(x, 0.0, 1.0), np.clip(z, 0.0, 1.0), slopes)]
     largest = np.max(variances, axis=0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         found = 0.25 * TRUST / largest
     return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
 
