@@ -41,7 +41,7 @@ SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
 
-AHEAD = 8  # events
+AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
@@ -103,6 +103,8 @@ def coordinate_events(
             fetch(weights, coming)
             fetch_constants(coming, steps, ridge, center, entropy, scale)
             fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
         if far and e + IMAGES_AHEAD < marks.size:
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
@@ -161,6 +163,8 @@ def plain_coordinate_events(
             fetch(x, coming)
             fetch_constants(coming, steps, ridge, center, entropy, scale)
             fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
         if far and e + IMAGES_AHEAD < marks.size:
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, u)
         i = np.uintp(marks[e])
@@ -199,6 +203,8 @@ def row_events(
             fetch(factors, coming)
             fetch(rhs, coming)
             fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
         if far and e + IMAGES_AHEAD < marks.size:
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
         i = np.uintp(marks[e])
