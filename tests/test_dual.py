@@ -1,4 +1,4 @@
-"""The local metric of the dual of logistic regression, and the sweep that dense columns share."""
+"""The dual of logistic regression: its metric, its marks, the sweep that dense columns share."""
 
 from functools import cache
 
@@ -37,10 +37,10 @@ def engine_of(method=None):
 
 
 def test_the_local_metric_is_the_curvature_of_the_entropy_where_the_points_agree():
-    a = np.array([0.5, 0.1, 0.01, 1e-6, 0.9, 0.0])
+    a = np.array([0.5, 0.1, 0.01, 1e-6, 0.9, 0.0, 1e-310])  # of the last two, 1/a is infinite
     margins = np.log1p(-a) - np.log(np.maximum(a, 1e-300))
     curvature = 1.0 / np.maximum(a * (1.0 - a), 1e-300)
-    found = dual.local_metric(a, a, margins, smooth=np.full(6, 100.0))
+    found = dual.local_metric(a, a, margins, smooth=np.full(7, 100.0))
     trusted = np.clip(dual.TRUST * curvature / 4.0, 1.0, dual.SHARE * 100.0)
     np.testing.assert_allclose(found, trusted, rtol=1e-12)
     assert found[2] > found[1] > found[0] == 1.0
@@ -84,6 +84,19 @@ def test_the_local_metric_saves_passes():
     assert runs[1].success
     assert runs[0].passes < 0.7 * runs[1].passes
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, atol=1e-7)
+
+
+def test_stratified_marks_save_passes(monkeypatch):
+    def passes():
+        r = cz.minimize(
+            problem(), np.zeros(1500), method=cz.DualCoordinate(), tol=1e-7, seed=0, record=False
+        )
+        assert r.success
+        return r.passes
+
+    stratified = passes()
+    monkeypatch.setattr(dual.DualCoordinates, "_law", lambda self: marks.Categorical(self.p))
+    assert stratified < 0.85 * passes()
 
 
 def test_marks_of_another_law_keep_theirs():

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized import oracle
+from continuized import marked, oracle
 from continuized.flow import mix
 from continuized.kernels.schedule import coefficients
 from continuized.methods import marked_step
@@ -380,3 +380,18 @@ def test_the_estimate_of_kappa_sees_rare_columns(method, monkeypatch):
     assert exact.kappa > 100.0
     r = cz.minimize(p, np.zeros(5), method=method, maxiter=200_000, seed=0)
     assert r.fun < 1e-4 * p.fun(np.zeros(5))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ((10.0, 1e-2), (20.0, 1e-3), 25.0),  # 10 passes left for a tenth: half of them
+        ((19.0, 1e-2), (20.0, 2e-4), 20.0 + np.log(2.0) / np.log(50.0)),  # the end is near
+        ((10.0, 1e-2), (20.0, 9e-3), 40.0),  # the end is far
+        ((10.0, 1e-3), (20.0, 1e-3), 22.0),  # no rate is seen
+        ((0.0, np.nan), (20.0, 1.0), 22.0),
+    ],
+)
+def test_the_stopping_test_is_made_where_the_end_is_expected(before, now, expected):
+    tol = 1e-4
+    assert marked._next_test(before, now, tol) == pytest.approx(expected)

@@ -18,7 +18,7 @@ from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import lazy
 from continuized.kernels.layout import pairs_at
-from continuized.marks import Categorical, Changing, checked_probabilities
+from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
 from continuized.problems.base import Array
@@ -67,7 +67,7 @@ class Coordinates:
         self.name = method.name
         self.start = method.start
         self._set_law(_probabilities(method.sampling, form.L_i), np.ones(form.L_i.size))
-        self.law = Changing(Categorical(self.p))
+        self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
@@ -95,6 +95,10 @@ class Coordinates:
             )
         self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
         self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
+
+    def _law(self) -> Finite:
+        """Of marks with the probabilities p."""
+        return Categorical(self.p)
 
     @property
     def constants(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
-from continuized.marks import Categorical
+from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
@@ -34,6 +34,8 @@ class DualCoordinate:
     labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
     duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
     step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
+    So its marks need not be independent: every pass takes each row about as often as its
+    probability says (`cz.marks.Stratified`), which saves a third of the passes.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
     (`local_metric`), where there are 4096 rows or more and the run draws its own marks.
 
@@ -81,7 +83,7 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     slopes = 0.5 - 0.5 * np.tanh(0.5 * margins)
     variances = [a * (1.0 - a) for a in (np.clip(x, 0.0, 1.0), np.clip(z, 0.0, 1.0), slopes)]
     largest = np.max(variances, axis=0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         found = 0.25 * TRUST / largest
     return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
 
@@ -105,6 +107,10 @@ class DualCoordinates(Coordinates):
         logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
         self._is_local = self.accelerated and follows and exponential and logistic
 
+    def _law(self) -> Finite:
+        # A row that a pass leaves out delays all: independent marks leave out a third of them.
+        return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
+
     def advance(self, marks: Array, coefficients: Array) -> None:
         super().advance(marks, coefficients)
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
@@ -125,7 +131,7 @@ class DualCoordinates(Coordinates):
     def _follow_metric(self) -> None:
         roots = np.sqrt(self.form.L_i / self.metric)
         self._set_law(roots / roots.sum(), self.metric)
-        self.law.now = Categorical(self.p)
+        self.law.now = self._law()
 
     @property
     def _changing(self) -> tuple[str, ...]:

@@ -87,7 +87,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
     start in it: from the slopes of the losses at x0, scaled."""
     n, d = problem.X.shape
     indptr, indices, values = _rows(problem.X)
-    margins = problem.X @ x0
+    margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     shrink = 1.0 / (problem.l2 * n)
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     if problem.loss == LOGISTIC:

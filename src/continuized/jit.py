@@ -90,6 +90,38 @@ def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
 fetch: Any = intrinsic(_fetch)
 
 
+def _subtract_pair(
+    typing_context: Any, pairs: Any, row: Any, factor: Any, first: Any, second: Any
+) -> Any:
+    """pairs[row] -= factor * (first, second), for a C-contiguous float64 matrix of two columns.
+
+    In one store: a load that follows can then take it from the store under way, where one of both
+    halves would wait until two stores have reached the cache.
+    """
+    if not (pairs.dtype == types.float64 and pairs.ndim == 2 and pairs.layout == "C"):
+        raise TypeError(f"pairs must be a C-contiguous float64 matrix, got {pairs}")
+    two, lane = ir.VectorType(ir.DoubleType(), 2), ir.IntType(32)
+    flags = sorted(FASTMATH)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pair(a: Any, b: Any) -> Any:
+            half = builder.insert_element(ir.Constant(two, ir.Undefined), a, lane(0))
+            return builder.insert_element(half, b, lane(1))
+
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        start = builder.mul(arguments[1], arguments[1].type(2))
+        place = builder.bitcast(builder.gep(data, [start]), two.as_pointer())
+        change = builder.fmul(pair(arguments[2], arguments[2]), pair(*arguments[3:]), flags=flags)
+        before = builder.load(place, align=8)
+        builder.store(builder.fsub(before, change, flags=flags), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(pairs, types.uintp, *[types.float64] * 3), generate
+
+
+subtract_pair: Any = intrinsic(_subtract_pair)
+
+
 def _byte_at(typing_context: Any, address: Any, index: Any) -> Any:
     """The byte `index` bytes behind an address in memory; nothing is tested.
 

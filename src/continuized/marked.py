@@ -1,7 +1,8 @@
 """The driver of marked methods: events in blocks of about a pass over the data.
 
 A full value or gradient costs as much as a pass, so that f is recorded once a pass, and the
-stopping test made less and less often, at a tenth more passes than the time before or more.
+stopping test made less and less often, at a tenth more passes than the time before or more, but
+where the end is nearer than that, there.
 
 Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
 hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
@@ -19,7 +20,7 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.kernels.schedule import CARRY, coefficients
-from continuized.marks import Categorical
+from continuized.marks import Finite
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
@@ -36,7 +37,7 @@ class Engine(Protocol):
     name: str
     measured: str
     process: Method
-    law: Categorical
+    law: Finite
     costs: Array
     size: int
     constants: dict[str, Any]
@@ -57,7 +58,7 @@ class Marked(Protocol):
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
 
 
-def clock_with_marks(clock: Any, law: Categorical, root: seeds.Root) -> clocks.Clock:
+def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of this law unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
@@ -96,7 +97,7 @@ class Run:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows()
-        events = engine.law.threshold.size
+        events = engine.law.size
         self.block = events if record else max(events, SMALLEST_BLOCK)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
@@ -200,13 +201,13 @@ def _like(x0: Array, x: Array) -> Array:
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
-    """The passes at which to test again: a tenth more, or half of the way that is left at the
-    rate seen between two tests, if that is more; at most twice as many."""
+    """The passes at which to test again: a tenth more, or as many as are left at the rate seen
+    between two tests, if that is less, or half as many, if that is more; at most twice as many."""
     least = BETWEEN_TESTS * now[0]
     if not (tol > 0.0 and before[1] > now[1] > tol):
         return least
     left = math.log(now[1] / tol) * (now[0] - before[0]) / math.log(before[1] / now[1])
-    return min(max(least, now[0] + 0.5 * left), 2.0 * now[0])
+    return min(max(min(least, now[0] + left), now[0] + 0.5 * left), 2.0 * now[0])
 
 
 def _result(
@@ -276,7 +277,7 @@ def _checked_marks(marks: Any, engine: Engine) -> Array:
     values = np.asarray(marks)
     if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
         values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    n = engine.law.threshold.size
+    n = engine.law.size
     if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
         raise ValueError(f"marks must be integers in [0, {n})")
     return values.astype(np.int64, copy=False)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuized.words import brief
 
-__all__ = ["Categorical", "Changing", "Law"]
+__all__ = ["Categorical", "Changing", "Finite", "Law", "Stratified"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -35,7 +35,20 @@ class Law(Protocol):
     """
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n independent marks, drawn from rng."""
+        """n marks, drawn from rng; independent ones, where a theorem is to hold."""
+        ...
+
+
+class Finite(Law, Protocol):
+    """A law of the marks 0, ..., size - 1.
+
+    >>> Categorical([0.5, 0.0, 0.5]).size
+    3
+    """
+
+    @property
+    def size(self) -> int:
+        """How many marks there are."""
         ...
 
 
@@ -63,11 +76,65 @@ class Categorical:
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "alias", alias)
 
+    @property
+    def size(self) -> int:
+        """How many marks there are."""
+        return self.threshold.size
+
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         """n independent marks, drawn from rng."""
-        u = rng.random(n) * self.threshold.size
-        column = np.minimum(u.astype(np.int64), self.threshold.size - 1)
+        u = rng.random(n) * self.size
+        column = np.minimum(u.astype(np.int64), self.size - 1)
         return np.where(u - column < self.threshold[column], column, self.alias[column])
+
+
+@dataclass(frozen=True, eq=False)
+class Stratified:
+    """Mark i with probability p[i], and in every pass nearly as often as that says.
+
+    Of len(p) marks in a row, counted from the first of a draw, mark i comes len(p) p[i] times,
+    rounded down or up, in a random order: systematic sampling.  Each mark has the law p, but
+    they are not independent, as theorems want them; with equal p[i] a pass is a permutation.
+    sums: those of p up to each mark.
+
+    Raises TypeError or ValueError unless p is a vector of numbers >= 0 whose sum is 1.
+
+    >>> Stratified([0.25, 0.25, 0.5]).draw(np.random.default_rng(0), 6).tolist()
+    [2, 1, 0, 2, 0, 2]
+    """
+
+    p: ArrayLike
+    sums: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        p = checked_probabilities(self.p)
+        sums = np.cumsum(p)
+        object.__setattr__(self, "p", p)
+        object.__setattr__(self, "sums", sums / sums[-1])
+
+    @property
+    def size(self) -> int:
+        """How many marks there are."""
+        return self.sums.size
+
+    def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        """n marks, drawn from rng, in passes and at last a part of one."""
+        passes, rest = divmod(n, self.size)
+        whole = self._parts(rng, passes, self.size)
+        return np.concatenate([whole, self._parts(rng, 1, rest)]) if rest else whole
+
+    def _parts(self, rng: np.random.Generator, parts: int, n: int) -> Ints:
+        """n marks in each of the parts."""
+        # Place j has the mark i with n sums[i - 1] + u < j + 1 <= n sums[i] + u: over u, mark i
+        # has n p[i] places on average, and never one if p[i] is 0.
+        part = np.arange(parts)[:, np.newaxis]
+        ends = (n * self.sums + rng.random(parts)[:, np.newaxis]).astype(np.int64)
+        np.minimum(ends, n, out=ends)  # n + u may have been rounded to n + 1
+        ends += n * part
+        ended = np.bincount(ends.ravel(), minlength=parts * n + 1)[:-1]
+        marks = np.cumsum(ended, out=ended).reshape(parts, n)
+        marks -= self.size * part
+        return rng.permuted(marks, axis=1, out=marks).ravel()
 
 
 @dataclass(eq=False)
@@ -83,16 +150,16 @@ class Changing:
     ([0, 0], [1, 1])
     """
 
-    now: Categorical
+    now: Finite
     is_drawn: bool = False
 
     @property
-    def threshold(self) -> Floats:
-        """That of the law that holds."""
-        return self.now.threshold
+    def size(self) -> int:
+        """Of the law that holds."""
+        return self.now.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n independent marks, drawn from rng."""
+        """n marks of the law that holds, drawn from rng."""
         self.is_drawn = True
         return self.now.draw(rng, n)
 

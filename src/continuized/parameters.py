@@ -27,7 +27,11 @@ from continuized.words import as_float, brief, is_real
 
 
 def check_constants(L: Any, mu: Any) -> tuple[float, float]:
-    """L in (0, inf) and mu in [0, L] as floats, or a sentence that says what is wrong."""
+    """L in (0, inf) and mu in [0, L] as floats; raises TypeError or ValueError for others.
+
+    >>> check_constants(2, 1)
+    (2.0, 1.0)
+    """
     for name, value in (("L", L), ("mu", mu)):
         if not is_real(value):
             raise TypeError(f"{name} must be a real number, got {brief(value)}")

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.jit import fetch, jit
+from continuized.jit import fetch, jit, subtract_pair
 from continuized.problems import compiled as __  # noqa: F401  (registers the losses)
 from continuized.problems.losses import loss_slope
 
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 ENTRIES_A_LINE = 8
+FAR = 2**18  # numbers: 2 MB, about what is near to a core
 
 
 @jit
@@ -28,6 +29,22 @@ def fetch_column(i, indptr, indices, values):
     if indices is not None:
         for p in range(indptr[i], indptr[i + 1], 2 * ENTRIES_A_LINE):
             fetch(indices, p)
+
+
+@jit
+def are_far(indices, images):
+    """Whether to ask for the images too ahead of their use: those of sparse columns, where they
+    are too many to stay near.  Where they do, asking costs a sixth of an event."""
+    return indices is not None and images.size > FAR
+
+
+@jit
+def fetch_images(i, indptr, indices, images):
+    """Ask for what a sparse column will meet; its own entries must have come by now."""
+    if indices is not None:
+        width = np.uintp(images.size // images.shape[0])
+        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+            fetch(images, width * np.uintp(indices[p]))
 
 
 @jit
@@ -45,9 +62,11 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """The images of the change of a coordinate."""
     for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        entry, image_s, image_d = values[p], images[r, S], images[r, D]
-        images[r, S], images[r, D] = image_s - entry * ds, image_d - entry * dd
+        if indices is None:
+            r, entry = p - begin, values[p]
+            images[r, S], images[r, D] = images[r, S] - entry * ds, images[r, D] - entry * dd
+        else:
+            subtract_pair(images, np.uintp(indices[p]), values[p], ds, dd)
 
 
 @jit

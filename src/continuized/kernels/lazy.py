@@ -16,8 +16,6 @@ of coordinates, so that its cost is spread thin.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from continuized.flow import mix
@@ -25,14 +23,17 @@ from continuized.jit import fetch, jit
 from continuized.kernels.columns import (
     D,
     S,
+    are_far,
     column_slope,
     fetch_column,
+    fetch_images,
     plain_slope,
     plain_subtract,
     plain_subtract_then_slope,
     subtract_column,
     subtract_then_slope,
 )
+from continuized.kernels.entropy import entropy_step, logit
 from continuized.problems.losses import SQUARED
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
@@ -40,9 +41,8 @@ SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
 
-MOST_NEWTON_STEPS = 60  # 2 or 3 are usual
-ROOT_OF_ROUNDING = 1e-5  # of the third order
-AHEAD = 8  # events
+AHEAD = 5  # events
+IMAGES_AHEAD = 2  # events: long after the indices were asked for
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
@@ -66,41 +66,13 @@ def is_due(alpha, beta):
 
 
 @jit
-def entropy_step(x, k, m):
-    """The root v in (0, 1) of k + m (v - x) + logit(v) = 0, m >= 0: a proximal step on entropy.
-
-    With theta = logit(v), h(theta) = k + m (v - x) + theta is increasing, convex below 0 and
-    concave above.  The sign of h(0) tells the side; the upper one is turned over to the lower
-    one.  There Newton comes down to the root from the right, and one step from the left of it
-    leads to the right: it needs no bracket, only not to pass the bound that v > 0 gives.  Near
-    the root the step is Halley's, which takes the curvature of h into account.
-    """
-    upper = k + m * (0.5 - x) < 0.0
-    if upper:
-        x, k = 1.0 - x, -k
-    most = min(0.0, m * x - k)
-    v, theta = x, most
-    known = 0.0 < x < 0.5
-    if known:
-        theta = math.log(x / (1.0 - x))  # the step is short near the solution
-        known = theta <= most
-    if not known:
-        theta = most
-        v = math.exp(theta) / (1.0 + math.exp(theta))
-    for _step in range(MOST_NEWTON_STEPS):
-        slope_v = v * (1.0 - v)
-        h, slope_h = k + m * (v - x) + theta, 1.0 + m * slope_v
-        bend, square = h * m * slope_v * (0.5 - v), slope_h * slope_h
-        near = abs(bend) < 0.25 * square
-        change = -h * slope_h / (square - bend) if near else -h / slope_h
-        change = min(change, most - theta)
-        theta += change
-        if abs(change) <= ROOT_OF_ROUNDING:  # what is left is its cube
-            v += change * slope_v * (1.0 + change * (0.5 - v))
-            break
-        e = math.exp(theta)
-        v = e / (1.0 + e)
-    return 1.0 - v if upper else v
+def fetch_constants(i, steps, ridge, center, entropy, scale):
+    """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
+    fetch(steps, i)
+    fetch(scale, i)
+    if entropy == 0.0:
+        fetch(ridge, i)
+        fetch(center, i)
 
 
 @jit
@@ -122,11 +94,19 @@ def coordinate_events(
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    slope, is_known = 0.0, False
+    slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
+    far = are_far(indices, images)
     for e in range(marks.size):
         if e + AHEAD < marks.size:
-            fetch(pairs, 2 * marks[e + AHEAD])
-            fetch_column(marks[e + AHEAD], indptr, indices, values)
+            coming = marks[e + AHEAD]
+            fetch(pairs, 2 * coming)
+            fetch(weights, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if not is_known:
@@ -135,13 +115,17 @@ def coordinate_events(
                 rebase(alpha, beta, pairs)
                 rebase(alpha, beta, images)
                 alpha, beta = 0.5, -0.5
-            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         x = pairs[i, S] + alpha * pairs[i, D]
+        if entropy > 0.0:
+            # All that does not depend on the slope, which takes long, comes before it.
+            theta, L = logit(x), 1.0 / steps[i]
+            m = L / entropy - 4.0
+        if not is_known:
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            v = entropy_step(x, g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
-            dx = x - v
-            g = dx / steps[i]
+            dx = x - entropy_step(x, theta, g / entropy, m)
+            g = dx * L
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
@@ -171,18 +155,27 @@ def plain_coordinate_events(
 ):
     """The same without acceleration: x_i -= steps_i g."""
     kind, c = h
-    slope, is_known = 0.0, False
+    slope, is_known, theta, m = 0.0, False, 0.0, 0.0
+    far = are_far(indices, u)
     for e in range(marks.size):
         if e + AHEAD < marks.size:
-            fetch(x, marks[e + AHEAD])
-            fetch_column(marks[e + AHEAD], indptr, indices, values)
+            coming = marks[e + AHEAD]
+            fetch(x, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, u)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        if entropy > 0.0:
+            theta, m = logit(x[i]), 1.0 / (steps[i] * entropy) - 4.0
         if not is_known:
             slope = plain_slope(kind, begin, end, indices, values, targets, u)
         g = c * scale[i] * slope
         if entropy > 0.0:
-            dx = x[i] - entropy_step(x[i], g / entropy, 1.0 / (steps[i] * entropy) - 4.0)
+            dx = x[i] - entropy_step(x[i], theta, g / entropy, m)
         else:
             dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
         x[i] -= dx
@@ -203,7 +196,17 @@ def row_events(
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
     x -= step r a and z -= gamma' r a."""
     alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
     for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(factors, coming)
+            fetch(rhs, coming)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if accelerated:

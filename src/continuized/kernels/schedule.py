@@ -61,11 +61,16 @@ def rows_of_coefficients(
     return out
 
 
+def _row(values: Array) -> Array:
+    """As a matrix of one row; a recorded clock's times are read-only, for which Numba has other
+    types, and copied."""
+    return np.ascontiguousarray(values if values.flags.writeable else values.copy())[np.newaxis]
+
+
 def coefficients(method: Method, events: Events, carry: float) -> Array:
     """The coefficients of a block of events, one row each."""
     if runs_compiled(method):
-        # Copies: a recorded clock's times are read-only, for which Numba has other types.
-        t, dt = np.array(events.t, ndmin=2), np.array(events.dt, ndmin=2)
+        t, dt = _row(events.t), _row(events.dt)
         first = (events.k0, np.array([events.t0]), np.array([carry]))
         return np.asarray(rows_of_coefficients(method, *first, t, dt)[0])
     out = np.empty((events.size, COEFFICIENTS))
