@@ -1,4 +1,4 @@
-"""Run by test_checkpoints: a process that forks children and kills them at random moments.
+"""Run by test_checkpoints_written: a process that forks children and kills them at random moments.
 
     python killed.py run FOLDER      a run, killed 60 times and resumed as often
     python killed.py save FOLDER     a child that does nothing but save, killed 60 times

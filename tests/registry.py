@@ -9,6 +9,7 @@ from typing import Any
 
 import numba
 import numpy as np
+import pytest
 from scipy import sparse
 from scipy.optimize import brentq
 
@@ -16,6 +17,7 @@ import continuized as cz
 from continuized import seeds
 
 START = 0.25  # every entry of x0, unless a test says otherwise
+STEPS = 25  # of `run`
 
 
 def convex_process(L: float) -> cz.CustomContinuized:
@@ -106,6 +108,9 @@ PAIRS = [
 ]
 PYTHON_PROBLEMS = ("user", "user, value and gradient")
 
+every_method = pytest.mark.parametrize("name", METHODS)
+every_pair = pytest.mark.parametrize(("name", "on"), PAIRS)
+
 
 def problem(name: str) -> Any:
     return problems()[name]
@@ -136,6 +141,11 @@ def plain_loop(m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None) -
 def events_of(m: Any, seed: Any, n: int) -> Any:
     """The events that `minimize` with this seed runs on."""
     return m.clock(seeds.seed_sequence(seed)).stream().draw(n)
+
+
+def run(m: Any, p: Any, **options: Any) -> Any:
+    settings = {"seed": 4, "maxiter": STEPS, "record": "path"} | options
+    return cz.minimize(p, settings.pop("x0", x0_of(p)), method=m, **settings)
 
 
 def same_bits(a: Any, b: Any) -> bool:

@@ -12,28 +12,21 @@ import continuized as cz
 from continuized import seeds
 from registry import (
     METHODS,
-    PAIRS,
     PYTHON_PROBLEMS,
+    STEPS,
     events_of,
+    every_method,
+    every_pair,
     method,
     oracle_of,
     plain_loop,
     problem,
+    run,
     same_bits,
     user_fun,
     user_grad,
     x0_of,
 )
-
-STEPS = 25
-
-every_method = pytest.mark.parametrize("name", METHODS)
-every_pair = pytest.mark.parametrize(("name", "on"), PAIRS)
-
-
-def run(m: Any, p: Any, **options: Any) -> Any:
-    settings = {"seed": 4, "maxiter": STEPS, "record": "path"} | options
-    return cz.minimize(p, settings.pop("x0", x0_of(p)), method=m, **settings)
 
 
 @every_pair
@@ -233,62 +226,6 @@ def test_compiled_calls_are_counted() -> None:
         assert (plain.nit, plain.nfev, plain.njev) == (compiled.nit, compiled.nfev, compiled.njev)
 
 
-@every_method
-def test_the_path_is_cadlag_and_exact_between_events(name: str) -> None:
-    p = problem("quadratic")
-    m = method(name, p)
-    r = run(m, p)
-    t, xs, zs = r.trace.t, r.path.x, r.path.z
-    for k in range(STEPS + 1):
-        for got, wanted in zip(r.at(t[k]), (xs[k], zs[k]), strict=True):
-            assert same_bits(got, wanted)  # after the jump
-    for got, wanted in zip(r.at(0.0, side="left"), (xs[0], zs[0]), strict=True):
-        assert same_bits(got, wanted)
-    for k in range(STEPS):
-        gap = float(r.path.dt[k + 1])
-        for at, side, dt in (
-            (t[k + 1], "left", gap),
-            (t[k] + 0.3 * gap, "right", 0.3 * gap),
-            (t[k] + 0.3 * gap, "left", 0.3 * gap),
-        ):
-            a, b = m.flow(float(t[k]), float(at), dt)
-            x, z = r.at(at, side=side)
-            np.testing.assert_allclose(x, xs[k] + a * (zs[k] - xs[k]), rtol=1e-11, atol=1e-12)
-            np.testing.assert_allclose(z, zs[k] + b * (xs[k] - zs[k]), rtol=1e-11, atol=1e-12)
-    # Just before an event it is near the left limit, and the jump is the gradient step.
-    if name.startswith(("continuized", "custom")):
-        left, _ = r.at(t[9], side="left")
-        np.testing.assert_allclose(r.at(np.nextafter(t[9], 0.0))[0], left, rtol=1e-9)
-        np.testing.assert_allclose(xs[9], left - p.grad(left) / p.L, rtol=1e-11)
-
-
-def test_the_left_limit_uses_the_drawn_gap() -> None:
-    # At T = 1e12 the times themselves are known to 1e-4 only.
-    gaps = np.array([1e12, 0.3])
-    clock = cz.clock.Recorded(np.cumsum(gaps), gaps)
-    p = problem("quadratic")
-    m = cz.Continuized(p.L, p.mu, 0.3)
-    r = cz.minimize(p, x0_of(p), method=m, clock=clock, record="path")
-    x, _ = r.at(r.trace.t[2], side="left")
-    a, _ = m.flow(1e12, 1e12 + 0.3, 0.3)
-    np.testing.assert_allclose(x - r.path.x[1], a * (r.path.z[1] - r.path.x[1]), rtol=1e-13)
-
-
-@pytest.mark.parametrize("bad", [-0.1, 1e9, math.nan, math.inf])
-def test_at_a_time_outside(bad: float) -> None:
-    r = run(cz.Continuized(1.0), problem("paper strongly convex"))
-    with pytest.raises(ValueError, match=r"t must be in \[0, .*\], .* got "):
-        r.at(bad)
-
-
-def test_at_needs_a_path_and_a_side() -> None:
-    p = problem("paper strongly convex")
-    with pytest.raises(ValueError, match='record="path"'):
-        run(cz.Continuized(1.0), p, record=True).at(0.0)
-    with pytest.raises(ValueError, match="side must be"):
-        run(cz.Continuized(1.0), p).at(0.0, side="middle")
-
-
 @every_pair
 def test_every_method_descends(name: str, on: str) -> None:
     p = problem(on)
@@ -297,54 +234,3 @@ def test_every_method_descends(name: str, on: str) -> None:
     assert r.fun - low < 0.2 * (r.trace.fun[0] - low)
     if name == "gradient-descent":
         assert np.all(np.diff(r.trace.fun) <= 1e-15 * np.abs(r.trace.fun[0]))
-
-
-class ColumnNoise:
-    """A noise model of the user's own, wrong: one number for all coordinates."""
-
-    def draw(self, rng, n, dim):
-        return rng.standard_normal((n, 1))
-
-    def sigma2(self, dim):
-        return 1.0
-
-
-def test_noise_of_a_wrong_shape_is_refused_not_read_past():
-    p = cz.problems.Quadratic([1.0, 0.5, 0.2])
-    with pytest.raises(ValueError, match=r"shape \(5, 3\).*got \(5, 1\)"):
-        cz.minimize(p, np.zeros(3), noise=ColumnNoise(), maxiter=5, seed=0)
-    with pytest.raises(ValueError, match=r"shape \(5, 3\).*got \(5, 1\)"):
-        cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=2, steps=5, noise=ColumnNoise())
-
-
-class FortranNoise(ColumnNoise):
-    def draw(self, rng, n, dim):
-        return np.asfortranarray(rng.standard_normal((n, dim)))
-
-
-def test_noise_in_any_memory_order_is_the_same_noise():
-    p = cz.problems.Quadratic([1.0, 0.5, 0.2])
-    arguments = {"maxiter": 7, "seed": 0}
-    found = cz.minimize(p, np.zeros(3), noise=FortranNoise(), **arguments)
-    expected = cz.minimize(p, np.zeros(3), noise=cz.noise.Gaussian(1.0), **arguments)
-    assert np.array_equal(found.x, expected.x)
-
-
-class Backwards:
-    """A clock of the user's own, wrong."""
-
-    def stream(self):
-        return cz.clock.Stream(lambda n: -np.ones(n))
-
-
-def test_a_clock_that_runs_backwards_is_refused():
-    with pytest.raises(ValueError, match="gaps >= 0, got -1"):
-        cz.minimize(cz.problems.Quadratic([1.0]), [0.0], clock=Backwards(), maxiter=3)
-
-
-def test_a_function_that_writes_into_x_does_not_change_x_star():
-    def fun(x):
-        x[:] = 7.0
-        return 0.0
-
-    assert cz.Problem(fun, lambda x: x, x_star=[1.0, 2.0]).x_star.tolist() == [1.0, 2.0]

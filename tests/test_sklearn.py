@@ -1,4 +1,4 @@
-"""The estimators for scikit-learn: its own checks, and agreement with its own solvers."""
+"""The estimators for scikit-learn: its own checks, parameters, and data good and bad."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -21,9 +18,9 @@ from continuized.adapters import sklearn as adapter
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 from continuized.adapters.solving import solve
 from registry import same_bits
+from sklearn_data import CLOSE, agree, classification, given, logistic, regression
 
 ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)
-CLOSE = {"rtol": 1e-6, "atol": 1e-6}
 # What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.
 NOT_HERE = ("pandas is not installed", "SCIPY_ARRAY_API is not set")
 
@@ -42,152 +39,7 @@ def test_the_checks_of_scikit_learn(kind: Any) -> None:
     assert sum(result["status"] == "skipped" for result in results) <= 3
 
 
-# Agreement with scikit-learn's own solvers
-
-
-def regression(n: int = 80, d: int = 6, targets: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.7) + 0.5
-    shape = (n, targets) if targets else n
-    return X, 30.0 + 10.0 * rng.standard_normal(shape) + (X[:, :1] if targets else X[:, 0])
-
-
-def classification(classes: int, n: int = 150, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    X, y = make_classification(
-        n, d, n_informative=d - 1, n_redundant=0, n_classes=classes, flip_y=0.1, random_state=1
-    )
-    return X + 0.5, y
-
-
-def weights_of(n: int) -> np.ndarray:
-    rng = np.random.default_rng(1)
-    return np.where(rng.random(n) < 0.2, 0.0, rng.exponential(2.0, n))
-
-
-def given(X: np.ndarray, form: str) -> Any:
-    if form == "dense":
-        return X
-    csr = sparse.csr_array(X)
-    index = np.int64 if form == "int64" else np.int32
-    return sparse.csr_array((csr.data, csr.indices.astype(index), csr.indptr.astype(index)))
-
-
-def agree(ours: Any, theirs: Any, **tolerance: float) -> None:
-    assert np.shape(ours.coef_) == np.shape(theirs.coef_)
-    assert np.shape(ours.intercept_) == np.shape(theirs.intercept_)
-    np.testing.assert_allclose(ours.coef_, theirs.coef_, **(tolerance or CLOSE))
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, **(tolerance or CLOSE))
-
-
-def logistic(ours: Any) -> Any:
-    """Scikit-learn's own with the same parameters, solved to the last digits."""
-    own = {"C": ours.C, "fit_intercept": ours.fit_intercept, "class_weight": ours.class_weight}
-    return LogisticRegression(**own, solver="newton-cholesky", tol=1e-13, max_iter=1000)
-
-
-@pytest.mark.parametrize("form", ["dense", "int32", "int64"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("alpha", [1e-3, 1.0, 300.0])
-def test_ridge_agrees(alpha: float, intercept: bool, weighted: bool, form: str) -> None:
-    X, y = regression()
-    weights = weights_of(len(y)) if weighted else None
-    theirs = Ridge(alpha, fit_intercept=intercept, solver="cholesky").fit(X, y, weights)
-    ours = ContinuizedRidge(alpha, fit_intercept=intercept, random_state=0)
-    agree(ours.fit(given(X, form), y, weights), theirs)
-    np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
-
-
-@pytest.mark.parametrize("form", ["dense", "int32", "int64"])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
-@pytest.mark.parametrize("classes", [2, 5])
-def test_logistic_regression_agrees(
-    classes: int, C: float, intercept: bool, weighted: bool, form: str
-) -> None:
-    X, y = classification(classes)
-    weights = weights_of(len(y)) if weighted else None
-    ours = ContinuizedLogisticRegression(C, fit_intercept=intercept, random_state=0)
-    theirs = logistic(ours).fit(X, y, weights)
-    agree(ours.fit(given(X, form), y, weights), theirs)
-    for name in ("decision_function", "predict_proba", "predict_log_proba", "predict"):
-        mine, own = getattr(ours, name)(given(X, form)), getattr(theirs, name)(X)
-        np.testing.assert_allclose(mine, own, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("classes", [2, 5])
-def test_logistic_regression_agrees_with_lbfgs(classes: int) -> None:
-    X, y = classification(classes)
-    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y)
-    agree(ContinuizedLogisticRegression(random_state=0).fit(X, y), theirs)
-
-
-SCALES = 10.0 ** np.array([-3, 3, 0, -1, 2, 4])
-
-
-def test_columns_of_very_different_scale() -> None:
-    # Compared by what they add to a prediction: a column of size 1e4 has a coefficient of 1e-4.
-    X, y = regression()
-    ours = ContinuizedRidge(1e-2, random_state=0).fit(X * SCALES, y)
-    theirs = Ridge(1e-2, solver="cholesky").fit(X * SCALES, y)
-    np.testing.assert_allclose(ours.coef_ * SCALES, theirs.coef_ * SCALES, **CLOSE)
-    np.testing.assert_allclose(ours.intercept_, theirs.intercept_, **CLOSE)
-    for classes in (2, 5):
-        X, y = classification(classes)
-        model = ContinuizedLogisticRegression(random_state=0, tol=1e-9).fit(X * SCALES, y)
-        own = logistic(model).fit(X * SCALES, y)
-        np.testing.assert_allclose(model.coef_ * SCALES, own.coef_ * SCALES, **CLOSE)
-        np.testing.assert_allclose(model.intercept_, own.intercept_, **CLOSE)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("class_weight", ["balanced", {0: 3.0}, {0: 0.5, 1: 2.0}])
-def test_class_weights(class_weight: Any, classes: int, weighted: bool) -> None:
-    X, y = classification(classes)
-    if class_weight == {0: 3.0}:
-        class_weight = {k: 3.0 if k == 0 else 1.0 for k in range(classes)}
-    elif isinstance(class_weight, dict):
-        class_weight = {k: class_weight.get(k, 1.0) for k in range(classes)}
-    keep = (y != 0) | (np.arange(len(y)) % 3 == 0)
-    X, y = X[keep], y[keep]
-    weights = weights_of(len(y)) if weighted else None
-    ours = ContinuizedLogisticRegression(class_weight=class_weight, random_state=0)
-    agree(ours.fit(X, y, weights), logistic(ours).fit(X, y, weights))
-
-
-@pytest.mark.parametrize("targets", [1, 3])
-@pytest.mark.parametrize("intercept", [False, True])
-def test_many_targets(targets: int, intercept: bool) -> None:
-    X, y = regression(targets=targets)
-    alphas = np.array([0.1, 10.0, 0.0])[:targets]
-    for alpha in (2.0, alphas):
-        ours = ContinuizedRidge(alpha, fit_intercept=intercept, random_state=0).fit(X, y)
-        theirs = Ridge(alpha, fit_intercept=intercept, solver="cholesky").fit(X, y)
-        agree(ours, theirs)
-        assert ours.predict(X).shape == theirs.predict(X).shape
-        assert ours.n_iter_.shape == (targets,)
-    with pytest.raises(ValueError, match="alpha must be one number, or one for each of"):
-        ContinuizedRidge([1.0] * 4).fit(X, y)
-
-
 # Parameters and data
-
-
-@pytest.mark.parametrize("form", ["dense", "int32"])
-def test_weights_are_repeated_rows(form: str) -> None:
-    counts = np.random.default_rng(2).integers(0, 4, 80)
-    X, y = regression()
-    one = ContinuizedRidge(random_state=0).fit(given(X, form), y, counts)
-    two = ContinuizedRidge(random_state=0).fit(given(X.repeat(counts, 0), form), y.repeat(counts))
-    agree(one, two)
-    for classes in (2, 5):
-        X, y = (part[:80] for part in classification(classes))
-        model = ContinuizedLogisticRegression(random_state=0)
-        one = clone(model).fit(given(X, form), y, counts)
-        two = clone(model).fit(given(X.repeat(counts, 0), form), y.repeat(counts))
-        agree(one, two)
 
 
 def cases() -> list[Any]:

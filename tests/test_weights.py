@@ -1,4 +1,4 @@
-"""Weights and intercepts of the regressions, and the softmax regression."""
+"""Weights and intercepts of the regressions: values, gradients, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,61 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import sparse
-from scipy.special import logsumexp
 
 import continuized as cz
-from continuized.problems import linear, softmax, spectrum, threads
+from continuized.problems import linear, softmax, threads
 from continuized.problems.passes import Wanted, one_pass
 from continuized.problems.row_sums import CSR_BLOCK
-
-KINDS = {
-    "squared": cz.problems.LeastSquares,
-    "logistic": cz.problems.LogisticRegression,
-    "softmax": cz.problems.SoftmaxRegression,
-}
-FORMS = {"dense": np.array, "sparse": sparse.csr_array}
-CLASSES = 4
-EXTRAS = [(weighted, intercept) for weighted in (False, True) for intercept in (False, True)]
-
-
-def data(kind: str, n: int = 37, d: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """X, y and weights, some of which are 0."""
-    rng = np.random.default_rng(n)
-    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6) + 0.3
-    y = {
-        "squared": rng.standard_normal(n),
-        "logistic": np.where(rng.random(n) < 0.5, -1.0, 1.0),
-        "softmax": rng.integers(0, CLASSES, n).astype(float),
-    }[kind]
-    return X, y, np.where(rng.random(n) < 0.2, 0.0, rng.exponential(3.0, n))
-
-
-def make(kind: str, form: str, weighted: bool, intercept: bool, l2: float = 0.2, **o: int) -> Any:
-    X, y, weights = data(kind, **o)
-    options: dict[str, Any] = {"classes": CLASSES} if kind == "softmax" else {}
-    if weighted:
-        options["weights"] = weights
-    return KINDS[kind](FORMS[form](X), y, l2=l2, intercept=intercept, **options)
-
-
-def by_definition(p: Any, kind: str, w: np.ndarray) -> float:
-    """f from its definition, row by row, with the constant column written out."""
-    X = p.X.toarray() if p.is_sparse else p.X
-    A = np.column_stack([X, np.ones(len(X))]) if p.intercept else X
-    weights = np.ones(len(X)) if p.weights is None else p.weights
-    W = w.reshape(A.shape[1], -1)
-    scores = A @ W
-    if kind == "softmax":
-        labels = p.y.astype(int)
-        losses = [logsumexp(s) - s[k] for s, k in zip(scores, labels, strict=True)]
-    elif kind == "logistic":
-        losses = [np.logaddexp(0.0, -y * s) for y, s in zip(p.y, scores[:, 0], strict=True)]
-    else:
-        losses = [0.5 * (s - y) ** 2 for y, s in zip(p.y, scores[:, 0], strict=True)]
-    penalised = W[: X.shape[1]]
-    total = sum(c * v for c, v in zip(weights, losses, strict=True))
-    return float(total / weights.sum() + 0.5 * p.l2 * np.sum(penalised**2))
+from weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
 
 
 @pytest.fixture(params=[1, 3])
@@ -111,76 +62,6 @@ def test_compiled_for_loops(
     assert p.value_and_gradient(w)[1].dtype == p.grad(w).dtype == dtype
 
 
-@pytest.mark.parametrize("exact", [True, False])
-@pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_constants(
-    kind: str,
-    form: str,
-    weighted: bool,
-    intercept: bool,
-    exact: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Against the eigenvalues of the Hessian's bound, with the constant column written out."""
-    if not exact:
-        monkeypatch.setattr(spectrum, "EXACT_UP_TO", 0)
-    for l2 in (0.0, 0.2):
-        p = make(kind, form, weighted, intercept, l2=l2)
-        X = p.X.toarray() if p.is_sparse else p.X
-        A = np.column_stack([X, np.ones(len(X))]) if intercept else X
-        weights = np.ones(len(X)) if p.weights is None else p.weights
-        gram = A.T @ (weights[:, None] * A) / weights.sum()
-        ridge = l2 * np.diag([1.0] * X.shape[1] + [0.0] * intercept)
-        values = np.linalg.eigvalsh(p.curvature * gram + ridge)
-        assert values[-1] <= p.L * (1.0 + 1e-14)
-        slack = 1e-12 if exact else 0.06
-        assert values[-1] * (1.0 + slack) + (l2 if intercept else 0.0) >= p.L
-        assert 0.0 <= p.mu <= values[0]
-        if kind == "squared":
-            assert p.mu >= (0.9 * values[0] if exact and not (l2 and intercept) else 0.1 * l2)
-            assert p.mu > 0.0 or not (l2 or exact)
-        else:
-            assert p.mu == (0.0 if intercept else l2)
-        rows = p.sample_rows(np.arange(len(X)))
-        rows = rows.toarray() if p.is_sparse else rows
-        np.testing.assert_allclose(rows.T @ rows / len(X), gram, rtol=1e-12, atol=1e-14)
-        if kind != "softmax":
-            diagonal = np.diag(p.curvature * gram + ridge)
-            np.testing.assert_allclose(p.coordinate_L, diagonal, rtol=1e-13)
-            np.testing.assert_allclose(p.row_norms2, np.sum(A**2, axis=1), rtol=1e-13)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", KINDS)
-def test_curvatures_give_the_hessian(kind: str, form: str) -> None:
-    p = make(kind, form, True, True)
-    w = np.random.default_rng(8).standard_normal(p.dim)
-    rows = np.arange(len(p.y))
-    S, q = p.sampled(w, rows)
-    S = S.toarray() if p.is_sparse else S
-    assert np.all((q >= 0.0) & (q <= p.curvature))
-    M = S.T @ (q[:, None] * S) / len(rows) + p.l2 * np.diag([1.0] * (S.shape[1] - 1) + [0.0])
-    steps = 1e-5 * np.eye(p.dim)
-    hessian = np.array([(p.grad(w + s) - p.grad(w - s)) / 2e-5 for s in steps])
-    if kind == "softmax":  # only a bound, the same for every class
-        assert np.linalg.eigvalsh(np.kron(M, np.eye(CLASSES)) - hessian)[0] > -1e-8
-    else:
-        np.testing.assert_allclose(hessian, M, rtol=1e-7, atol=1e-9)
-
-
-def test_mu_with_an_intercept_where_rows_are_few() -> None:
-    # More variables than rows: only l2 and the intercept's own curvature make f strongly convex.
-    rng = np.random.default_rng(0)
-    for scale in (0.0, 1.0, 30.0):
-        X = rng.standard_normal((4, 9)) + scale
-        p = cz.problems.LeastSquares(X, np.ones(4), l2=0.1, intercept=True)
-        A = np.column_stack([X, np.ones(4)])
-        smallest = np.linalg.eigvalsh(A.T @ A / 4 + 0.1 * np.diag([1.0] * 9 + [0.0]))[0]
-        assert 0.2 * smallest <= p.mu <= smallest
-
-
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_repeated_rows(kind: str, form: str) -> None:
@@ -220,34 +101,6 @@ def test_minimize(kind: str) -> None:
     assert np.linalg.norm(p.grad(r.x)) < 2e-9
     if kind == "squared":
         np.testing.assert_allclose(r.x, p.x_star, atol=1e-7)
-
-
-def test_softmax_of_two_classes_is_logistic() -> None:
-    X, y, weights = data("logistic")
-    p = cz.problems.SoftmaxRegression(X, (y + 1) / 2, 0.1, weights=weights, intercept=True)
-    q = cz.problems.LogisticRegression(X, y, 0.05, weights=weights, intercept=True)
-    assert p.classes == 2
-    w = np.random.default_rng(5).standard_normal(q.dim)
-    # <x, w> = <x, w/2> - <x, -w/2>, and |w/2|^2 + |w/2|^2 = |w|^2 / 2
-    W = np.stack([-w / 2, w / 2], axis=1)
-    assert p.fun(W) == pytest.approx(q.fun(w), rel=1e-13)
-    np.testing.assert_allclose(p.grad(W)[:, 1] - p.grad(W)[:, 0], 2 * q.grad(w), rtol=1e-12)
-
-
-def test_softmax_far_out() -> None:
-    p = cz.problems.SoftmaxRegression([[1.0], [1.0]], [0, 1], l2=0.0, classes=3)
-    value, gradient = p.value_and_gradient(np.array([[1000.0, -1000.0, 0.0]]))
-    assert value == 1000.0
-    assert gradient.tolist() == [[0.5, -0.5, 0.0]]
-
-
-def test_softmax_in_single_precision() -> None:
-    X, y, _ = data("softmax")
-    p = cz.problems.SoftmaxRegression(X.astype(np.float32), y, intercept=True)
-    exact = cz.problems.SoftmaxRegression(X.astype(np.float32).astype(float), y, intercept=True)
-    w = np.random.default_rng(6).standard_normal(p.dim)
-    np.testing.assert_allclose(p.grad(w), exact.grad(w), rtol=1e-12, atol=1e-15)
-    assert p.grad(w.astype(np.float32)).dtype == np.float32
 
 
 def test_threads_and_one_pass() -> None:

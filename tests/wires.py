@@ -15,6 +15,8 @@ from continuized.network.rules import Constants
 
 # Stays connected without any one or two of its nodes.
 OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]
+PATH = Graph.of("path:2")
+CONSTANTS = Constants(0.3, 0.5, 2.0)
 
 
 def make_nodes(
@@ -38,6 +40,29 @@ def make_nodes(
         )
         for i in range(graph.nodes)
     ]
+
+
+def pair(**options: object) -> tuple[Node, Node]:
+    a, b = make_nodes(PATH, np.array([1.0, 5.0]), constants=CONSTANTS, **options)
+    return a, b
+
+
+def ask(node: Node) -> Message:
+    """The request of a node when its clock rings."""
+    (request,) = node.tick(node.ring)
+    return request
+
+
+def kinds(messages: list[Message]) -> list[int]:
+    return [message.kind for message in messages]
+
+
+def check_books(nodes: dict[int, Node]) -> None:
+    """A node's share is what it began with and all that it booked."""
+    for node in nodes.values():
+        x, z = node.rule.state()
+        booked = sum(node.account.values(), np.zeros(1)) + node.of_dead
+        np.testing.assert_allclose(x + z, node.began + booked, rtol=1e-12, atol=1e-12)
 
 
 class Wire:

@@ -58,6 +58,7 @@ ROOMS = (
     "stopping",
     "recording",
     "result",
+    "custom",
     "methods",
     "rules",
     "oracle",

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from continuized.adapters.scipy import scipy_method
     from continuized.checkpoints import CheckpointError, CheckpointWarning
     from continuized.coordinate import CoordinateDescent
+    from continuized.custom import CustomContinuized
     from continuized.dual import DualCoordinate
     from continuized.ensembles import Ensemble, ensemble
-    from continuized.methods import Continuized, CustomContinuized, GradientDescent, Nesterov
+    from continuized.methods import Continuized, GradientDescent, Nesterov
     from continuized.minimizer import minimize
     from continuized.problems import Problem
     from continuized.result import ConstantsWarning, Result, Status
@@ -44,7 +45,7 @@ _HOME = {
     "Kaczmarz": "rows",
     "StochasticLeastSquares": "rows",
     "Continuized": "methods",
-    "CustomContinuized": "methods",
+    "CustomContinuized": "custom",
     "Ensemble": "ensembles",
     "GradientDescent": "methods",
     "Nesterov": "methods",

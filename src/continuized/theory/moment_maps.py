@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized import parameters
-from continuized.methods import Continuized, CustomContinuized, Method
+from continuized.custom import CustomContinuized
+from continuized.methods import Continuized, Method
 from continuized.problems.base import Array
 
 Number = float | Array
