@@ -114,7 +114,7 @@ def test_nodes_and_simulator_exchange_equally_often(delay: float, loss: float) -
     # of 5 standard deviations, of either count, has a probability below 1e-6.
     graph, t = Graph.of("path:10"), 2000.0
     faults = Faults(delay=delay, loss=loss)
-    wire = Wire(make_nodes(graph, np.zeros(10), timeout=faults.wait), delay=delay, loss=loss)
+    wire = Wire(make_nodes(graph, np.zeros(10), timeout=faults.wait()), delay=delay, loss=loss)
     wire.run(t)
     nodes = sum(node.counts.exchanges for node in wire.nodes.values())
     r = network.simulate(graph, np.arange(10.0), "plain", seed=1, faults=faults, tol=0.0, until=t)
