@@ -47,8 +47,8 @@ def report_of(
                 "error": r.error,
                 "excess": float(r.trace.excess[-1]),
                 "consensus": float(r.trace.consensus[-1]),
-                "rate_measured": _or_none(r.rate_measured),
-                "rate_theory": _or_none(r.rate_theory),
+                "rate_measured": r.rate_measured,
+                "rate_theory": r.rate_theory,
                 "deaths": len(r.deaths),
                 "ledger_error": r.ledger_error,
                 "agreed_error": objective.error(r.agreed[None]),
@@ -64,8 +64,17 @@ def report_of(
     }
 
 
-def _or_none(value: float) -> float | None:
-    return None if math.isnan(value) else value
+def json_text(report: dict[str, Any], indent: int | None = None) -> str:
+    """The report; null for numbers that JSON does not know, such as a diverged run's error."""
+    return json.dumps(_known(report), indent=indent, allow_nan=False)
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _known(its) for name, its in value.items()}
+    if isinstance(value, list):
+        return [_known(its) for its in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write(
@@ -77,7 +86,7 @@ def write(
 
     made = render_decentralized(runs, racers, slow)
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
-    content["decentralized.json"] = json.dumps(report, indent=2) + "\n"
+    content["decentralized.json"] = json_text(report, indent=2) + "\n"
     return [str(files.write(out / name, its)) for name, its in content.items()]
 
 
@@ -108,6 +117,9 @@ def _on_faults(report: dict[str, Any]) -> str:
     lines = [f"With {given}; no theorem covers that."]
     for r in report["results"]:
         words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
+        outlived = report["faults"].get("kill", 0.0) - r["deaths"]
+        if outlived:
+            words += f"; {outlived:g} to be killed outlived the run"
         if r["deaths"]:
             words += (
                 f"; {r['deaths']} died, and its error is the distance to where the others can "
@@ -120,8 +132,8 @@ def _on_faults(report: dict[str, Any]) -> str:
 def _results(report: dict[str, Any]) -> Table:
     from continuized.report import Table
 
-    def rate(value: float | None) -> str:
-        return "" if value is None else f"{value:.3g}"
+    def rate(value: float) -> str:
+        return "" if math.isnan(value) else f"{value:.3g}"
 
     rows = tuple(
         (

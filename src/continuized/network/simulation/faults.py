@@ -67,7 +67,7 @@ class Faults:
             raise ValueError(
                 f"timeout must be a finite number > 0 or None, got {brief(self.timeout)}"
             )
-        if self.law not in LAWS:
+        if not isinstance(self.law, str) or self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, got {brief(self.law)}")
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
@@ -117,9 +117,10 @@ class Faults:
 
 def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
     try:
-        pairs = tuple((float(t), int(i)) for t, i in given)
-        whole = all(i == int(i) for _, i in given)
-    except (TypeError, ValueError) as error:
+        listed = [(t, i) for t, i in given]
+        pairs = tuple((float(t), int(i)) for t, i in listed)
+        whole = all(i == int(i) for _, i in listed)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be pairs (t, node), got {brief(given)}") from error
     if not whole or any(not (0.0 <= t < np.inf) or i < 0 for t, i in pairs):
         raise ValueError(
