@@ -27,7 +27,7 @@ class Optimiser(Protocol):
     rates: Array  # of rings, then of the nodes' own steps where they take any
     random: np.random.Generator
 
-    last_change: float  # of the nodes that are there
+    last_change: float  # when the last death or join is; 0 where there is none
 
     @property
     def alive(self) -> Array: ...

@@ -91,7 +91,7 @@ def share(nodes: Any, work: Array, i: int, c: int) -> float:
 @_by_kind
 def size(nodes: Any, work: Array, i: int, c: int) -> float:
     """How large the numbers are that make up its share: to them rounding is relative."""
-    return abs(share(nodes, work, i, c))
+    return float(abs(share(nodes, work, i, c)))
 
 
 @_by_kind

@@ -40,8 +40,12 @@ class Post:
     ----------
     nodes, work
         What compiled code knows of the nodes.
+    root
+        The links draw from its child `seeds.LINKS`.
     rate : float
         Of all edges together, at speed 1.
+    log : bool
+        Keep the log of messages.
     """
 
     def __init__(

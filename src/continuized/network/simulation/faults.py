@@ -35,7 +35,8 @@ class Faults:
         and not brought and what it was owed and had not got are lost with it.
     joins : pairs (t, node)
         The node comes, or comes back after a death, at t, with the x of a living neighbour drawn
-        by the rates, and z = x.  A node whose first entry is a join is absent before it.
+        by the rates, and z = x (for `minimize` see there).  A node whose first entry is a join is
+        absent before it.
     timeout : float or None
         The longest that a node waits, by its own clock, before it gives an exchange up or sends
         a transfer again; by default 20 delays, and no less than the time in which one ring of
