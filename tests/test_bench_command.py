@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from continuized import plot
 from continuized.bench import SUITES, pictures
 from continuized.bench.outcome import (
     ABSENT,
@@ -99,6 +100,27 @@ def test_markdown_is_a_table(canned):
     assert "| | quicker | 0.50 | |" in lines
     assert "| | slower | > 500 | given up at 1e-2 |" in lines
     assert lines.count("- A note.") == 1
+
+
+@pytest.mark.parametrize("low", [0.11, 0.37, 0.92])
+@pytest.mark.parametrize("factor", [1.5, 2.0, 3.0, 6.0, 12.0, 40.0, 1e4])
+def test_the_numbers_on_the_axes_do_not_overlap(low, factor):
+    along = np.geomspace(low, factor * low, 9)
+    panel = Panel("title", "seconds", (Curve("ours", along, 1.0 / along),))
+    with plot.settings():
+        drawing = pictures.draw([panel, panel])
+        drawing.draw_without_rendering()
+        for axis in (drawing.axes[0].xaxis, drawing.axes[0].yaxis):
+            low_end, high_end = axis.get_view_interval()
+            ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+            boxes = [
+                tick.label1.get_window_extent()
+                for tick in ticks
+                if tick.label1.get_text() and low_end <= tick.get_loc() <= high_end
+            ]
+            assert len(boxes) >= 2
+            for i, box in enumerate(boxes):
+                assert not any(box.overlaps(other) for other in boxes[:i])
 
 
 def test_out_has_the_report_the_tables_and_the_pictures(canned, tmp_path):

@@ -145,7 +145,8 @@ def test_bad_input_is_one_sentence(arguments: list[Any], complaint: str) -> None
 def test_labels_and_rows_that_do_not_fit(tmp_path: Path) -> None:
     numbers = run("--data", data_file(tmp_path, False), "--loss", "logistic")
     assert numbers.exit_code == 2
-    assert "needs two labels, got 90; use --loss ridge" in numbers.stderr
+    assert "needs two labels, got 90 (" in numbers.stderr
+    assert numbers.stderr.endswith("; use --loss ridge for numbers\n")
     many = run("--data", data_file(tmp_path, False), "--nodes", 91)
     assert many.exit_code == 2
     assert "from 1 to 90, the number of rows, got 91" in many.stderr

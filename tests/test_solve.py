@@ -154,6 +154,20 @@ def test_bad_data_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> N
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+def test_numbers_that_are_not_finite_are_null_in_the_json(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("1e200 1:1\n-1e200 1:2 2:1\n3 2:1\n")
+    result = run("solve", tmp_path / "data", "--loss", "ridge", "--json")
+    report = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert (result.exit_code, report["status"], report["objective"]) == (1, "not_finite", None)
+
+
+def test_squares_that_overflow_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("1 1:1e200\n-1 1:2 2:1\n3 2:1\n")
+    result = run("solve", tmp_path / "data", "--loss", "ridge")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "squares overflow" in result.stderr
+
+
 def test_bad_arguments(tmp_path: Path) -> None:
     X, y = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(y))
@@ -274,8 +288,13 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     first = run(*base, "--maxiter", 60_000, "--out", whole)
     assert first.exit_code == 1
     arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
+    listening = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('continuized.cli', run_name='__main__')"
+    )
     child = subprocess.Popen(
-        [sys.executable, "-m", "continuized.cli", *map(str, arguments)],
+        [sys.executable, "-c", listening, *map(str, arguments)],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )

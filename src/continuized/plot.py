@@ -205,6 +205,21 @@ def marked(t: Array, scale: str, order: int, first: float = 1.0) -> list[int]:
     return sorted(set(np.searchsorted(t, at).clip(0, len(t) - 1).tolist()))
 
 
+def thin_labels(axis: Any) -> None:
+    """Numbers on a logarithmic axis that leave room for each other, its limits being set.
+
+    On less than a decade or so matplotlib writes one at each of the minor ticks, like 3 x 10^-1.
+    """
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_view_interval()
+    if high < 30.0 * low:
+        wide = high > 5.0 * low
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if wide else MaxNLocator(5))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+
+
 def label_ends(axes: Any, lines: list[Line]) -> None:
     """Each line's name to the right of its end, moved apart where two would overlap."""
     low, high = axes.get_ylim()

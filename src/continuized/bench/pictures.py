@@ -21,19 +21,25 @@ SHOWN = 400  # points of a curve
 def render(panels: list[Panel], formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
     """The panels in one picture, two abreast, in each format.  Needs matplotlib."""
     with plot.settings():
-        from matplotlib.figure import Figure
-
-        lines = -(-len(panels) // 2)
-        drawing = Figure(figsize=(8.4, 3.3 * lines), layout="constrained")
-        styles = _styles(panels)
-        for i, panel in enumerate(panels):
-            _draw(drawing.add_subplot(lines, 2, i + 1), panel, styles)
-        # One for all panels, for the styles are the same.
-        shown = {label: line for axes in drawing.axes for line, label in _labelled(axes)}
-        drawing.legend(
-            shown.values(), shown, loc="outside lower center", ncols=4, fontsize=7, frameon=False
-        )
+        drawing = draw(panels)
         return {format: plot.to_bytes(drawing, format) for format in formats}
+
+
+def draw(panels: list[Panel]) -> Any:
+    """The drawing itself; inside `plot.settings`."""
+    from matplotlib.figure import Figure
+
+    lines = -(-len(panels) // 2)
+    drawing = Figure(figsize=(8.4, 3.3 * lines), layout="constrained")
+    styles = _styles(panels)
+    for i, panel in enumerate(panels):
+        _draw(drawing.add_subplot(lines, 2, i + 1), panel, styles)
+    # One for all panels, for the styles are the same.
+    shown = {label: line for axes in drawing.axes for line, label in _labelled(axes)}
+    drawing.legend(
+        shown.values(), shown, loc="outside lower center", ncols=4, fontsize=7, frameon=False
+    )
+    return drawing
 
 
 def _styles(panels: list[Panel]) -> dict[str, tuple[str, str]]:
@@ -60,6 +66,8 @@ def _draw(axes: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     axes.set(
         xscale="log", yscale="log", title=panel.title, xlabel=panel.xlabel, ylabel=panel.ylabel
     )
+    for axis in (axes.xaxis, axes.yaxis):
+        plot.thin_labels(axis)
 
 
 def _thinned(curve: Curve) -> tuple[Array, Array]:

@@ -5,8 +5,10 @@ A command module imports click and nothing slow; what it needs more, it imports 
 
 from __future__ import annotations
 
+import json
+import math
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +26,23 @@ class Interrupted(click.ClickException):
     """Ctrl-C came, and there is more to say than that.  One sentence, exit code 130."""
 
     exit_code = 130
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """JSON, which knows neither NaN nor infinity: null stands for them.
+
+    >>> to_json({"rate": math.nan, "errors": [1.0, math.inf]})
+    '{"rate": null, "errors": [1.0, null]}'
+    """
+    return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def show(table: Table) -> None:

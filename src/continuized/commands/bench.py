@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from continuized.bench import SUITES
-from continuized.commands import BadInput, show
+from continuized.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
     from continuized.bench.runner import Bench
@@ -54,6 +53,7 @@ def command(
     """
     from continuized import files
     from continuized.bench import runner
+    from continuized.commands import regressions
 
     if as_json and as_markdown:
         raise BadInput("--json and --markdown exclude each other: give one of them")
@@ -61,7 +61,8 @@ def command(
     if data is not None:
         if "logistic" not in names:
             raise BadInput(f"--data is for the suite logistic, not for {suite}: leave it out")
-        _check(data)
+        # Better now than after the work.
+        regressions.two_labels(regressions.read(data)[1], str(data))
     if out is not None:
         files.writable_folder(out)
     bench = runner.run(names, quick, data, progress=not as_json)
@@ -72,21 +73,6 @@ def command(
         click.echo(runner.markdown(bench), nl=False)
     else:
         _print(bench, written)
-
-
-def _check(data: Path) -> None:
-    """Refuse a file that cannot be used before the work, and not after it."""
-    import numpy as np
-
-    from continuized import problems
-
-    try:
-        _, y = problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
-    labels = len(np.unique(y))
-    if labels != 2:
-        raise BadInput(f"{data}: logistic regression needs two labels, got {labels}")
 
 
 def _print(bench: Bench, written: list[Path]) -> None:
@@ -151,4 +137,4 @@ def _page(bench: Bench, pictures: dict[str, dict[str, bytes]], why_not: str) -> 
 
 def _json(bench: Bench, written: list[Path]) -> str:
     files = [str(path) for path in written]
-    return json.dumps({**bench.as_dict(), "files": files}, indent=2, allow_nan=False)
+    return to_json({**bench.as_dict(), "files": files}, indent=2)

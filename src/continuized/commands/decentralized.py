@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput
+from continuized.commands import BadInput, to_json
 from continuized.commands.faults import KILLED_BY, SKEWED, checked_part, dying, spaced
 from continuized.network.optimisation import METHODS
 
@@ -84,7 +84,7 @@ def command(
     report = output.report_of(graph, objective, runs, racers, slow, given, seed)
     written = [] if out is None else output.write(out, report, runs, racers, slow)
     if as_json:
-        click.echo(output.json_text(report))
+        click.echo(to_json(report))
     else:
         output.print_report(report, written)
     return 0 if all(r.reached for r in runs if r.method not in NO_THEOREM) else 1
@@ -106,30 +106,13 @@ def _graph(spec: str | None, nodes: int | None) -> Graph:
 
 
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
-    import numpy as np
-
-    from continuized import problems
+    from continuized.commands import regressions
     from continuized.network import split
 
-    if data is None:
-        X, y = _made_up(loss, ROWS_A_NODE * nodes, seed)
-    else:
-        try:
-            X, y = problems.read(data)
-        except problems.DataError as error:
-            raise BadInput(error.fact) from error
-    penalty = 1.0 / len(y) if l2 is None else l2
+    X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else regressions.read(data)
+    problem, _ = regressions.regression(X, y, loss, l2, str(data))
     try:
-        if loss == "ridge":
-            return split(problems.LeastSquares(X, y, l2=penalty), nodes, seed)
-        labels = np.unique(y)
-        if len(labels) != 2:
-            raise BadInput(
-                f"{data}: logistic regression needs two labels, got {len(labels)}; "
-                "use --loss ridge for numbers"
-            )
-        signs = np.where(y == labels[1], 1.0, -1.0)
-        return split(problems.LogisticRegression(X, signs, l2=penalty), nodes, seed)
+        return split(problem, nodes, seed)
     except (ValueError, MemoryError) as error:
         raise BadInput(str(error)) from error
 

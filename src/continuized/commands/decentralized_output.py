@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import show
+from continuized.commands import show, to_json
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Graph, Objective, Racer
@@ -64,19 +63,6 @@ def report_of(
     }
 
 
-def json_text(report: dict[str, Any], indent: int | None = None) -> str:
-    """The report; null for numbers that JSON does not know, such as a diverged run's error."""
-    return json.dumps(_known(report), indent=indent, allow_nan=False)
-
-
-def _known(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _known(its) for name, its in value.items()}
-    if isinstance(value, list):
-        return [_known(its) for its in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
 def write(
     out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
 ) -> list[str]:
@@ -86,7 +72,7 @@ def write(
 
     made = render_decentralized(runs, racers, slow)
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
-    content["decentralized.json"] = json_text(report, indent=2) + "\n"
+    content["decentralized.json"] = to_json(report, indent=2) + "\n"
     return [str(files.write(out / name, its)) for name, its in content.items()]
 
 

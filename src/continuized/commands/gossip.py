@@ -132,9 +132,10 @@ def _is_grid(nodes: int) -> bool:
 
 
 def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
-    from continuized.commands.gossip_output import MOST_DRAWN, VIEWS, Run
+    from continuized.commands.gossip_output import VIEWS, Run
     from continuized.network import Gossip
     from continuized.network.nodes.running import KILL_EVERY
+    from continuized.plot_network import MOST_DRAWN
 
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)

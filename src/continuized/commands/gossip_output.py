@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import click
 
-from continuized.commands import show
+from continuized.commands import show, to_json
+from continuized.plot_network import MOST_DRAWN
 
 if TYPE_CHECKING:
     from continuized.network import Gossip, Graph, Outcome
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
 
 EXACT_UP_TO = 1000  # nodes: the rate of the second moments
-MOST_DRAWN = 20_000  # nodes
 # Of the time that the theorem allows the quickest method; it takes half of that, mostly.
 VIEWS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
 
@@ -67,25 +65,20 @@ def result(setting: Setting, run: Run) -> dict[str, Any]:
         "method": outcome.method,
         "messages": int(outcome.messages),
         "reached": bool(outcome.reached),
-        "error": _finite(outcome.error),
-        "bound": _finite(float(_bound(setting, run, outcome.t))) if covered else None,
-        "rate_measured": _finite(outcome.rate_measured),
+        "error": float(outcome.error),
+        "bound": float(_bound(setting, run, outcome.t)) if covered else None,
+        "rate_measured": float(outcome.rate_measured),
         "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
-        "events_per_s": _finite(outcome.events_per_s),
+        "events_per_s": float(outcome.events_per_s),
         "deaths": len(outcome.deaths),
-        "ledger_error": _finite(outcome.ledger_error),
-        "mean_drift": _finite(outcome.mean_drift),
+        "ledger_error": float(outcome.ledger_error),
+        "mean_drift": float(outcome.mean_drift),
     }
-
-
-def _finite(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return float(value) if math.isfinite(value) else None
 
 
 def json_text(setting: Setting, runs: Sequence[Run]) -> str:
     """One object."""
-    return json.dumps(
+    return to_json(
         {
             "graph": setting.graph.name,
             "nodes": setting.graph.nodes,
@@ -96,7 +89,6 @@ def json_text(setting: Setting, runs: Sequence[Run]) -> str:
             "results": [result(setting, run) for run in runs],
         },
         indent=2,
-        allow_nan=False,
     )
 
 

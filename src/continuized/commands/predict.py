@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput
+from continuized.commands import BadInput, to_json
 
 if TYPE_CHECKING:
     from continuized.model import Model
@@ -44,7 +43,7 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
     if out is not None:
         files.write(out, lines)
     if as_json:
-        click.echo(json.dumps(_quality(fitted, predicted, y)))
+        click.echo(to_json(_quality(fitted, predicted, y)))
     elif out is None:
         click.echo(lines, nl=False)
 

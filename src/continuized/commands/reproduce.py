@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized import __version__
-from continuized.commands import BadInput, show
+from continuized.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
     from continuized.report import Table
@@ -136,9 +136,7 @@ def _rows(figure: Figure, panel: Panel) -> list[Row]:
 
 
 def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
-    import json
-
-    return json.dumps(
+    return to_json(
         {
             "version": __version__,
             "seed": seed,
@@ -151,5 +149,4 @@ def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
             "files": [str(path) for path in written],
         },
         indent=2,
-        allow_nan=False,
     )

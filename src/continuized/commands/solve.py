@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.commands import BadInput, Interrupted
+from continuized.commands import BadInput, Interrupted, to_json
 
 if TYPE_CHECKING:
-    from continuized.problems import Problem
-    from continuized.problems.base import Array
     from continuized.result import Result
 
 RENEW = "give another --checkpoint, or remove it"
@@ -53,6 +50,7 @@ def command(
     """
     from continuized import files, model
     from continuized import plot as pictures
+    from continuized.commands import regressions
 
     if plot is not None:
         pictures.require()
@@ -62,52 +60,19 @@ def command(
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    problem, labels = _problem(data, loss, l2)
+    X, y = regressions.read(data)
+    problem, labels = regressions.regression(X, y, loss, l2, str(data))
     started = time.perf_counter()
     r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
     seconds = time.perf_counter() - started
     if out is not None:
-        model.save(out, model.Model(r.x, loss, problem.l2, labels))  # type: ignore[attr-defined]
+        model.save(out, model.Model(r.x, loss, problem.l2, labels))
     if plot is not None:
         title, format = f"{loss} regression, {data.name}", plot.suffix[1:].lower()
         files.write(plot, pictures.render_objective(r.trace, title, format))
     report = _report(problem, method, r, seconds)
-    click.echo(json.dumps(report) if as_json else _sentences(report, r, out, plot))
+    click.echo(to_json(report) if as_json else _sentences(report, r, out, plot))
     return 0 if r.success else 1
-
-
-def _problem(data: Path, loss: str, l2: float | None) -> tuple[Problem, Any]:
-    import numpy as np
-
-    from continuized import problems
-
-    try:
-        X, y = problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
-    n = len(y)
-    penalty = 1.0 / n if l2 is None else l2
-    try:
-        if loss == "ridge":
-            return problems.LeastSquares(X, y, l2=penalty), None
-        labels = _two_labels(y, data)
-        signs = np.where(y == labels[1], 1.0, -1.0)
-        return problems.LogisticRegression(X, signs, l2=penalty), labels
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-
-
-def _two_labels(y: Array, data: Path) -> tuple[float, float]:
-    import numpy as np
-
-    labels = np.unique(y)
-    if len(labels) != 2:
-        few = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
-        raise BadInput(
-            f"{data}: logistic regression needs two labels, got {len(labels)} ({few}); "
-            "use --loss ridge for numbers"
-        )
-    return float(labels[0]), float(labels[1])
 
 
 def _minimize(

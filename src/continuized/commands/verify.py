@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from continuized.commands import show
+from continuized.commands import show, to_json
 
 if TYPE_CHECKING:
     from continuized.report import Picture, Table
@@ -142,7 +140,7 @@ def _json(claims: list[Claim], caught: list[Caught], seed: int, passed: bool) ->
     from continuized import __version__
     from continuized.verify.registry import ALPHA
 
-    return json.dumps(
+    return to_json(
         {
             "version": __version__,
             "seed": seed,
@@ -159,13 +157,7 @@ def _json(claims: list[Claim], caught: list[Caught], seed: int, passed: bool) ->
             ],
         },
         indent=2,
-        allow_nan=False,
     )
-
-
-def _number(value: float) -> float | None:
-    """JSON knows neither NaN nor infinity."""
-    return float(value) if math.isfinite(value) else None
 
 
 def _row(c: Claim) -> dict[str, object]:
@@ -174,8 +166,8 @@ def _row(c: Claim) -> dict[str, object]:
         "where": c.check.where,
         "statistic": c.check.statistic,
         "statistical": c.check.statistical,
-        "allowed": _number(c.measurement.allowed),
-        "measured": _number(c.measurement.measured),
+        "allowed": float(c.measurement.allowed),
+        "measured": float(c.measurement.measured),
         "verdict": c.verdict,
         "raised": c.raised,
         "seconds": round(c.seconds, 3),

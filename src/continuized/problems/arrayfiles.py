@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.problems.data import INT32_MAX
 from continuized.problems.source import BLOCK, DataError, Source
 from continuized.words import brief
 
@@ -23,7 +24,6 @@ MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 4096  # of a plain array it has about 118 bytes
 DEFLATE_MOST = 1032  # times that deflate can shorten its input at most
 SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
-INT32_MAX = int(np.iinfo(np.int32).max)
 _FIELD = re.compile(
     r"\s*['\"](descr|fortran_order|shape)['\"]\s*:"
     r"\s*(True|False|\([\d,\s]*\)|['\"][<>=|]?[biufcmMOSUV]\d{0,6}['\"])\s*(?:,|(?=\}))"

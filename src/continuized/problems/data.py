@@ -9,7 +9,7 @@ import numpy as np
 from continuized.problems.base import Array, numbers, real_array
 from continuized.words import brief
 
-INT32_MAX = np.iinfo(np.int32).max
+INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def checked_data(X: Any, y: Any) -> tuple[Any, Array]:

@@ -197,4 +197,5 @@ class Linear(Problem):
 
 def squares_of(entries: Array) -> Array:
     """In float64, whatever they are held in."""
-    return entries.astype(np.float64) ** 2
+    with np.errstate(over="ignore"):  # who asks looks at the sums, and says it in a sentence
+        return entries.astype(np.float64) ** 2

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.problems.data import INT32_MAX
 from continuized.problems.source import Block, Growing, Source, blocks, too_long
 
-INT32_MAX = int(np.iinfo(np.int32).max)
 TARGETS = ("y", "label", "target")
 SHOWN = 24  # characters of a token in a sentence
 

@@ -23,7 +23,7 @@ from continuized.network.nodes.rule import AVERAGING, RuleSpec
 from continuized.network.nodes.supervising import Goal, Supervisor, Troubles
 from continuized.network.outcome import Outcome
 from continuized.network.simulation.delays import delay_limit
-from continuized.network.simulation.faults import Faults
+from continuized.network.simulation.faults import DELAYS_TO_WAIT, Faults
 from continuized.problems.base import number
 from continuized.progress import bar
 from continuized.seeds import Seed, child, seed_sequence
@@ -37,7 +37,6 @@ SMALL = 0.1  # of the delay made on purpose: nothing is gained by less
 LOOKS = 4.0  # at its mailbox, by one process or the other, that an exchange takes
 MOST_PER_CORE = 5000.0  # exchanges a second
 PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again
-DELAYS_TO_WAIT = 20.0
 KILL_EVERY = 0.3  # seconds
 
 
