@@ -79,6 +79,23 @@ def test_faults() -> None:
     assert "1 died, and its error is the distance to where the others can agree" in shown
 
 
+def test_the_json_of_a_run_that_diverges() -> None:
+    """JSON knows no infinity."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(constant)
+
+    options = ("--graph", "grid:3x3", "--method", "dadao", "--delay", 5, "--json")
+    report = json.loads(run(*options).stdout, parse_constant=refuse)
+    assert report["results"][0]["error"] is None
+    assert report["results"][0]["reached"] is False
+
+
+def test_nodes_that_outlive_the_run() -> None:
+    shown = run("--graph", "grid:3x3", "--events", 5, "--kill", 2).stdout
+    assert "2 to be killed outlived the run" in shown
+
+
 @pytest.mark.parametrize("loss", ["ridge", "logistic"])
 def test_a_data_file_against_one_machine(tmp_path: Path, loss: str) -> None:
     data = data_file(tmp_path, loss == "logistic")
@@ -109,8 +126,9 @@ def test_a_data_file_against_one_machine(tmp_path: Path, loss: str) -> None:
         (["--slow", 0.5], "--slow must be a finite number >= 1, got 0.5"),
         (["--slow", "nan"], "--slow must be a finite number >= 1"),
         (["--skew", 1.5], "--skew must be at least 0 and below 1, got 1.5"),
-        (["--message-loss", 1], "loss must be a probability in [0, 1), got 1.0"),
-        (["--delay", -1], "delay must be a finite number >= 0"),
+        (["--message-loss", 1], "--message-loss must be at least 0 and below 1, got 1"),
+        (["--duplication", "nan"], "--duplication must be at least 0 and below 1, got nan"),
+        (["--delay", -1], "--delay must be a finite number >= 0"),
         (["--nodes", 4, "--kill", 3], "--kill: 3 of 4 nodes cannot be killed"),
         (["--tol", 2], "tol must be a number in [0, 1), got 2.0"),
         (["--l2", -1], "l2 must be a finite number >= 0"),

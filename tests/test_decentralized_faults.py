@@ -176,6 +176,62 @@ def test_all_die() -> None:
     assert len(r.deaths) == 12
 
 
+@pytest.mark.parametrize("method", ["dual", "dadao"])
+def test_nodes_that_come_when_nobody_is_there(method: str) -> None:
+    """All are absent at the start; or all die, and come back with nothing of their past."""
+    come = tuple((50.0 + i, i) for i in range(12))
+    for deaths in ((), tuple((5.0, i) for i in range(12))):
+        r = run(Faults(deaths=deaths, joins=come), method)
+        assert r.reached
+        assert r.joins == list(come)
+        assert len(r.deaths) == len(deaths)
+        np.testing.assert_allclose(r.agreed, r.x_star, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(r.x, np.tile(r.x_star, (12, 1)), rtol=0, atol=1e-3)
+        assert np.isnan(r.trace.error).any()
+
+
+@pytest.mark.parametrize("method", ["dual", "dadao", A2CiD2(batch=0)])
+def test_the_last_one_left_goes_on_alone(method: Any) -> None:
+    r = run(Faults(deaths=tuple((5.0, i) for i in range(1, 12))), method)
+    assert r.reached
+    assert np.abs(r.agreed - r.x_star).max() > 0.1
+
+
+def test_a_network_cut_in_two_does_not_agree() -> None:
+    """Each part comes to a point of its own."""
+    r = network.minimize(
+        "path:12", PARTS["ridge"], faults=Faults(deaths=((5.0, 6),)), events=20_000, seed=0
+    )
+    assert not r.reached
+    assert r.error > 1e-4
+    for part in (r.x[:6], r.x[7:]):
+        assert np.ptp(part, axis=0).max() < 1e-8 < np.abs(part[0] - r.agreed).max()
+
+
+def test_deaths_are_those_that_took_place() -> None:
+    faults = Faults(deaths=((0.0, 1), (8.0, 2)), joins=((0.0, 3),))
+    r = run(faults, events=0)
+    assert (r.deaths, r.joins) == ([], [])
+    r = run(faults, events=1)
+    assert (r.deaths, r.joins) == ([(0.0, 1)], [(0.0, 3)])
+
+
+def test_the_ledger_of_stochastic_nodes_that_never_exchange() -> None:
+    """What they have by exchanges is nothing, but for the rounding of what gradients added."""
+    r = run(Faults(delay=1e6), "a2cid2", events=2000, tol=0.0)
+    assert r.messages == 0
+    assert r.ledger_error < 1e-12
+
+
+@pytest.mark.parametrize("kind", ["ridge", "logistic"])
+def test_deaths_in_a_run_that_diverges(kind: str) -> None:
+    """Where what the dead took is not finite, there is no point to agree on, and no warning."""
+    r = run(Faults(deaths=tuple((1.0, i) for i in range(1, 11))), A2CiD2(step=1e80), kind)
+    assert not r.reached
+    assert math.isnan(r.error)
+    assert np.isnan(r.agreed).all()
+
+
 def test_exchanges_that_take_too_long_are_no_solution() -> None:
     """With long delays exchanges are fewer than DADAO's constants are for: it diverges."""
     r = run(Faults(delay=0.2), "dadao", events=100_000)
@@ -199,6 +255,8 @@ def test_same_seed_same_run_and_resumed(method: str, tmp_path: Path) -> None:
     assert r.staleness == whole.staleness
     for mine, its in zip(r.trace, whole.trace, strict=True):
         assert np.array_equal(mine, its)
+    with pytest.raises(ValueError, match="has 1600 events already, more than events = 9"):
+        run(faults, method, events=9, checkpoint=file, resume=True, **options)
     with pytest.raises(ValueError, match="faults"):
         run(Faults(), method, events=1600, checkpoint=file, resume=True, **options)
 
@@ -208,9 +266,25 @@ def test_same_seed_same_run_and_resumed(method: str, tmp_path: Path) -> None:
     [
         (0.1, "faults must be network.Faults or None, got 0.1"),
         (Faults(deaths=((1.0, 12),)), "node 12 is to die, of only 12"),
+        (Faults(joins=((1.0, 12),)), "node 12 is to join, of only 12"),
         (Faults(skew=[0.1, 0.2]), "skew must be a number or 12 of them"),
     ],
 )
 def test_bad_faults(faults: Any, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         run(faults)
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"deaths": ((1.0, math.inf),)}, r"deaths must be pairs \(t, node\), got"),
+        ({"joins": ((10**400, 1),)}, r"joins must be pairs \(t, node\), got"),
+        ({"deaths": iter([(1.0, 1.5)])}, "deaths must be pairs of a finite time >= 0 and a node"),
+        ({"law": np.array(["constant", "constant"])}, "law must be one of exponential, constant"),
+    ],
+)
+def test_faults_that_make_no_sense(given: Any, complaint: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=complaint) as caught:
+        Faults(**given)
+    assert "\n" not in str(caught.value)

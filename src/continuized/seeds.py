@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from continuized.words import brief
 
-# The children of a run's root.  Rows are drawn in decentralised optimisation, which has no links.
+# The children of a run's root.  Rows of decentralised optimisation are drawn where links are.
 TIMES, MARKS, METRICS, LINKS, COUNTED = 0, 1, 2, 3, 4
 ROWS = LINKS
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized.commands import BadInput, to_json
-from continuized.commands.faults import KILLED_BY, SKEWED, checked_skew, dying, spaced
+from continuized.commands.faults import KILLED_BY, SKEWED, checked_part, dying, spaced
 from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
@@ -69,7 +69,11 @@ def command(
         files.writable_folder(out)
     if not 1.0 <= slow < math.inf:
         raise BadInput(f"--slow must be a finite number >= 1, got {slow:g}")
-    checked_skew(skew)
+    parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
+    for option, part in parts.items():
+        checked_part(option, part)
+    if not 0.0 <= delay < math.inf:
+        raise BadInput(f"--delay must be a finite number >= 0, got {delay:g}")
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}

@@ -103,6 +103,9 @@ def _on_faults(report: dict[str, Any]) -> str:
     lines = [f"With {given}; no theorem covers that."]
     for r in report["results"]:
         words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
+        outlived = report["faults"].get("kill", 0.0) - r["deaths"]
+        if outlived:
+            words += f"; {outlived:g} to be killed outlived the run"
         if r["deaths"]:
             words += (
                 f"; {r['deaths']} died, and its error is the distance to where the others can "

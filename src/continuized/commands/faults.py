@@ -13,10 +13,10 @@ SKEWED = 0.5
 KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
 
-def checked_skew(skew: float) -> None:
-    """Refuse clocks that stand still or go back."""
-    if not 0.0 <= skew < 1.0:
-        raise BadInput(f"--skew must be at least 0 and below 1, got {skew:g}")
+def checked_part(option: str, part: float) -> None:
+    """Refuse what leaves nothing: no message that comes, a clock that stands still or goes back."""
+    if not 0.0 <= part < 1.0:
+        raise BadInput(f"{option} must be at least 0 and below 1, got {part:g}")
 
 
 def dying(graph: Graph, kill: int, seed: int) -> list[int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from continuized.commands import BadInput
-from continuized.commands.faults import KILLED_BY, SKEWED, checked_skew, dying, spaced
+from continuized.commands.faults import KILLED_BY, SKEWED, checked_part, dying, spaced
 
 if TYPE_CHECKING:
     from continuized.commands.gossip_output import Faulty, Run, Setting
@@ -69,7 +69,7 @@ def command(
 
         plot.require()
         files.writable_folder(out)  # better now than after the work
-    checked_skew(skew)
+    checked_part("--skew", skew)
     faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = _graph(spec, nodes)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)

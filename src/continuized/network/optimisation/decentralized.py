@@ -185,7 +185,7 @@ def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Dec
     """What there is to say of faults; no theorem gives a rate then."""
     if faults is None:
         return r
-    done = [change for change in optimiser.post.changes if change[0] <= r.t]
+    done = optimiser.post.changed()
     return replace(
         r,
         rate_theory=math.nan,

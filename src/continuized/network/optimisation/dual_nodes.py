@@ -95,4 +95,4 @@ def worth(nodes: DualNodes) -> float:
 def begin(nodes: DualNodes, work: Array, i: int, other: int) -> None:
     """From nothing, as at the start: what a neighbour has says nothing of this node's y."""
     for c in range(nodes.y.shape[1]):
-        nodes.y[i, c], nodes.z[i, c] = 0.0, 0.0
+        nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0

@@ -27,6 +27,8 @@ class Optimiser(Protocol):
     rates: Array  # of rings, then of the nodes' own steps where they take any
     random: np.random.Generator
 
+    last_change: float  # when the last death or join is; 0 where there is none
+
     @property
     def alive(self) -> Array: ...
     def advance(self, events: Events) -> None:
@@ -65,7 +67,7 @@ class AtOnce:
         self.random = seeds.generator(root, seeds.ROWS)
         self.work = np.tile([0.0, 1.0], (n, 1))
         self.free, self.busy = np.zeros(n), np.zeros(n) if busy is None else busy
-        self.alive = np.ones(n, np.bool_)
+        self.alive, self.last_change = np.ones(n, np.bool_), 0.0
         self.counts = np.zeros(len(self.rates), np.int64)
 
     def reset(self) -> None:
@@ -124,7 +126,7 @@ class ByMessages:
         self.post = Post(graph, crew.nodes, work, self.dim, faults, root, rate=crew.edge_rate)
         steps = crew.step_rates * speeds if len(crew.step_rates) else crew.step_rates
         self.rates = np.concatenate([self.post.rates, steps])
-        self.random = self.post.rng
+        self.random, self.last_change = self.post.rng, self.post.last_change
 
     @property
     def alive(self) -> Array:
@@ -159,15 +161,17 @@ class ByMessages:
     def tilt(self) -> Array:
         """See `Crew`."""
         died, joined = self.post.ledger
-        return self.crew.tilt * (joined - died)
+        with np.errstate(invalid="ignore"):  # of a run that diverged
+            return np.asarray(self.crew.tilt * (joined - died))
 
     def ledger_error(self) -> float:
         """How far what the living have and are owed is from what came less what died."""
         died, joined = self.post.ledger
-        shares = self.post.shares()
-        error = shares[self.alive].sum(axis=0) + self.post.owed() + died - joined
-        size = np.abs(shares).sum(axis=0)
-        return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            held = self.post.shares()[self.alive].sum(axis=0)
+            error = held + self.post.owed() + died - joined
+            size = self.post.sizes().sum(axis=0)
+            return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
 
     def staleness(self) -> Staleness | None:
         """How old answers were."""

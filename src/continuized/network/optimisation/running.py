@@ -38,16 +38,17 @@ class Run:
         self.tol, self.record, self.show = tol, record, show
         total = float(optimiser.rates.sum())
         self.stream = clocks.Poisson(root, total, Categorical(optimiser.rates / total)).stream()
-        self.period = TESTS_EVERY * objective.nodes
+        self.period, self.most = TESTS_EVERY * objective.nodes, 0
         self._aim: tuple[bytes, Array] = b"", objective.x_star
         self.rows = [self._row()]
 
     def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
         """Until the error is small or no longer a number, or `most` events are done."""
+        self.most = most
         with keeper.over(self):
             if self.stream.k % self.period and self.stream.k < most:
                 self.rows.pop()  # of a run that had ended between two tests, and now goes on
-            while self.tol < self.error < math.inf and self.stream.k < most:
+            while (self.tol < self.error < math.inf or self._nobody_yet()) and self.stream.k < most:
                 k = self.stream.k
                 self.optimiser.advance(
                     self.stream.draw(min(self.period - k % self.period, most - k))
@@ -63,16 +64,20 @@ class Run:
         """At the last test."""
         return float(self.rows[-1][3])
 
+    def _nobody_yet(self) -> bool:
+        """Whether nobody is there, but somebody is to come."""
+        return not self.optimiser.alive.any() and self.stream.t < self.optimiser.last_change
+
     def agreed(self) -> Array:
         """Where the living will agree: found anew when nodes died or came."""
-        alive = self.optimiser.alive
-        if not alive.any():
+        alive, tilt = self.optimiser.alive, self.optimiser.tilt()
+        if not (alive.any() and np.isfinite(tilt).all()):
             return np.full_like(self.objective.x_star, math.nan)
-        if alive.all() and not self.optimiser.tilt().any():
+        if alive.all() and not tilt.any():
             return self.objective.x_star
-        key = alive.tobytes() + self.optimiser.tilt().tobytes()
+        key = alive.tobytes() + tilt.tobytes()
         if key != self._aim[0]:
-            self._aim = key, self.objective.agreed(alive, self.optimiser.tilt())
+            self._aim = key, self.objective.agreed(alive, tilt)
         return self._aim[1]
 
     def _row(self) -> tuple[float, ...]:
@@ -122,6 +127,12 @@ class Run:
     def restore(self, state: State) -> None:
         """Go on from there."""
         plain, arrays = state
+        done = plain["stream"]["k"]
+        if done > self.most:
+            raise checkpoints.CheckpointError(
+                f"the checkpoint has {done} events already, more than events = {self.most}",
+                "give a larger events, or resume=False",
+            )
         self.stream.restore(plain["stream"])
         self.period = plain["period"]
         self.optimiser.random.bit_generator.state = plain["random"]

@@ -98,6 +98,12 @@ def share(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
 
 
 @for_kind(SgdNodes)
+def size(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+    """Before exchanges, the share is a difference that is nothing but rounding."""
+    return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
+
+
+@for_kind(SgdNodes)
 def worth(nodes: SgdNodes) -> float:
     """Of d: 1/2 + alpha~."""
     return nodes.constants.gamma + nodes.constants.gamma_prime

@@ -14,8 +14,8 @@ class Trace(NamedTuple):
 
     t, and the exchanges and gradients (of conjugates, for the dual method) so far; the error
     mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
-    mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes; after a death the error is the
-    distance to `Decentralized.agreed`.
+    mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes, NaN where there is none; the
+    error is the distance to `Decentralized.agreed` where not all are there, or some have died.
 
     >>> import numpy as np
     >>> from continuized import network, problems
@@ -54,16 +54,18 @@ class Decentralized:
     reached : bool
         Whether the error fell to tol.
     error : float
-        mean_i |x_i - x*|^2 / |x*|^2 at the end.
+        mean_i |x_i - x*|^2 / |x*|^2 at the end, over living nodes, and with `agreed` for x* where
+        that is another point; NaN where nobody is left.
     trace : Trace
     rate_theory : float
         r where the theorem says that the error falls as e^{-rt}; NaN where none does.
     agreed : array (dim,)
-        Where the living nodes agree in the end: x_star as long as nobody has died, and then the
-        point to which the error is the distance.  With a node goes its function, and what it had
-        of what the method keeps in sum: in the dual method and in DADAO the others then minimise
-        the sum of their f_i(w) - <tilt, w>, where tilt is what is missing; in A²CiD² the sum of
-        their f_i.
+        Where the living nodes agree in the end: x_star as long as all are there and none has
+        died, and then the point to which the error is the distance.  With a node goes its
+        function, and what it had of what the method keeps in sum: in the dual method and in DADAO
+        the others then minimise the sum of their f_i(w) - <tilt, w>, where tilt is what is
+        missing; in A²CiD² the sum of their f_i.  If the living are no longer connected they come
+        there in no number of events: each part goes its own way, and the error stays.
     deaths, joins : lists of (t, node)
         As far as the run got.
     ledger_error : float

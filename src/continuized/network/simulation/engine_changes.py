@@ -16,6 +16,7 @@ from continuized.network.simulation.engine_kinds import (
     disagreement,
     flow_to,
     share,
+    size,
     worth,
 )  # fmt: skip
 from continuized.network.simulation.engine_protocol import (
@@ -108,6 +109,14 @@ def shares(nodes: Any, work: Array, out: Array) -> None:
     for i in range(out.shape[0]):
         for c in range(out.shape[1]):
             out[i, c] = share(nodes, work, i, c)
+
+
+@jit
+def sizes(nodes: Any, work: Array, out: Array) -> None:
+    """How large the numbers are that the shares are made of, into `out` (nodes, dim)."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = size(nodes, work, i, c)
 
 
 @jit

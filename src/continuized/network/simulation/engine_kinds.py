@@ -89,6 +89,12 @@ def share(nodes: Any, work: Array, i: int, c: int) -> float:
 
 
 @_by_kind
+def size(nodes: Any, work: Array, i: int, c: int) -> float:
+    """How large the numbers are that make up its share: to them rounding is relative."""
+    return float(abs(share(nodes, work, i, c)))
+
+
+@_by_kind
 def worth(nodes: Any) -> float:
     """How much of it a transfer of 1 moves."""
     return 0.0

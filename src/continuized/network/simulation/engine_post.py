@@ -40,8 +40,12 @@ class Post:
     ----------
     nodes, work
         What compiled code knows of the nodes.
+    root
+        The links draw from its child `seeds.LINKS`.
     rate : float
         Of all edges together, at speed 1.
+    log : bool
+        Keep the log of messages.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Post:
     ) -> None:  # fmt: skip
         n = graph.nodes
         self.nodes, self.work = nodes, work
+        self.changes = faults.changes(n)
         wait = faults.wait(rate)
         self.links = engine_protocol.Links(
             delay=float(faults.delay),
@@ -72,7 +77,6 @@ class Post:
         self.sums, self.ledger = np.zeros(4), np.zeros((2, dim))
         self.lines = np.zeros((LOG_ROOM if log else 0, 5))
         self._parts: list[Array] = []  # of the log, put aside
-        self.changes = faults.changes(n)
         self.last_change = max([t for t, _, _ in self.changes], default=0.0)
         self.when, self.what, self.body = engine_heap.empty(FIRST_ROOM + len(self.changes), dim)
         for t, i, joins in self.changes:
@@ -109,14 +113,28 @@ class Post:
             self._parts.append(self.lines[:n].copy())
             self.counts[engine_protocol.LOGGED] = 0
 
+    def changed(self) -> list[tuple[float, int, bool]]:
+        """The deaths and joins that have taken place, as `Faults.changes`: all but those ahead."""
+        ahead = self.what[: self.counts[engine_heap.SIZE], engine_heap.SLOT]
+        kinds = self.what[ahead, engine_heap.KIND]
+        left = np.isin(kinds, (engine_protocol.DEATH, engine_protocol.JOIN)).sum()
+        return self.changes[: len(self.changes) - int(left)]
+
     def owed(self) -> Array:
         """What was paid and not applied yet."""
         return np.asarray(engine_changes.on_the_way(self.nodes, self.edge, self.transfer))
 
     def shares(self) -> Array:
         """What every node has of what mixing leaves and exchanges only move, (nodes, dim)."""
+        return self._of_nodes(engine_changes.shares)
+
+    def sizes(self) -> Array:
+        """How large the numbers are that the shares are made of."""
+        return self._of_nodes(engine_changes.sizes)
+
+    def _of_nodes(self, compiled: Any) -> Array:
         out = np.empty((len(self.work), self.ledger.shape[1]))
-        engine_changes.shares(self.nodes, self.work, out)
+        compiled(self.nodes, self.work, out)
         return out
 
     def staleness(self) -> Staleness | None:

@@ -35,7 +35,8 @@ class Faults:
         and not brought and what it was owed and had not got are lost with it.
     joins : pairs (t, node)
         The node comes, or comes back after a death, at t, with the x of a living neighbour drawn
-        by the rates, and z = x.  A node whose first entry is a join is absent before it.
+        by the rates, and z = x (for `minimize` see there).  A node whose first entry is a join is
+        absent before it.
     timeout : float or None
         The longest that a node waits, by its own clock, before it gives an exchange up or sends
         a transfer again; by default 20 delays, and no less than the time in which one ring of
@@ -67,7 +68,7 @@ class Faults:
             raise ValueError(
                 f"timeout must be a finite number > 0 or None, got {brief(self.timeout)}"
             )
-        if self.law not in LAWS:
+        if not isinstance(self.law, str) or self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, got {brief(self.law)}")
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
@@ -117,9 +118,10 @@ class Faults:
 
 def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
     try:
-        pairs = tuple((float(t), int(i)) for t, i in given)
-        whole = all(i == int(i) for _, i in given)
-    except (TypeError, ValueError) as error:
+        listed = [(t, i) for t, i in given]
+        pairs = tuple((float(t), int(i)) for t, i in listed)
+        whole = all(i == int(i) for _, i in listed)
+    except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"{name} must be pairs (t, node), got {brief(given)}") from error
     if not whole or any(not (0.0 <= t < np.inf) or i < 0 for t, i in pairs):
         raise ValueError(
