@@ -73,9 +73,8 @@ class RootlessDADAO(DADAO):
 class QuietDADAO(DADAO):
     """chi_1 of the rate that 2 chi_1 chi_2 = 1 asks for, but a quarter of the exchanges."""
 
-    def steps(self, graph: Graph, objective: Objective) -> Steps:
-        steps = super().steps(graph, objective)
-        return steps._replace(rate=0.25 * steps.rate)
+    def edge_rate(self, graph: Graph) -> float:
+        return 0.25 * super().edge_rate(graph)
 
 
 class LongA2CiD2(A2CiD2):

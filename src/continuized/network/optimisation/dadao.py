@@ -37,7 +37,6 @@ class Steps(NamedTuple):
     nu: float
     L: float
     chi_1: float
-    rate: float  # of all edges together
 
 
 class Decay(NamedTuple):
@@ -75,7 +74,6 @@ class DADAO:
             nu,
             objective.L,
             1.0 / math.sqrt(graph.R * graph.mu_g),
-            self.edge_rate(graph),
         )
 
     def edge_rate(self, graph: Graph) -> float:
