@@ -9,7 +9,8 @@ normalised, plus a tenth of noise.  The dual has condition number 1 + 100 |x|^2,
 and how much acceleration gains depends on it: c = 5 was added because c = 1 is too well
 conditioned to show it.  Logistic:
 sparse rows of 50 Gaussian entries, column j drawn with probability proportional to j^-0.7 (equal
-columns are added up), rows normalised, labels from a planted Gaussian w through the logistic law.
+columns are added up), rows normalised, labels from a planted Gaussian w through the logistic law;
+with --norm2 50 rows are as long as 50 such entries, and all solvers take several times as long.
 l2 = 0.01/n throughout.  On the logistic problem the rows come in stratified passes, accelerated or
 not: plain SDCA is the permuted one.  On ridge they are independent, as the theorem wants them.
 
@@ -48,10 +49,11 @@ def ridge_problem(n: int, d: int, largest: float) -> cz.problems.LeastSquares:
     return cz.problems.LeastSquares(X, y, l2=0.01 / n)
 
 
-def logistic_problem(n: int, d: int) -> cz.problems.LogisticRegression:
+def logistic_problem(n: int, d: int, norm2: float) -> cz.problems.LogisticRegression:
     rng = np.random.default_rng(0)
     X = sparse_rows(n, d, 50, rng)
     margins = 4.0 * (X @ rng.standard_normal(d))
+    X *= norm2**0.5
     y = np.where(rng.random(n) < 1.0 / (1.0 + np.exp(-margins)), 1.0, -1.0)
     return cz.problems.LogisticRegression(X, y, l2=0.01 / n)
 
@@ -219,6 +221,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--quick", action="store_true", help="small sizes")
     arguments.add_argument("--plot", metavar="FILE", help="save the time of an event against d")
+    arguments.add_argument("--norm2", type=float, default=1.0, help="|x|^2 of the sparse rows")
     arguments.add_argument("--rounds", type=int, default=5)
     a = arguments.parse_args()
     warnings.filterwarnings("ignore", module="sklearn")
@@ -233,7 +236,7 @@ def main() -> None:
         show_cost_of_a_pass(ridge, 10 * a.rounds)
 
     n, d = (5_000, 2_500) if a.quick else (100_000, 50_000)
-    logistic = logistic_problem(n, d)
+    logistic = logistic_problem(n, d, a.norm2)
     print(f"logistic, sparse {n:,} x {d:,}, 50 nonzeros a row: passes to 1e-6")
     f_star = optimum(logistic)
     show_passes(logistic, f_star, WITHIN["logistic"], most=200)
