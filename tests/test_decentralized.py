@@ -189,6 +189,7 @@ PARTS_5 = network.split(regression(), 5)
         (lambda: network.minimize("cycle:5", PARTS_5, tol=math.nan), "tol must be a number"),
         (lambda: network.minimize("cycle:5", PARTS_5, events=-1), "events must be an integer >= 0"),
         (lambda: network.minimize("cycle:5", PARTS_5, record=0), "record must be an integer >= 1"),
+        (lambda: network.minimize("cycle:5", PARTS_5, record=None), "record must be an integer"),
         (lambda: network.minimize("cycle:5", PARTS_5, seed=-1), "seed must be an integer >= 0"),
         (
             lambda: network.minimize("cycle:5", PARTS_5, speeds=np.ones(5)),

@@ -76,7 +76,7 @@ def test_faults() -> None:
     assert result.exit_code == (0 if all(exact) else 1)
     shown = run("--graph", "grid:3x3", *faults).stdout
     assert "ledger closed to" in shown
-    assert "1 died, and its error is the distance to where the others can agree" in shown
+    assert "1 died, and where the others agree is" in shown
 
 
 def test_the_json_of_a_run_that_diverges() -> None:

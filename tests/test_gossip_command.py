@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import json
 import os
 import pty
@@ -20,10 +21,10 @@ from continuized import network, theory
 from continuized.cli import main
 from continuized.network import Gossip, Graph
 
-FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "results"}
+FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "faults", "results"}
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
-    "ledger_error", "mean_drift", "error", "bound",
+    "ledger_error", "mean_drift", "error", "bound", "fell_back",
 }  # fmt: skip
 
 
@@ -248,3 +249,25 @@ def test_real_nodes_over_the_local_transport(tmp_path: Path):
     with open(tmp_path / "network.csv", newline="") as file:
         header = next(csv.reader(file))
     assert len(header) > 2  # values on the way, from the log
+
+
+def test_a_run_that_fell_back_is_no_acceleration() -> None:
+    """What is said of one; real nodes fall back only where the machine is busy."""
+    from continuized.commands import gossip_output as output
+
+    graph = Graph.of("path:5")
+    start = np.eye(5)[0]
+    setting = output.Setting(
+        graph, start, "local", 1e-8, 0, {"loss": 0.1, "duplication": 0.0, "delay": 0.0, "skew": 0.0}
+    )
+    runs = []
+    for gossip in (Gossip(accelerated=False), Gossip()):
+        outcome = network.simulate(graph, start, gossip, seed=0)
+        runs.append(output.Run(gossip, outcome, None, gossip.rate(graph)))
+    assert "times fewer messages" in " ".join(output._sentences(setting, runs))
+    fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))
+    told = " ".join(output._sentences(setting, [runs[0], fallen]))
+    assert told == "Answers were too old for acceleration: that run went on as plain gossip."
+    said = json.loads(output.json_text(setting, [runs[0], fallen]))
+    assert [r["fell_back"] for r in said["results"]] == [False, True]
+    assert said["faults"] == {"loss": 0.1}

@@ -208,7 +208,7 @@ BAD = [
     ("path", "not of the form path:N"),
     ("path:5:3", "not of the form path:N"),
     ("path:-5", "'-5' is no integer > 0; write path:N"),
-    ("path:2x3", "not of the form path:N"),
+    ("path:2x3", "'2x3' is no integer > 0; write path:N"),
     ("grid:5", "not of the form grid:RxC"),
     ("erdos:10", "not of the form erdos:N:P or with :SEED behind"),
     ("erdos:10:x", "'x' is no number"),

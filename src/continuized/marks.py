@@ -141,7 +141,7 @@ class Stratified:
 class Changing:
     """A law that a run may replace by another between two blocks of events.
 
-    now: the law that holds.  is_drawn: whether marks were drawn from it.
+    now: the law that holds.  is_drawn: whether marks were drawn, from this law or one before.
 
     >>> law, rng = Changing(Categorical([1.0, 0.0])), np.random.default_rng(0)
     >>> first = law.draw(rng, 2)

@@ -36,14 +36,18 @@ def render_decentralized(
     runs: Sequence[Decentralized],
     racers: Sequence[Racer],
     slow: float,
+    faults: str = "",
     formats: tuple[str, ...] = ("png", "svg"),
 ) -> dict[str, bytes]:
-    """The error of each run against exchanges, and of each racer against time, in each format."""
+    """The error of each run against exchanges, and of each racer against time, in each format.
+
+    faults: those of the runs, in words.
+    """
     with settings():
         drawing, (left, right) = two_panels()
         # Counts of exchanges that differ by orders of magnitude: a logarithmic axis.
         counts = [(r.method, r.trace.messages, r.trace.error) for r in runs]
-        _panel(left, counts, "log", "exchanges", "nodes that are alike")
+        _panel(left, counts, "log", "exchanges", faults or "nodes that are alike")
         times = [(r.method, r.t, r.error) for r in racers]
         words = "time (a usual node's step = 1)", f"one node {slow:g} times slower"
         _panel(right, times, "linear", *words)

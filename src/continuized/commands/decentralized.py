@@ -80,7 +80,7 @@ def command(
     graph = _graph(spec, nodes)
     objective = _objective(data, loss, l2, graph.nodes, seed)
     runs = _runs(graph, objective, method, tol, events, seed, given)
-    racers = _racers(graph, objective, slow, events, seed)
+    racers = _racers(graph, objective, slow, seed)
     report = output.report_of(graph, objective, runs, racers, slow, given, seed)
     written = [] if out is None else output.write(out, report, runs, racers, slow)
     if as_json:
@@ -176,9 +176,7 @@ def _faults(
     )
 
 
-def _racers(
-    graph: Graph, objective: Objective, slow: float, events: int | None, seed: int
-) -> list[Racer]:
+def _racers(graph: Graph, objective: Objective, slow: float, seed: int) -> list[Racer]:
     import numpy as np
 
     from continuized.commands.decentralized_output import SLOW_TOL
@@ -186,8 +184,7 @@ def _racers(
 
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
-    most = {} if events is None else {"events": events}
     try:
-        return race(graph, objective, work, tol=SLOW_TOL, seed=seed, **most)
+        return race(graph, objective, work, tol=SLOW_TOL, seed=seed)
     except ValueError as error:
         raise BadInput(f"--slow {slow:g}: {error}") from error

@@ -70,7 +70,7 @@ def write(
     from continuized import files
     from continuized.plot_decentralized import render_decentralized
 
-    made = render_decentralized(runs, racers, slow)
+    made = render_decentralized(runs, racers, slow, _in_words(report))
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
     content["decentralized.json"] = to_json(report, indent=2) + "\n"
     return [str(files.write(out / name, its)) for name, its in content.items()]
@@ -89,18 +89,24 @@ def print_report(report: dict[str, Any], written: list[str]) -> None:
     if report["faults"]:
         click.echo(_on_faults(report))
     click.echo(
-        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower; "
-        "messages take none.\nThe dual methods have no rounds; the others wait for the slow node."
+        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower and "
+        "no other faults; messages take none.\n"
+        "The dual methods have no rounds; the others wait for the slow node."
     )
     show(_race(report))
     if written:
         click.echo("Written: " + ", ".join(written))
 
 
+def _in_words(report: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in report["faults"].items())
+
+
 def _on_faults(report: dict[str, Any]) -> str:
     """What faults there were, and what they did."""
-    given = ", ".join(f"{name} {value:g}" for name, value in report["faults"].items())
-    lines = [f"With {given}; no theorem covers that."]
+    lines = [f"With {_in_words(report)}; no theorem covers that."]
+    if any(r["deaths"] for r in report["results"]):
+        lines.append("After a death the error is the distance to where the others can agree.")
     for r in report["results"]:
         words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
         outlived = report["faults"].get("kill", 0.0) - r["deaths"]
@@ -108,8 +114,8 @@ def _on_faults(report: dict[str, Any]) -> str:
             words += f"; {outlived:g} to be killed outlived the run"
         if r["deaths"]:
             words += (
-                f"; {r['deaths']} died, and its error is the distance to where the others can "
-                f"agree, which is {r['agreed_error']:.2g} from the centralised solution"
+                f"; {r['deaths']} died, and where the others agree is {r['agreed_error']:.2g} from "
+                "the centralised solution (squared, relative)"
             )
         lines.append(words)
     return "\n".join(lines) + "\n"

@@ -71,6 +71,7 @@ def result(setting: Setting, run: Run) -> dict[str, Any]:
         "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
         "events_per_s": float(outcome.events_per_s),
         "deaths": len(outcome.deaths),
+        "fell_back": bool(outcome.fell_back),
         "ledger_error": float(outcome.ledger_error),
         "mean_drift": float(outcome.mean_drift),
     }
@@ -86,6 +87,7 @@ def json_text(setting: Setting, runs: Sequence[Run]) -> str:
             "tol": setting.tol,
             "transport": setting.transport,
             "seed": setting.seed,
+            "faults": {name: value for name, value in setting.faults.items() if value},
             "results": [result(setting, run) for run in runs],
         },
         indent=2,
@@ -144,6 +146,8 @@ def _age(outcome: Outcome) -> str:
 def _sentences(setting: Setting, runs: Sequence[Run]) -> list[str]:
     missed = [run.outcome.method for run in runs if not run.outcome.reached]
     said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
+    if any(run.outcome.fell_back for run in runs):
+        return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
     if len(runs) == 2:
         plain, accelerated = runs
         factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)

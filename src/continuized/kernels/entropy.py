@@ -10,7 +10,7 @@ import math
 
 from continuized.jit import jit
 
-REACH = 0.75  # of a Newton step that is corrected to the fifth order; see `to_root`
+REACH = 0.75  # of a Newton step that is corrected up to its fourth power; see `to_root`
 NEAR = 1e-3  # a Newton step after which what is left is rounding: 0.22 NEAR^5
 COARSE = 0.5  # a Newton step from the right with which the root is within REACH
 MOST_STEPS = 60  # 2 are usual
@@ -25,7 +25,7 @@ def logit(v):
 @jit
 def to_root(h, m, v, slope):
     """(t, change): the Newton step from theta towards the root of h(theta), and the same
-    corrected to the fifth order.
+    corrected up to its fourth power.
 
     h = k + m (v - x) + theta with v' = slope = v (1 - v).  With a_j = h^(j) / (j! h'), the root
     is at theta + change with t = change + a_2 change^2 + a_3 change^3 + a_4 change^4 + ..., of
@@ -86,9 +86,9 @@ def entropy_step(x, theta, k, m):
     theta = theta + change if abs(t) <= REACH else coarse_root(x, k, m)
     for _step in range(MOST_STEPS):
         e = math.exp(-abs(theta))
-        below = 1.0 / (1.0 + e)
-        v = below if theta > 0.0 else e * below
-        slope = e * below * below
+        larger = 1.0 / (1.0 + e)
+        v = larger if theta > 0.0 else e * larger
+        slope = e * larger * larger
         t, change = to_root(k + m * (v - x) + theta, m, v, slope)
         if abs(t) <= NEAR:
             return moved(v, slope, change)

@@ -45,7 +45,8 @@ def parse(spec: str, seed: seeds.Seed = None) -> tuple[Made, str]:
     form, make, random = KINDS[kind]
     wanted = form.replace("x", ":").split(":")
     try:
-        sizes = [_positive(field) for field in fields[0].split("x")] if fields else []
+        first = fields[0].split("x") if "x" in form else fields[:1]
+        sizes = [_positive(field) for field in first] if fields else []
         given = [*sizes, *map(_number, fields[1 : form.count(":") + 1])]
         rest = [_seed(field) for field in fields[form.count(":") + 1 :]]
     except ValueError as error:

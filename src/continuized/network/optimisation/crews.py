@@ -45,7 +45,7 @@ class Crew(NamedTuple):
         return self.nodes._replace(**{name: own.copy() for name, own in self.state().items()})
 
 
-def dual_crew(objective: Objective, constants: Constants, edge_rate: float = 1.0) -> Crew:
+def dual_crew(objective: Objective, constants: Constants, edge_rate: float) -> Crew:
     """Of the dual method: where they agree, y = z = grad f(w)."""
     nodes = dual_nodes(objective, constants)
     return Crew(nodes, ("y", "z", "w"), edge_rate, np.empty(0), 0.5)
@@ -56,7 +56,7 @@ def crew_of(
 ) -> Crew:
     """Nodes at the start; `speeds` are the rates of their gradients, by default 1."""
     if isinstance(method, Dual):
-        return dual_crew(objective, method.constants(graph, objective))
+        return dual_crew(objective, method.constants(graph, objective), method.edge_rate(graph))
     pace = np.ones(graph.nodes) if speeds is None else speeds
     if isinstance(method, DADAO):
         steps = method.steps(graph, objective)

@@ -92,7 +92,7 @@ def share(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
 
 @for_kind(DadaoNodes)
 def worth(nodes: DadaoNodes) -> float:
-    """Of q: 1/2 + 2 (2 chi_1/s)."""
+    """Of d: 1/2 + 2 (2 chi_1/s)."""
     return 0.5 + 2.0 * pull(nodes.steps)
 
 

@@ -88,7 +88,8 @@ def minimize(
     seed : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     record : int
-        Rows of the trace, at least 1: evenly spaced, at most twice as many.
+        Rows of the trace, at least 1: evenly spaced, at most twice as many.  The error is tested
+        once a row, so that a run with few of them may end later.
     progress : bool
         Show a progress bar on standard error.
     checkpoint, every, resume
@@ -209,7 +210,8 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
         raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
     for given, name, least in ((events, "events", 0), (record, "record", 1)):
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-        if given is not None and (not whole or given < least):
+        unlimited = name == "events" and given is None
+        if not unlimited and (not whole or given < least):
             raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
 
 

@@ -1,4 +1,4 @@
-"""The methods of decentralised optimisation under way: exchanges done at once, or by messages."""
+"""Nodes that optimise together and their links, moved by events: at once, or by messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_END = np.iinfo(np.int64).max
 
 
 class Optimiser(Protocol):
-    """What the loop needs of a method under way."""
+    """What a `Run` needs of the nodes and their links."""
 
     rates: Array  # of rings, then of the nodes' own steps where they take any
     random: np.random.Generator
@@ -82,7 +82,7 @@ class AtOnce:
             self.crew.nodes, self.work, self.edges, events.t, events.marks, self.free, self.busy,
             self.random, self.counts, self.dim,
         )  # fmt: skip
-        _check(found)
+        _check_solved(found)
 
     def guesses(self, t: float) -> Array:
         """See `Optimiser`."""
@@ -141,7 +141,7 @@ class ByMessages:
         stop, none = float(events.t[-1]), np.zeros(2)
         never = len(events.t) + 1
         self.post.run(events.t, events.marks, 0, stop, NO_END, never, none, np.empty((0, 3)))
-        _check(self.post.counts[engine_protocol.FAILED] == 0)
+        _check_solved(self.post.counts[engine_protocol.FAILED] == 0)
 
     def guesses(self, t: float) -> Array:
         """See `Optimiser`."""
@@ -165,7 +165,7 @@ class ByMessages:
             return np.asarray(self.crew.tilt * (joined - died))
 
     def ledger_error(self) -> float:
-        """How far what the living have and are owed is from what came less what died."""
+        """How far what the living have and are owed is from what came less what died, relative."""
         died, joined = self.post.ledger
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             held = self.post.shares()[self.alive].sum(axis=0)
@@ -192,11 +192,11 @@ class ByMessages:
 
 def _guesses(crew: Crew, work: Array, alive: Array, t: float, dim: int) -> Array:
     out = np.empty((len(work), dim))
-    _check(compiled.guesses(crew.copied_nodes(), work.copy(), alive, t, out))
+    _check_solved(compiled.guesses(crew.copied_nodes(), work.copy(), alive, t, out))
     return out
 
 
-def _check(found: bool) -> None:
+def _check_solved(found: bool) -> None:
     if not found:
         raise ArithmeticError(
             "a node could not solve its own problem: its values are no longer finite, or the "

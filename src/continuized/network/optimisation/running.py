@@ -1,4 +1,4 @@
-"""A method of decentralised optimisation under way: its clock, its tests, and what is kept."""
+"""A run of decentralised optimisation: draws the events, tests the error, keeps the rows."""
 
 from __future__ import annotations
 

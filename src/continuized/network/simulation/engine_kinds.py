@@ -31,12 +31,18 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 
 _OF_KIND: dict[tuple[type, str], Callable[..., Any]] = {}
+_PARAMETERS: dict[str, list[str]] = {}  # of the functions below
 
 
 def for_kind(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let nodes of this kind do what the function says, under the function's name."""
+    """Let nodes of this kind do what the function says, under the function's name.
+
+    Raises TypeError for a name that none of the functions below has, or other parameters.
+    """
 
     def known(function: Callable[..., Any]) -> Callable[..., Any]:
+        if _PARAMETERS.get(function.__name__) != list(inspect.signature(function).parameters):
+            raise TypeError(f"nodes have no such function: {function.__name__}")
         _OF_KIND[kind, function.__name__] = function
         return function
 
@@ -50,6 +56,7 @@ def _by_kind(usual: Callable[..., Any]) -> Callable[..., Any]:
         return _OF_KIND.get((nodes.instance_class, usual.__name__), usual)
 
     vars(chosen)["__signature__"] = inspect.signature(usual)
+    _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
     overload(usual, inline="always", strict=False)(chosen)  # annotations may differ
     return usual
 
