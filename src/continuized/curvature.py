@@ -85,9 +85,10 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
             f"{type(problem).__name__} without such data; give an array "
             "or an object with solve(g) = P^-1 g"
         )
-    if problem.variables == 0:  # type: ignore[attr-defined]
+    regression: Any = problem
+    if regression.variables == 0:
         raise ValueError("the problem has no variables: X has no columns")
-    if not np.all(np.isfinite(problem.coordinate_L)):  # type: ignore[attr-defined]
+    if not np.all(np.isfinite(regression.coordinate_L)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     return Source(problem, best_kind(problem) if kind == "auto" else kind, root)
 

@@ -36,6 +36,7 @@ class Engine(Protocol):
 
     name: str
     measured: str
+    problem: Problem
     process: Method
     law: Finite
     costs: Array
@@ -67,7 +68,8 @@ def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
     if clock is None:
         return clocks.Poisson(root, marks=law)
     if getattr(clock, "marks", None) is not None:
-        return clock  # type: ignore[no-any-return]
+        with_its_own: clocks.Clock = clock
+        return with_its_own
     if isinstance(clock, clocks.Merged):
         if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
             raise ValueError("of the clocks that are merged some have marks: give marks= to all")
@@ -218,8 +220,7 @@ def _result(
     rows: _Rows,
     end: tuple[int, float, float],
 ) -> Result:
-    problem: Problem = engine.problem  # type: ignore[attr-defined]
-    jac = problem.grad(x)
+    jac = engine.problem.grad(x)
     if status is None:
         status = status_at_end(limits, end[0], engine.measure)
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
@@ -227,7 +228,7 @@ def _result(
     message = status.value.replace("gradient norm", engine.measured)
     return Result(
         x=x,
-        fun=problem.fun(x),
+        fun=engine.problem.fun(x),
         jac=jac,
         nit=end[0],
         nfev=len(rows.k) + 1,

@@ -48,6 +48,8 @@ def render_decentralized(
         # Counts of exchanges that differ by orders of magnitude: a logarithmic axis.
         counts = [(r.method, r.trace.messages, r.trace.error) for r in runs]
         _panel(left, counts, "log", "exchanges", faults or "nodes that are alike")
+        if any(r.deaths for r in runs):  # the error is the distance to `Decentralized.agreed`
+            left.set_ylabel(r"mean$_i\,|x_i - \mathrm{agreed}|^2\,/\,|x_{\star}|^2$")
         times = [(r.method, r.t, r.error) for r in racers]
         words = "time (a usual node's step = 1)", f"one node {slow:g} times slower"
         _panel(right, times, "linear", *words)

@@ -55,8 +55,8 @@ def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
     from matplotlib.figure import Figure as Drawing
 
     with settings():
-        drawing = Drawing(figsize=(5.6, 3.3))
-        axes = drawing.add_axes((0.115, 0.15, 0.60, 0.74))
+        drawing = Drawing(figsize=(5.9, 3.3))  # room for the longest label on the right
+        axes = drawing.add_axes((0.11, 0.15, 0.57, 0.74))
         last = max(float(curve.messages[-1]) for curve in curves)
         first = min(float(curve.messages[curve.messages > 0].min(initial=last)) for curve in curves)
         lowest = min(float(curve.error[curve.error > 0.0].min(initial=1.0)) for curve in curves)

@@ -101,15 +101,17 @@ def show_runs(setting: Setting, runs: Sequence[Run]) -> None:
     rows = [_row(name, runs, text) for name, text in _lines(setting, runs)]
     header = ("", *(run.outcome.method for run in runs))
     numeric = tuple(range(1, len(header)))
-    click.echo(_caption(setting) + "\n")
+    click.echo(_caption(setting, runs) + "\n")
     show(report.Table(header, tuple(rows), numeric=numeric))
     click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
 
 
-def _caption(setting: Setting) -> str:
+def _caption(setting: Setting, runs: Sequence[Run]) -> str:
     g = setting.graph
     made = "simulated" if setting.transport == "simulate" else f"real nodes, {setting.transport}"
     faults = "".join(f", {name} {value:g}" for name, value in setting.faults.items() if value)
+    died = max(len(run.outcome.deaths) for run in runs)
+    faults += f", {died} died" if died else ""
     return f"{g.name or 'graph'}: {g.nodes:,} nodes, {len(g.edges):,} edges; {made}{faults}"
 
 
@@ -167,7 +169,7 @@ def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
     from continuized import files, plot_network
 
     contents: dict[str, str | bytes] = {}
-    title = _caption(setting)
+    title = _caption(setting, runs)
     curves = [_curve(setting, run) for run in runs]
     for kind, picture in plot_network.render_errors(curves, title).items():
         contents[f"error.{kind}"] = picture
