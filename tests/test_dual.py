@@ -86,17 +86,39 @@ def test_the_local_metric_saves_passes():
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, atol=1e-7)
 
 
-def test_stratified_marks_save_passes(monkeypatch):
-    def passes():
-        r = cz.minimize(
-            problem(), np.zeros(1500), method=cz.DualCoordinate(), tol=1e-7, seed=0, record=False
-        )
-        assert r.success
-        return r.passes
+def test_the_process_begins_after_plain_passes():
+    plain = engine_of(cz.DualCoordinate(accelerated=False))
+    engine, stream = engine_of(), cz.clock.Poisson(0, marks=plain.law).stream()
+    engine.law.is_drawn = True  # the same marks for both
+    for _ in range(dual.FIRST_METRIC + 1):
+        begun = engine.metric.max() > 1.0
+        events = stream.draw(ROWS)
+        for each in (engine, plain):
+            each.advance(events.marks, coefficients(each.process, events, 0.0))
+        apart = np.abs(engine.coordinates() - plain.coordinates()).max()
+        x_from_z = (engine.scalars[0] - engine.scalars[1]) * np.abs(engine.pairs[:, 1]).max()
+        assert begun == (apart > 1e-3) == (x_from_z > 1e-3)
+        assert begun or max(apart, x_from_z) < 1e-12
 
-    stratified = passes()
+
+def passes_to_the_gap(tol):
+    r = cz.minimize(
+        problem(), np.zeros(1500), method=cz.DualCoordinate(), tol=tol, seed=0, record=False
+    )
+    assert r.success
+    return r.passes
+
+
+def test_plain_passes_first_save_passes(monkeypatch):
+    first_plain = passes_to_the_gap(1e-7)
+    monkeypatch.setattr(dual.DualCoordinates, "_plain", lambda self, marks, ours: ours)
+    assert first_plain < 0.85 * passes_to_the_gap(1e-7)
+
+
+def test_stratified_marks_save_passes(monkeypatch):
+    stratified = passes_to_the_gap(1e-7)
     monkeypatch.setattr(dual.DualCoordinates, "_law", lambda self: marks.Categorical(self.p))
-    assert stratified < 0.85 * passes()
+    assert stratified < 0.85 * passes_to_the_gap(1e-7)
 
 
 def test_marks_of_another_law_keep_theirs():
@@ -110,7 +132,8 @@ def test_marks_of_another_law_keep_theirs():
     assert np.all(engine.metric == 1.0)
 
 
-def test_a_run_resumed_within_the_local_metric_is_the_same(tmp_path):
+@pytest.mark.parametrize("before", [2, 5])  # plain passes only, and in the local metric
+def test_a_run_resumed_is_the_same(tmp_path, before):
     def run(passes, **options):
         return cz.minimize(
             problem(), np.zeros(1500), method=cz.DualCoordinate(), seed=3, tol=0.0,
@@ -118,7 +141,7 @@ def test_a_run_resumed_within_the_local_metric_is_the_same(tmp_path):
         )  # fmt: skip
 
     kept = {"checkpoint": tmp_path / "run", "every": 0.0}
-    run(5, **kept)
+    run(before, **kept)
     resumed, whole = run(8, resume=True, **kept), run(8)
     np.testing.assert_array_equal(resumed.x, whole.x)
     assert resumed.constants == whole.constants

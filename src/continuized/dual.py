@@ -3,7 +3,9 @@
 The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a).  Its curvature
 1/(a(1-a)) is at least 4, which is what the constants of the process start from, but far more where
 a is near 0 or 1: in rows that are fitted well.  So the run takes the norm sum_i m_i v_i^2 with m_i
-the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.
+the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.  Which rows those are
+is not known at the start, where the process, with constants that are far too cautious, may lead
+away for many passes: it begins after a few passes of plain steps.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ import numpy as np
 
 from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
+from continuized.kernels.schedule import GAMMA_PRIME
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a block of the driver may be many passes
-FIRST_METRIC = 3  # passes; then at each doubling
-TRUST = 0.5  # of the curvature found: a moves on
+FIRST_METRIC = 3  # passes, plain ones; then at each doubling
+TRUST = 0.7  # of the curvature found: a moves on
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
 
 
@@ -37,7 +40,8 @@ class DualCoordinate:
     So its marks need not be independent: every pass takes each row about as often as its
     probability says (`cz.marks.Stratified`), which saves a third of the passes.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
-    (`local_metric`), where there are 4096 rows or more and the run draws its own marks.
+    (`local_metric`) after three passes of plain steps, where there are 4096 rows or more and the
+    run draws its own marks.
 
     sampling, accelerated, start: as for CoordinateDescent.
 
@@ -112,14 +116,22 @@ class DualCoordinates(Coordinates):
         return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
 
     def advance(self, marks: Array, coefficients: Array) -> None:
-        super().advance(marks, coefficients)
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
+            super().advance(marks, coefficients)
             return
         before, n = int(self.events[0]), self.metric.size
+        is_begun = before >= FIRST_METRIC * n
+        super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
         self.events += marks.size
         if _doublings(before, n) != _doublings(int(self.events[0]), n):
             self.metric[:] = self._local_metric()
             self._follow_metric()
+
+    def _plain(self, marks: Array, coefficients: Array) -> Array:
+        """Others in their place, with which x and z do not mix and take the same steps."""
+        together = np.zeros_like(coefficients)
+        together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
+        return together
 
     def _local_metric(self) -> Array:
         p: Any = self.problem

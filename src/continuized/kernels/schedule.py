@@ -15,7 +15,7 @@ from continuized.problems.base import Array
 from continuized.rules import Rule
 
 # A row of coefficients: a, b, gamma, gamma', and the rule's carry after the event.
-CARRY = 4
+GAMMA_PRIME, CARRY = 3, 4
 COEFFICIENTS = 5
 
 
