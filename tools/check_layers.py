@@ -49,6 +49,7 @@ ROOMS = (
     "watching",
     "dual",
     "coordinate",
+    "blocks",
     "forms",
     "rows",
     "curvature",

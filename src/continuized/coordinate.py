@@ -4,18 +4,21 @@ coordinates for marks).
 Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
 with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
 and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
-process with S for L (Even, Hendrikx and Massoulie 2020; MATH: theory.bound).
+process with S for L (Even, Hendrikx and Massoulie 2020; MATH: theory.bound).  All of this holds for
+blocks of coordinates, with L_B the smoothness along a block (`blocks`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from continuized.blocks import Partition, block_L, partition
 from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
+from continuized.kernels import blocks as block_kernels
 from continuized.kernels import lazy
 from continuized.kernels.layout import pairs_at
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
@@ -37,6 +40,10 @@ class CoordinateDescent:
 
     sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
     accelerated: False for plain coordinate descent.  start: as in Continuized.
+    blocks: None for single coordinates; an integer for blocks of so many consecutive ones; or a
+    list of vectors of indices, in which each coordinate is once.  Then a mark is a block B, and
+    the constants L_B (the largest eigenvalue of the block of the Hessian, or of a bound on it) and
+    p_B in place of L_i and p_i; sampling is over the blocks.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -44,29 +51,42 @@ class CoordinateDescent:
     >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(), tol=1e-8, seed=0)
     >>> r.success, sorted(r.constants)
     (True, ['S', 'max_L_i', 'mu'])
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(blocks=2), tol=1e-8, seed=0)
+    >>> r.success, sorted(r.constants)
+    (True, ['S', 'max_L_B', 'mu'])
     """
 
     sampling: Any = "sqrt"
     accelerated: bool = True
     start: float | None = None
+    blocks: Any = None
     name: ClassVar[str] = "coordinate-descent"
 
     def prepare(self, problem: Problem, x0: Array) -> Coordinates:
-        """The run on this problem from x0; TypeError or ValueError for problems of other kinds."""
-        form = primal_form(problem)
-        return Coordinates(form, self, x0.ravel(), problem)
+        """The run on this problem from x0.
+
+        Raises TypeError or ValueError for problems of other kinds, and for blocks that are empty,
+        overlap, leave out a coordinate or have an index out of range.
+        """
+        form, x = primal_form(problem), x0.ravel()
+        together = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
+        if together.is_single:
+            return Coordinates(form, self, x, problem)
+        return BlockCoordinates(form, self, x, problem, together)
 
 
 class Coordinates:
     """A run of coordinate steps: the state, and what may be asked of it between blocks."""
 
     measured = "gradient norm"
+    unit = "coordinate"  # what a mark is
 
     def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated
         self.name = method.name
         self.start = method.start
-        self._set_law(_probabilities(method.sampling, form.L_i), np.ones(form.L_i.size))
+        p = _probabilities(method.sampling, form.L_i, self.unit)
+        self._set_law(p, np.ones(form.L_i.size))
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
@@ -136,6 +156,10 @@ class Coordinates:
         put_back(self, self._changing, arrays)
         self._value = None
 
+    def spread(self, values: Array) -> Array:
+        """A value to a mark as one to a coordinate."""
+        return values
+
     def _now(self, pairs: Array) -> Array:
         return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])
 
@@ -162,7 +186,46 @@ class Coordinates:
         return norm(self.problem.grad(self.point()))
 
 
-def _probabilities(sampling: Any, L_i: Array) -> Array:
+class BlockCoordinates(Coordinates):
+    """Marks are blocks of coordinates: p, steps, weights and form.L_i have an entry to a block."""
+
+    unit = "block"
+
+    def __init__(
+        self, form: Form, method: Any, x0: Array, problem: Problem, together: Partition
+    ) -> None:
+        self.partition = together
+        super().__init__(replace(form, L_i=block_L(problem, together)), method, x0, problem)
+        self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """What was used, given or computed."""
+        found = super().constants
+        return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
+
+    def advance(self, marks: Array, coefficients: Array) -> None:
+        """A block of events."""
+        self._value = None
+        f = self.form
+        indices = f.indices if f.indices.size else None
+        targets = None if f.kind == SQUARED else f.targets
+        columns = (*self.partition, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        if self.accelerated:
+            block_kernels.block_events(
+                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
+                self.scalars, self.pairs, self.image_pairs,
+            )  # fmt: skip
+        else:
+            block_kernels.plain_block_events(
+                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
+            )
+
+    def spread(self, values: Array) -> Array:
+        return self.partition.spread(values)
+
+
+def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if not L_i.size:
         raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
@@ -177,12 +240,10 @@ def _probabilities(sampling: Any, L_i: Array) -> Array:
         return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)
     p = checked_probabilities(sampling)
     if p.shape != L_i.shape:
-        raise ValueError(
-            f"sampling has {p.size} probabilities, but there are {L_i.size} coordinates"
-        )
+        raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")
     never = np.flatnonzero((p == 0.0) & (L_i > 0.0))
     if never.size:
         raise ValueError(
-            f"coordinate {never[0]} has probability 0, but f depends on it: it would never be moved"
+            f"{unit} {never[0]} has probability 0, but f depends on it: it would never be moved"
         )
     return p

@@ -20,7 +20,7 @@ from continuized import clock as clocks
 from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.kernels.schedule import CARRY, coefficients
-from continuized.marks import Finite
+from continuized.marks import Batches, Finite
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
@@ -71,6 +71,11 @@ def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
         with_its_own: clocks.Clock = clock
         return with_its_own
     if isinstance(clock, clocks.Merged):
+        if isinstance(law, Batches):
+            raise ValueError(
+                "an event of merged clocks has one mark, but that of a batch has "
+                f"{law.batch}; use cz.clock.Poisson, or batch=1"
+            )
         if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
             raise ValueError("of the clocks that are merged some have marks: give marks= to all")
         return clock
@@ -80,6 +85,12 @@ def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
         own = root if clock.seed is None else clock.seed
         return dataclasses.replace(clock, seed=own, marks=law)
     raise ValueError("the clock of a marked method must have marks: give it marks=")
+
+
+def events_of_a_pass(law: Finite, least: int = 0) -> int:
+    """How many events draw as many marks as the law has, or `least` marks, if that is more."""
+    batch = law.batch if isinstance(law, Batches) else 1
+    return max(1, max(law.size, least) // batch)
 
 
 class Run:
@@ -99,8 +110,7 @@ class Run:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows()
-        events = engine.law.size
-        self.block = events if record else max(events, SMALLEST_BLOCK)
+        self.block = events_of_a_pass(engine.law, 0 if record else SMALLEST_BLOCK)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
         self.good = engine.point()
@@ -275,10 +285,13 @@ class _Rows:
 
 
 def _checked_marks(marks: Any, engine: Engine) -> Array:
-    values = np.asarray(marks)
-    if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
+    values, law = np.asarray(marks), engine.law
+    shape = (law.batch,) if isinstance(law, Batches) else ()
+    if not shape and values.ndim == 2 and values.shape[1] == 2:
+        # Of merged clocks: (whose, its own mark or -1).
         values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    n = engine.law.size
-    if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
-        raise ValueError(f"marks must be integers in [0, {n})")
-    return values.astype(np.int64, copy=False)
+    fits = values.shape[1:] == shape and values.dtype.kind in "iu"
+    if values.ndim == 0 or not fits or np.any((values < 0) | (values >= law.size)):
+        each = f"batches of {law.batch} integers" if isinstance(law, Batches) else "integers"
+        raise ValueError(f"marks must be {each} in [0, {law.size})")
+    return np.ascontiguousarray(values, np.int64)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuized.words import brief
 
-__all__ = ["Categorical", "Changing", "Finite", "Law", "Stratified"]
+__all__ = ["Batches", "Categorical", "Changing", "Finite", "Law", "Stratified"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -137,6 +137,34 @@ class Stratified:
         return rng.permuted(marks, axis=1, out=marks).ravel()
 
 
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """A mark is a batch: `batch` marks of another law, drawn one by one, so that one may be there
+    twice.
+
+    law: of the marks in a batch.  batch: how many they are, an integer >= 1; TypeError or
+    ValueError otherwise.
+
+    >>> Batches(Categorical([0.5, 0.0, 0.5]), 2).draw(np.random.default_rng(0), 2).tolist()
+    [[2, 0], [0, 0]]
+    """
+
+    law: Finite
+    batch: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch", checked_batch(self.batch))
+
+    @property
+    def size(self) -> int:
+        """How many marks there are to fill a batch with."""
+        return self.law.size
+
+    def draw(self, rng: np.random.Generator, n: int) -> Ints:
+        """n batches, drawn from rng, a row each."""
+        return self.law.draw(rng, n * self.batch).reshape(n, self.batch)
+
+
 @dataclass(eq=False)
 class Changing:
     """A law that a run may replace by another between two blocks of events.
@@ -162,6 +190,15 @@ class Changing:
         """n marks of the law that holds, drawn from rng."""
         self.is_drawn = True
         return self.now.draw(rng, n)
+
+
+def checked_batch(batch: Any) -> int:
+    """How many marks a batch has, or a sentence that says what is wrong."""
+    if isinstance(batch, bool | np.bool_) or not isinstance(batch, int | np.integer):
+        raise TypeError(f"batch must be an integer >= 1, got {brief(batch)}")
+    if batch < 1:
+        raise ValueError(f"batch must be an integer >= 1, got {batch}")
+    return int(batch)
 
 
 def checked_probabilities(p: ArrayLike) -> Floats:

@@ -187,7 +187,7 @@ def minimize(
     if chosen is None:
         check_marked(with_marks, L, mu, noise, record, nonfinite)
         engine = with_marks.prepare(problem, start)
-        limits = limits_of(tol, maxiter, clock, engine.law.size)
+        limits = limits_of(tol, maxiter, clock, marked.events_of_a_pass(engine.law))
         stream = marked.clock_with_marks(clock, engine.law, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
             kept = keeper(engine.constants)

@@ -1,6 +1,11 @@
-"""Oracles: (x, mark) -> the gradient that an event is given.
+"""Oracles: (x, mark) -> what an event is given: a gradient, or a jump on a support.
 
-An oracle sees a point and a mark, never the time nor z.
+An oracle sees a point and a mark, never the time nor z.  `Exact` and `Noisy` give the whole
+gradient, and are what the loops of `driver` ask.  `Coordinates` (one, or a block) and `Rows` (one,
+or a batch) give a `Jump`, eagerly: from x as a whole, with no thought of cost.  They are the
+reference, which a reader can check and `methods.marked_step` can run.  Users' runs take the same
+jumps in compiled loops, `kernels.lazy`, `kernels.blocks` and `kernels.batches`, which never form x
+and cost what the support costs; that both give the same x is tested, and a claim of `verify`.
 """
 
 from __future__ import annotations
@@ -63,8 +68,7 @@ class Jump(NamedTuple):
 class Coordinates:
     """Mark i: the gradient along coordinate i, or along a block of coordinates.
 
-    x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f.  This is the eager form, which
-    computes the whole gradient: the reference for the lazy kernels.
+    x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f; L and p have an entry to a mark.
     """
 
     def __init__(

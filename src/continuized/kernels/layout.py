@@ -8,6 +8,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 
+REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `lazy.rebase`
+
 
 def pairs_at(x: Array) -> Array:
     """The pairs (s, d) for x = z = the given vector; float64 whatever x is."""

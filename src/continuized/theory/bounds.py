@@ -72,14 +72,16 @@ def bound(
       `weight(method.prepare(problem, x0).process, T_k)`); with accelerated=False, unweighted
       bounds on E f - f*, at the k-th event (f_0 - f*) (1 - mu min_i p_i/L_i)^k, and where
       mu = 0 (c (f_0 - f*) + 1/2 sum_i L_i/p_i (x_0 - x*)_i^2) / (c + k), c = 1/min_i p_i; at
-      time t, e^{-t mu min_i p_i/L_i} and c + t in place of the powers and of c + k.
+      time t, e^{-t mu min_i p_i/L_i} and c + t in place of the powers and of c + k.  For blocks,
+      i is a block.
     - DualCoordinate on ridge regression: the same for the *dual* objective, E D(a_t) - D*, D to
       be minimised; not for f.  For the logistic loss no theorem is known, and it is refused.
     - StochasticLeastSquares and Kaczmarz: a bound on the *distance*, E |x_t - x*|^2 / 2, not on
       f; x* the solution of Xx = y nearest x_0 (labels with noise are refused).  phi_0 / A_t as
       for Continuized(R2 kappa, mu), with |x - x*|^2 / 2 for f - f* and, for |z_0 - x*|^2, its
       H^{-1} norm; with accelerated=False, (1/2) |x_0 - x*|^2 (1 - mu/R2)^k, and where mu = 0
-      (kappa |x_0 - x*|^2 + R2 |x_0 - x*|^2_{H^{-1}}) / (2 kappa + 4k).
+      (kappa |x_0 - x*|^2 + R2 |x_0 - x*|^2_{H^{-1}}) / (2 kappa + 4k).  For batches, R2 and kappa
+      are theirs.
 
     On a network.Graph in place of a problem, with x0 a row to a node, a bound on
     E |x_t - mean|^2, proved in `theory.gossip_bounds`:

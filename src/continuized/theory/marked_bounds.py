@@ -8,11 +8,13 @@ a supermartingale, so that E e_t <= phi_0 / A_t, as in the paper, where
 - coordinates: e = f - f*, L = S = max_i L_i / p_i^2.  An event changes E e by at most
   -sum_i p_i g_i^2 / (2 L_i), and E |w|^2 by -2 gamma' <g, w> + gamma'^2 sum_i g_i^2 / p_i; the last
   is paid by the first, for B gamma'^2 / p_i = A / (2 S p_i) <= A p_i / (2 L_i).  The rest of the
-  proof does not see the coordinates.
+  proof does not see the coordinates.  Neither does this: blocks are vectors g_i, here and below,
+  and L_i is such that a step of g_i / L_i lowers f by |g_i|^2 / (2 L_i) at least.
 - rows: e = |u|^2 / 2, |w|^2 in the metric of H^{-1}, L = R2 kappa.  An event changes E e by at most
   -|u|_H^2 / (2 R2), by the choice of R2, and E |w|^2_{H^{-1}} by at most
   -2 gamma' <u, w> + gamma'^2 kappa |u|_H^2, by that of kappa.  So u = grad e plays the part of g,
-  and mu |u|^2_{H^{-1}} <= |u|^2 that of strong convexity.
+  and mu |u|^2_{H^{-1}} <= |u|^2 that of strong convexity.  Batches differ in R2 and kappa alone
+  (`rows.batch_constants`).
 
 **Plain**, mu > 0.  Each event takes off a share r of E e at least, hence (1 - r)^k, and e^{-rt} at
 time t, where N_t is Poisson(t):
@@ -103,12 +105,14 @@ def _plain(terms: Terms, s: Array, log_decay: Array) -> Array:
 def _coordinate_terms(engine: Coordinates, u: Array, excess_0: Callable[[], float]) -> Terms:
     live = engine.form.L_i > 0.0
     p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
+    ratio = np.zeros(live.size)
+    ratio[live] = L / p
     return Terms(
         excess_0,
         float(u @ u),
         mu * float(np.min(p / L, initial=math.inf)) if mu > 0.0 else 0.0,
         1.0 / float(p.min(initial=1.0)),
-        0.5 * float(np.sum(L / p * u[live] ** 2)),
+        0.5 * float(np.sum(engine.spread(ratio) * u**2)),
     )
 
 

@@ -7,6 +7,7 @@ With u = x - x*, w = z - x*, mark i of probability p_i acts linearly on a quadra
 (coordinate i: v_i = e_i and c_i the row i of the Hessian; row a: v = c = a), and the second moments
 M = (E uu^T, E uw^T, E ww^T) obey a linear ODE: the flow plus sum_i p_i (J_i M J_i^T - M).  On a
 Quadratic every coordinate lives alone, with events of rate p_i, and diagonals are all there is.
+A block of coordinates moves all of its e_i; a batch of rows is a mean of independent jumps.
 The relative accuracy is about 1e-10, of each coordinate there, and of the largest otherwise.
 
 steps and weights are computed here from the theory, 1/L_i, 1/p_i and 1/R2, and not taken from the
@@ -55,30 +56,70 @@ class Alone(NamedTuple):
         return change
 
 
-class Together(NamedTuple):
-    """Marks that act on coordinates jointly: v and c have a row to a mark."""
+class Blocks(NamedTuple):
+    """Coordinates, or blocks of them, of any quadratic.
+
+    p, steps and weights have the entry of its block for each coordinate; same[i, j] is whether i
+    and j are in one block, and c is the Hessian.
+    """
 
     p: Array
     steps: Array
     weights: Array
-    v: Array
+    same: Array
     c: Array
 
     def drift(self, m: Array, gamma_prime: float) -> Array:
-        """sum_i p_i (J_i M J_i^T - M), m of shape (3, d, d)."""
-        uu, uw, _ = m
+        """sum_B p_B (J_B M J_B^T - M), m of shape (3, d, d)."""
         dx, dz = self.steps, gamma_prime * self.weights
-        mean_x, mean_z = (self.v.T @ ((self.p * s)[:, None] * self.c) for s in (dx, dz))
+        mean_x, mean_z = ((self.p * s)[:, None] * self.c for s in (dx, dz))
+        # What B moves is the rows and columns B of E g g^T, g the gradient.
+        square = np.where(self.same, self.c @ m[0] @ self.c, 0.0)
+        seconds = [(self.p * s)[:, None] * square for s in (dx * dx, dx * dz, dz * dz)]
+        return _drift(m, mean_x, mean_z, seconds)
+
+
+class Batches(NamedTuple):
+    """Rows c, or batches of them: the mean of `batch` independent jumps along a row."""
+
+    p: Array
+    steps: Array
+    weights: Array
+    c: Array
+    batch: int
+
+    def drift(self, m: Array, gamma_prime: float) -> Array:
+        """E J M J^T - M, m of shape (3, d, d)."""
+        uu = m[0]
+        dx, dz = self.steps, gamma_prime * self.weights
+        mean_x, mean_z = (self.c.T @ ((self.p * s)[:, None] * self.c) for s in (dx, dz))
         square = self.p * ((self.c @ uu) * self.c).sum(axis=1)
-        second = [self.v.T @ ((square * s)[:, None] * self.v) for s in (dx * dx, dx * dz, dz * dz)]
-        first_uu, first_ww = mean_x @ uu, mean_z @ uw
-        return np.stack(
-            [
-                second[0] - first_uu - first_uu.T,
-                second[1] - mean_x @ uw - uu @ mean_z.T,
-                second[2] - first_ww - first_ww.T,
-            ]
-        )
+        # Of batch^2 pairs of rows, `batch` are a row and itself, and the others independent.
+        itself = 1.0 / self.batch
+        seconds = [
+            itself * (self.c.T @ ((square * s * t)[:, None] * self.c))
+            + (1.0 - itself) * (left @ uu @ right.T)
+            for (s, left), (t, right) in (
+                ((dx, mean_x), (dx, mean_x)),
+                ((dx, mean_x), (dz, mean_z)),
+                ((dz, mean_z), (dz, mean_z)),
+            )
+        ]
+        return _drift(m, mean_x, mean_z, seconds)
+
+
+def _drift(m: Array, mean_x: Array, mean_z: Array, seconds: list[Array]) -> Array:
+    """E J M J^T - M where u -= G_x u and w -= G_z u at a jump: the means of G_x and G_z, and
+    E G_x uu^T G_x^T, E G_x uu^T G_z^T and E G_z uu^T G_z^T."""
+    uu, uw, _ = m
+    first_uu, first_ww = mean_x @ uu, mean_z @ uw
+    return np.stack(
+        [
+            seconds[0] - first_uu - first_uu.T,
+            seconds[1] - mean_x @ uw - uu @ mean_z.T,
+            seconds[2] - first_ww - first_ww.T,
+        ]
+    )
 
 
 def marked_moments(
@@ -112,7 +153,7 @@ COORDINATES_OR_ROWS = (CoordinateDescent, StochasticLeastSquares)
 def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
     engine = method.prepare(p, x)
     steps, weights = _coordinate_steps(engine)
-    marks = Alone(engine.p, steps, weights, p.eigenvalues)
+    marks = Alone(engine.spread(engine.p), steps, weights, p.eigenvalues)
     u2 = (x.ravel() - p.x_star) ** 2
     m = integrated(_rates(engine), marks.drift, np.stack([u2, u2, u2]), t)
     fun = p.f_star + 0.5 * (m[:, 0] * p.eigenvalues).sum(axis=1)
@@ -122,7 +163,8 @@ def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -
 def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Moments:
     engine = method.prepare(p, x)
     if isinstance(method, CoordinateDescent):
-        marks, u = coordinate_marks(engine), x.ravel() - minimiser(p).ravel()
+        marks: Blocks | Batches = coordinate_marks(engine)
+        u = x.ravel() - minimiser(p).ravel()
     else:
         marks, u = row_marks(engine, p, x)
     m = integrated(_rates(engine), marks.drift, np.stack([np.outer(u, u)] * 3), t)
@@ -133,26 +175,29 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
     return Moments(t, None, fun, zz.sum(axis=1), xx, xz, zz)
 
 
-def coordinate_marks(engine: Any) -> Together:
-    """Coordinates of any quadratic form, the ridge dual among them."""
+def coordinate_marks(engine: Any) -> Blocks:
+    """Coordinates of any quadratic form, the ridge dual among them, or blocks of them."""
     steps, weights = _coordinate_steps(engine)
-    d = engine.p.size
-    return Together(engine.p, steps, weights, np.eye(d), _hessian(engine.form))
+    block = engine.spread(np.arange(engine.p.size))
+    same = block[:, None] == block
+    return Blocks(engine.spread(engine.p), steps, weights, same, _hessian(engine.form))
 
 
-def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Together, Array]:
-    """Rows, and x_0 - x*."""
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array]:
+    """Rows, or batches of them, and x_0 - x*."""
     start = row_start(engine, p, x)
     steps = np.full(len(start.rows), 1.0 / engine.R2)
     weights = np.ones(len(steps)) if engine.accelerated else steps
-    return Together(engine.p, steps, weights, start.rows, start.rows), start.u
+    return Batches(engine.p, steps, weights, start.rows, engine.batch), start.u
 
 
 def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
-    """1/L_i and 1/p_i; 0 for a coordinate on which f does not depend.  Plain: both 1/L_i."""
+    """1/L_i and 1/p_i of each coordinate's mark; 0 where f does not depend on it.  Plain: both
+    1/L_i."""
     live = engine.form.L_i > 0.0
     steps = np.divide(1.0, engine.form.L_i, out=np.zeros(live.size), where=live)
     weights = np.divide(1.0, engine.p, out=np.zeros(live.size), where=live)
+    steps, weights = engine.spread(steps), engine.spread(weights)
     return steps, weights if engine.accelerated else steps
 
 

@@ -66,7 +66,7 @@ def check_row_constants(method: StochasticLeastSquares, engine: Rows, rows: Arra
 
     found = row_constants(sparse.csr_array(rows), engine.p, np.ones(len(rows)))
     for name in ("R2", "kappa"):
-        given, least = getattr(engine, name), getattr(found, name)
+        given, least = getattr(engine.row, name), getattr(found, name)  # of single rows
         if given < least * (1.0 - GIVEN):
             raise ValueError(
                 f"the theorem needs {name} to be at least {least:.6g}, got {given:.6g}"

@@ -1,0 +1,80 @@
+"""Events that touch a block of coordinates, mixed lazily as those of one (`lazy`).
+
+Block B is members[bounds[B]:bounds[B + 1]].  The columns of A are as in `lazy.coordinate_events`,
+on a function without entropy and with scale 1.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from continuized.flow import mix
+from continuized.jit import jit
+from continuized.kernels.columns import (
+    D,
+    S,
+    column_slope,
+    plain_slope,
+    plain_subtract,
+    subtract_column,
+)
+from continuized.kernels.layout import REBASED
+from continuized.kernels.lazy import ALPHA, BETA, is_due, rebase
+
+
+@jit
+def block_events(
+    marks, coefficients, steps, weights, ridge, center, members, bounds, indptr, indices, values,
+    targets, h, scalars, pairs, images,
+):  # fmt: skip
+    """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
+
+    All of g is of the same x: it is taken before anything is subtracted.
+    """
+    kind, c = h
+    g = np.empty(members.size)
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    for e in range(marks.size):
+        alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
+        if is_due(alpha, beta):
+            rebase(alpha, beta, pairs)
+            rebase(alpha, beta, images)
+            alpha, beta = REBASED
+        B = marks[e]
+        for j in range(bounds[B], bounds[B + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
+            g[j] = c * slope + ridge[i] * (pairs[i, S] + alpha * pairs[i, D] - center[i])
+        for j in range(bounds[B], bounds[B + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            dx = steps[B] * g[j]
+            dd = (dx - coefficients[e, 3] * weights[B] * g[j]) / (alpha - beta)
+            ds = dx - alpha * dd
+            pairs[i, S] -= ds
+            pairs[i, D] -= dd
+            subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def plain_block_events(
+    marks, steps, ridge, center, members, bounds, indptr, indices, values, targets, h, x, u
+):
+    """The same without acceleration: x_B -= steps_B g."""
+    kind, c = h
+    g = np.empty(members.size)
+    for e in range(marks.size):
+        B = marks[e]
+        for j in range(bounds[B], bounds[B + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = plain_slope(kind, begin, end, indices, values, targets, u)
+            g[j] = c * slope + ridge[i] * (x[i] - center[i])
+        for j in range(bounds[B], bounds[B + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            dx = steps[B] * g[j]
+            x[i] -= dx
+            plain_subtract(begin, end, indices, values, dx, u)
