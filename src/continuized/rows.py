@@ -196,8 +196,12 @@ def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
 
 
 def _with_given(found: RowConstants, method: StochasticLeastSquares) -> RowConstants:
-    given = {name: getattr(method, name) for name in ("R2", "kappa", "mu")}
-    return found._replace(**{name: float(v) for name, v in given.items() if v is not None})
+    return RowConstants(
+        found.R2 if method.R2 is None else float(method.R2),
+        found.kappa if method.kappa is None else float(method.kappa),
+        found.mu if method.mu is None else float(method.mu),
+        found.exact,
+    )
 
 
 class Rows:
