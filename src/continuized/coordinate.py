@@ -72,6 +72,7 @@ class CoordinateDescent:
         together = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
         if together.is_single:
             return Coordinates(form, self, x, problem)
+        form = replace(form, L_i=block_L(problem, together))
         return BlockCoordinates(form, self, x, problem, together)
 
 
@@ -194,8 +195,8 @@ class BlockCoordinates(Coordinates):
     def __init__(
         self, form: Form, method: Any, x0: Array, problem: Problem, together: Partition
     ) -> None:
+        super().__init__(form, method, x0, problem)
         self.partition = together
-        super().__init__(replace(form, L_i=block_L(problem, together)), method, x0, problem)
         self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
 
     @property

@@ -111,7 +111,7 @@ def _at(engine: Any, last: float, time: float) -> Array:
     return x
 
 
-def _equality(
+def equality(
     effort: Effort, cases: list[tuple[Problem, Any]], times: list[float], distance: bool
 ) -> Measurement:
     """The worst z over the cases: of f, or of |x - x*|^2 / 2."""
@@ -144,7 +144,7 @@ def coordinate_equality(subject: Subject, effort: Effort) -> Measurement:
         (quadratic(), make(start=0.0)),
         (quadratic(), make(accelerated=False)),
     ]
-    return _equality(effort, cases, COORDINATE_TIMES, distance=False)
+    return equality(effort, cases, COORDINATE_TIMES, distance=False)
 
 
 def row_equality(subject: Subject, effort: Effort) -> Measurement:
@@ -156,10 +156,10 @@ def row_equality(subject: Subject, effort: Effort) -> Measurement:
         (p, subject.kaczmarz()),
         (p, subject.kaczmarz(accelerated=False)),
     ]
-    return _equality(effort, cases, ROW_TIMES, distance=True)
+    return equality(effort, cases, ROW_TIMES, distance=True)
 
 
-def _below(
+def below(
     cases: Sequence[tuple[Problem, Any, Any]], value: Callable[[Any, Problem], Array]
 ) -> Measurement:
     """The largest exact expectation of a method over the bound of the one it should be."""
@@ -182,7 +182,7 @@ def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
         (least_squares(noise=1.0, l2=0.01), {}),
     ]
     cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in chosen]
-    return _below(cases, lambda m, p: m.fun - p.f_star)
+    return below(cases, lambda m, p: m.fun - p.f_star)
 
 
 def row_bound(subject: Subject, effort: Effort) -> Measurement:
@@ -194,7 +194,7 @@ def row_bound(subject: Subject, effort: Effort) -> Measurement:
         *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
         *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
     ]
-    return _below(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
+    return below(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
 
 
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
@@ -205,14 +205,14 @@ def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
         for p in (small_quadratic(), noisy):
             engine: Any = subject.coordinate_descent(start=start).prepare(p, np.zeros(p.dim))
             jumps: Any = oracle.Coordinates(p, engine.form.L_i, engine.p)
-            worst = max(worst, _lazy_distance(engine, jumps, effort.seed))
+            worst = max(worst, lazy_distance(engine, jumps, effort.seed))
         engine = subject.stochastic_least_squares(start=start).prepare(exact, np.zeros(exact.dim))
         jumps = oracle.Rows(exact, engine.R2, engine.factors)
-        worst = max(worst, _lazy_distance(engine, jumps, effort.seed))
+        worst = max(worst, lazy_distance(engine, jumps, effort.seed))
     return Measurement(worst, 1e-12)
 
 
-def _lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float:
+def lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float:
     """Compared after every twenty events: in the end both are at the solution."""
     stream = clocks.Poisson(seed, marks=engine.law).stream()
     state, worst = engine.process.init(engine.point()), 0.0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from continuized import clock as clocks
 from continuized import seeds
-from continuized.coordinate import CoordinateDescent, Coordinates
+from continuized.blocks import partition
+from continuized.coordinate import BlockCoordinates, CoordinateDescent, Coordinates
+from continuized.forms import primal_form
 from continuized.methods import Continuized, GradientDescent, Nesterov
 from continuized.noise import Gaussian
 from continuized.parameters import gamma_prime
@@ -129,6 +131,26 @@ class LargestL(CoordinateDescent):
         return engine
 
 
+class LargestLOfBlock(CoordinateDescent):
+    """L_B replaced by the largest L_i in the block."""
+
+    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+        blocks, form = partition(self.blocks, x0.size), primal_form(problem)
+        L = np.maximum.reduceat(form.L_i[blocks.members], blocks.bounds[:-1])
+        return BlockCoordinates(replace(form, L_i=L), self, x0.ravel(), problem, blocks)
+
+
+class NoMean(StochasticLeastSquares):
+    """R2 of batches without the term (1 - 1/b) L_H."""
+
+    def prepare(self, problem: Problem, x0: Array) -> Rows:
+        engine = super().prepare(problem, x0)
+        engine.R2 = engine.row.R2 / engine.batch
+        L = engine.R2 * engine.kappa
+        engine.process = Continuized(L, min(engine.mu, L), self.start)
+        return engine
+
+
 class NoKappa(StochasticLeastSquares):
     """R2 in place of R2 kappa in the parameters."""
 
@@ -141,6 +163,7 @@ class NoKappa(StochasticLeastSquares):
 PROCESS = "the iteration is the process"
 PHI = "phi is a supermartingale"
 LAZY = "lazy mixing is eager mixing"
+GROUPS_LAZY = "blocks and batches: lazy is eager"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -191,6 +214,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "kappa forgotten in R2 kappa",
         Subject(stochastic_least_squares=NoKappa),
         ("rows: E |x_t - x*|^2 is below its bound",),
+    ),
+    Mutant(
+        "p_B forgotten in gamma'/p_B",
+        Subject(coordinate_descent=ForgottenP),
+        ("blocks: E f(x_t)", GROUPS_LAZY),
+    ),
+    Mutant(
+        "L_B replaced by the largest L_i of the block",
+        Subject(coordinate_descent=LargestLOfBlock),
+        ("blocks: E f(x_t) is below its bound",),
+    ),
+    Mutant(
+        "R2 of batches without (1 - 1/b) L_H",
+        Subject(stochastic_least_squares=NoMean),
+        ("batches: E |x_t - x*|^2 is below its bound",),
     ),
     *network_mutants.MUTANTS,
 )
