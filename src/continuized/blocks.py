@@ -7,15 +7,17 @@ of the loss, plus l2, of a regression.  It lies between the largest L_i of the b
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized.problems import Quadratic
 from continuized.problems.base import Array
-from continuized.problems.spectrum import spectrum
+from continuized.problems.spectrum import gram_error, spectrum
 from continuized.words import brief
+
+SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
 
 
 class Partition(NamedTuple):
@@ -110,19 +112,36 @@ def block_L(problem: Any, blocks: Partition) -> Array:
     """
     if isinstance(problem, Quadratic):
         return np.maximum.reduceat(problem.eigenvalues[blocks.members], blocks.bounds[:-1])
-    alone = problem.coordinate_L
-    return np.array(
-        [
-            alone[block[0]]
-            if block.size == 1
-            else problem.curvature * _largest_eigenvalue(problem.columns, block) + problem.l2
-            for block in blocks.each()
-        ]
-    )
+    firsts, sizes = blocks.bounds[:-1], np.diff(blocks.bounds)
+    L: Array = problem.coordinate_L[blocks.members[firsts]]  # of blocks of one
+    if not np.all(np.isfinite(problem.coordinate_L)):
+        raise ValueError("the squares of X's entries overflow: rescale X")
+    limit = SMALL if problem.is_sparse else 1
+    for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
+        which = np.flatnonzero(sizes == size)
+        together = blocks.members[firsts[which, np.newaxis] + np.arange(size)]
+        L[which] = problem.curvature * _of_small_blocks(problem.columns, together) + problem.l2
+    for b in np.flatnonzero(sizes > limit).tolist():
+        block = blocks.members[blocks.bounds[b] : blocks.bounds[b + 1]]
+        L[b] = problem.curvature * _of_block(problem.columns, block) + problem.l2
+    return L
 
 
-def _largest_eigenvalue(columns: Any, block: Array) -> float:
-    """Of X_B^T X_B / n."""
+def _of_small_blocks(columns: Any, blocks: Array) -> Array:
+    """The largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
+    small sparse blocks take long one by one."""
+    n, size = columns.shape[0], blocks.shape[1]
+    parts = [columns[:, i].astype(np.float64) for i in blocks.T]
+    gram = np.empty((len(blocks), size, size))
+    for i, j in product(range(size), repeat=2):
+        if j <= i:
+            gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
+    trace = np.trace(gram, axis1=1, axis2=2)
+    return np.asarray(np.linalg.eigvalsh(gram)[:, -1] + gram_error(n, size, trace))
+
+
+def _of_block(columns: Any, block: Array) -> float:
+    """The largest eigenvalue of X_B^T X_B / n, or a bound."""
     X, n = columns[:, block], int(columns.shape[0])
     if not isinstance(X, np.ndarray):
         X = _without_empty_rows(X)
@@ -131,7 +150,7 @@ def _largest_eigenvalue(columns: Any, block: Array) -> float:
 
 
 def _without_empty_rows(X: Any) -> Any:
-    """A CSC array as a CSR array: many small blocks should not each cost a pass over all rows."""
+    """A CSC array as a CSR array: a block should cost what it holds, not a pass over all rows."""
     from scipy import sparse
 
     kept, row = np.unique(X.indices, return_inverse=True)

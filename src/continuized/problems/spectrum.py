@@ -40,19 +40,26 @@ def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
         raise ValueError("the squares of X's entries overflow: rescale X")
     if trace == 0.0:
         return Spectrum(0.0, 0.0, "exact", 0.0)
-    # |fl(X^T X) - X^T X| <= inner * eps * |X|_F^2 (Higham 2002, 3.5), where the products have
-    # `inner` terms, and an eigenvalue solver adds a modest multiple of its size.
     inner, side = max(n, d), min(n, d)
     rounding = math.ulp(1.0) * trace
     if side <= EXACT_UP_TO and _gram_work(X) <= EXACT_WORK:
         eigenvalues = np.linalg.eigvalsh(_gram(X) / n)
-        error = (inner + 4 * side) * rounding
+        error = gram_error(inner, side, trace)
         smallest = float(eigenvalues[0]) - error if d <= n else 0.0
         return Spectrum(max(smallest, 0.0), float(eigenvalues[-1]) + error, "exact", 0.0)
     above = lanczos_bound(multiply, d, SLACK, FAILURE) + inner * rounding
     if norms <= above:
         return Spectrum(0.0, norms, "norms", 0.0)
     return Spectrum(0.0, above, "lanczos", FAILURE)
+
+
+def gram_error(inner: int, side: int, trace: Any) -> Any:
+    """A bound on the errors of the eigenvalues of X^T X / n, of this trace, computed from it.
+
+    |fl(X^T X) - X^T X| <= inner * eps * |X|_F^2 (Higham 2002, 3.5), where the products have `inner`
+    terms, and an eigenvalue solver adds a modest multiple of its size, `side`.
+    """
+    return (inner + 4 * side) * math.ulp(1.0) * trace
 
 
 def lanczos_steps(d: int, slack: float, failure: float) -> int:
