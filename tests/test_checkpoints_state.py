@@ -48,7 +48,7 @@ def forget(monkeypatch: pytest.MonkeyPatch, kind: Any, part: str) -> None:
 NESTEROV = {"method": cz.Nesterov(1.5), "clock": cz.clock.Poisson(1), "noise": NOISE}
 FULL_PARTS = ("k", "t", "carry", "calls", "nfev", "stream", "noise", "work", "watch",
               "row_k", "row_t", "row_dt", "row_fun", "row_x", "row_z")  # fmt: skip
-MARKED_PARTS = ("k", "t", "cost", "tested", "next_test", "stream", "scalars", "pairs",
+MARKED_PARTS = ("k", "t", "cost", "tested", "next_test", "stream", "events", "scalars", "pairs",
                 "image_pairs", "row_k", "row_t", "row_fun", "row_passes")  # fmt: skip
 
 

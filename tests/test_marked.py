@@ -140,7 +140,7 @@ def test_lazy_rows_equal_eager_ones(seed, method):
     events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(300)
     expected = eager(engine.process, x0, events, oracle.Rows(problem, engine.R2, engine.factors))
     found = advanced(engine, events).point()
-    np.testing.assert_allclose(found, expected, atol=1e-11 * (1.0 + np.abs(expected).max()))
+    np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
 @pytest.mark.parametrize("accelerated", [True, False])

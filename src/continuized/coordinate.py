@@ -17,7 +17,7 @@ import numpy as np
 from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import lazy
-from continuized.kernels.layout import pairs_at
+from continuized.kernels.layout import pairs_at, touched
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -25,6 +25,13 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.threads import norm
 from continuized.words import brief
+
+FIRST_REFRESH = 16  # passes; then at each doubling
+
+
+def next_doubling(events: int, first: int) -> int:
+    """The least of first, 2 first, 4 first, ... that is more than the events so far."""
+    return first << (events // first).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,12 +78,13 @@ class Coordinates:
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
-        self.scalars = np.array([0.5, -0.5])
+        self.scalars, self.events = np.array([0.5, -0.5]), np.zeros(1, np.int64)
         self._value: float | None = None
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
         images = form.image(x0) - self.shift
         if self.accelerated:
+            self.live = touched(form.indices, images.size)
             self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
             if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
                 self.image_pairs = np.asfortranarray(self.image_pairs)
@@ -109,6 +117,17 @@ class Coordinates:
     def advance(self, marks: Array, coefficients: Array) -> None:
         """A block of events."""
         self._value = None
+        while marks.size:
+            before = int(self.events[0])
+            due = next_doubling(before, FIRST_REFRESH * self.p.size)
+            now = min(due - before, marks.size)
+            self._take(marks[:now], coefficients[:now])
+            self.events += now
+            if before + now == due:
+                self._refresh()
+            marks, coefficients = marks[now:], coefficients[now:]
+
+    def _take(self, marks: Array, coefficients: Array) -> None:
         f = self.form
         indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
@@ -116,16 +135,26 @@ class Coordinates:
         if self.accelerated:
             lazy.coordinate_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
+                self.scalars, self.pairs, self.image_pairs, self.live,
             )  # fmt: skip
         else:
             lazy.plain_coordinate_events(
                 marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
             )
 
+    def _refresh(self) -> None:
+        """The images from the coordinates: rounding stays in them of all that they once were."""
+        if self.accelerated:
+            s, d = self.pairs.T
+            self.image_pairs[:, 0] = self.form.image(s) - self.shift
+            self.image_pairs[:, 1] = self.form.image(d)
+        else:
+            self.u[:] = self.form.image(self.x) - self.shift
+
     @property
     def _changing(self) -> tuple[str, ...]:
-        return ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        return ("events", *own)
 
     def state(self) -> dict[str, Array]:
         """What events change."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.coordinate import Coordinates
+from continuized.coordinate import Coordinates, next_doubling
 from continuized.forms import Form, dual_form
 from continuized.kernels.schedule import GAMMA_PRIME
 from continuized.marks import Finite, Stratified
@@ -92,11 +92,6 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
 
 
-def _doublings(events: int, n: int) -> int:
-    """How often the metric has been due: after 3 passes, 6, 12, ..."""
-    return (events // (FIRST_METRIC * n)).bit_length()
-
-
 class DualCoordinates(Coordinates):
     """Coordinates are dual variables, and their image the primal point."""
 
@@ -105,7 +100,6 @@ class DualCoordinates(Coordinates):
     def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
-        self.events = np.zeros(1, np.int64)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
         logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
@@ -119,11 +113,10 @@ class DualCoordinates(Coordinates):
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
-        before, n = int(self.events[0]), self.metric.size
-        is_begun = before >= FIRST_METRIC * n
+        before, first = int(self.events[0]), FIRST_METRIC * self.metric.size
+        is_begun = before >= first
         super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
-        self.events += marks.size
-        if _doublings(before, n) != _doublings(int(self.events[0]), n):
+        if int(self.events[0]) >= next_doubling(before, first):
             self.metric[:] = self._local_metric()
             self._follow_metric()
 
@@ -147,7 +140,7 @@ class DualCoordinates(Coordinates):
 
     @property
     def _changing(self) -> tuple[str, ...]:
-        return (*super()._changing, "metric", "events") if self._is_local else super()._changing
+        return (*super()._changing, "metric") if self._is_local else super()._changing
 
     def restore(self, arrays: dict[str, Array]) -> None:
         super().restore(arrays)

@@ -27,7 +27,8 @@ from continuized.progress import Bar, silent
 from continuized.result import Result, Status, Trace
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 
-SMALLEST_BLOCK = 4096  # events, where nothing is recorded
+SMALLEST_BLOCK = 4096  # events or more, where nothing is recorded
+LOOKS = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
 
 
@@ -99,11 +100,11 @@ class Run:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows()
+        self.good = engine.point()
         events = engine.law.size
-        self.block = events if record else max(events, SMALLEST_BLOCK)
+        self.block = events * (1 if record else _passes_a_block(events, self.good.size, engine))
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
-        self.good = engine.point()
 
     @property
     def passes(self) -> float:
@@ -197,6 +198,12 @@ class Run:
         self.good = self.engine.point()
 
 
+def _passes_a_block(events: int, dim: int, engine: Engine) -> int:
+    """Where nothing is recorded: so many that what is done between blocks, of which the least is
+    to look at the point, costs little against the events."""
+    return max(1, -(-SMALLEST_BLOCK // events), -(-LOOKS * dim // engine.size))
+
+
 def _like(x0: Array, x: Array) -> Array:
     """A fresh x of the shape and type of x0: the kernels compute in float64."""
     return x.reshape(x0.shape).astype(x0.dtype)
@@ -226,6 +233,8 @@ def _result(
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
         rows.add(*end, engine.value())
     message = status.value.replace("gradient norm", engine.measured)
+    # The engine stands where it stopped, which of a run that left the finite numbers is not x.
+    has_gap = engine.measured == "duality gap" and status is not Status.NOT_FINITE
     return Result(
         x=x,
         fun=engine.problem.fun(x),
@@ -241,7 +250,7 @@ def _result(
         method=engine.process,
         constants=engine.constants,
         passes=end[2],
-        gap=engine.measure() if engine.measured == "duality gap" else None,
+        gap=engine.measure() if has_gap else None,
     )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import lazy
-from continuized.kernels.layout import index_arrays, pairs_at
+from continuized.kernels.layout import index_arrays, pairs_at, touched
 from continuized.marks import Categorical
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
@@ -179,9 +179,10 @@ class Rows:
         self.indptr, self.indices = index_arrays(rows)
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
-        self.size = max(int(self.indptr[-1]), 1)
+        self.size = max(int(self.indptr[-1]), len(self.costs), 1)
         self.scalars = np.array([0.5, -0.5])
         self.pairs = pairs_at(x0.ravel())
+        self.live = touched(self.indices, x0.size)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -192,7 +193,7 @@ class Rows:
         """A block of events."""
         lazy.row_events(
             marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs, self.live,
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:

@@ -21,3 +21,9 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
     """
     indices = compressed.indices.astype(np.int32, copy=False).view(np.uint32)
     return compressed.indptr.astype(np.uint64), indices
+
+
+def touched(indices: Array, length: int) -> Array:
+    """The entries of a vector of this length that occur among the indices, where they are known to
+    be few; an empty array where they may be all (`lazy.rebase`)."""
+    return np.unique(indices) if indices.size < length else indices[:0]
