@@ -45,9 +45,9 @@ def dual_moments(
     K = np.linalg.inv(objective.hessians())
     by = _exchanges(graph, K)
     first = np.multiply.outer(u.ravel(), u.ravel())
-    constants, rate = method.constants(graph, objective), method.rate(graph, objective)
+    constants = method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
-    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, first, t, rate)):
+    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, first, t)):
         # The trace of K A K, by nodes, and those of A, B and C.
         blocks = np.stack([_blocks(A, objective.dim) for A in m])
         own = blocks[:, np.arange(graph.nodes), :, np.arange(graph.nodes), :]
