@@ -11,18 +11,8 @@ import pytest
 import continuized as cz
 from continuized import checkpoints, driver
 from continuized import marked as marked_driver
-from interrupted import NOISE, RIDGE, Stop, interruptions, resumed_until_done, same
+from interrupted import NOISE, RIDGE, Stop, resumed_until_done, same
 from registry import problem
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.npz"
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return interruptions(monkeypatch)
 
 
 def contents(path: Path) -> tuple[Any, ...]:

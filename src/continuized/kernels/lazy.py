@@ -13,6 +13,9 @@ become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, o
 before d would overflow.  That takes a time of order 1/eta, which is never less than the number
 of coordinates.  Where there are fewer entries than images, those that no entry touches are left
 out: they have d = 0, and stay.  So its cost is spread thin, over as many events as touch as much.
+
+Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
+function of their own, given the arrays, an event takes up to three times as long.
 """
 
 from __future__ import annotations
