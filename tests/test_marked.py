@@ -49,11 +49,26 @@ def test_the_trace_counts_passes():
     assert full.trace.passes.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+@pytest.mark.parametrize("method", [cz.StochasticLeastSquares(), cz.Kaczmarz()])
+@pytest.mark.parametrize("empty", [0, 20])
+def test_passes_of_rows_are_events_times_the_cost_of_their_rows(method, empty):
+    X, y = data(30, 6, 3, density=0.6)
+    X[:empty] = 0.0
+    p = cz.problems.LeastSquares(X, y)
+    law = method.prepare(p, np.zeros(6)).law
+    events = cz.clock.Poisson(4, marks=law).stream().draw(90)
+    clock = cz.clock.Recorded(events.t, marks=events.marks)
+    r = cz.minimize(p, np.zeros(6), method=method, clock=clock, maxiter=90)
+    entries = np.count_nonzero(X, axis=1)
+    costs = np.maximum(entries, 1)[events.marks].sum()  # to look at an empty row costs as much
+    assert r.passes == pytest.approx(costs / max(entries.sum(), 30), rel=1e-12)
+
+
 class Overstepping(cz.CoordinateDescent):
     """Steps of z a hundred times too long."""
 
     def prepare(self, problem, x0):
-        engine = super().prepare(problem, x0)
+        engine = super(type(self), self).prepare(problem, x0)
         engine.weights = 100.0 * engine.weights
         return engine
 
@@ -68,6 +83,28 @@ def test_a_run_that_diverges_ends_at_its_last_good_point(record, tol):
     assert np.all(np.isfinite(r.x))
     assert np.isfinite(r.fun)
     assert np.all(np.isfinite(r.trace.fun))
+
+
+class OversteppingDual(cz.DualCoordinate):
+    """The same in the dual."""
+
+    prepare = Overstepping.prepare
+
+
+def test_a_run_that_diverges_has_no_gap():
+    X, y = data(30, 6, 3)
+    p = cz.problems.LeastSquares(X, y, l2=0.1)
+    r = cz.minimize(p, np.zeros(6), method=OversteppingDual(), seed=0, maxiter=100_000)
+    assert r.status is cz.Status.NOT_FINITE
+    assert np.all(np.isfinite(r.x))
+    assert r.gap is None
+
+
+def test_a_dual_whose_start_overflows_is_refused():
+    X, y = data(30, 6, 3)
+    p = cz.problems.LeastSquares(X, 1e170 * y, l2=0.1)
+    with pytest.raises(ValueError, match="squares overflow at the start; divide"):
+        cz.minimize(p, np.zeros(6), method=cz.DualCoordinate(), seed=0)
 
 
 def test_zero_columns_and_empty_rows_are_valid():

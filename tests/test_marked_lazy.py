@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized import oracle
+from continuized import coordinate, oracle
 from continuized.flow import mix
 from continuized.kernels.schedule import coefficients
 from continuized.methods import marked_step
@@ -136,3 +136,39 @@ def test_lazy_rows_equal_eager_ones(seed, method):
     expected = eager(engine.process, x0, events, oracle.Rows(problem, engine.R2, engine.factors))
     found = advanced(engine, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+@pytest.mark.parametrize("name", ["least squares", "logistic"])
+def test_a_far_start_leaves_no_rounding_behind(name, accelerated):
+    problem = PROBLEMS[name](*data(12, 5, 9))
+    exact = cz.minimize(problem, np.zeros(5), tol=1e-12, maxiter=100_000, seed=0).x
+    r = cz.minimize(
+        problem, np.full(5, 1e9), method=cz.CoordinateDescent(accelerated=accelerated),
+        tol=1e-10, maxiter=200_000, seed=0,
+    )  # fmt: skip
+    assert r.success
+    np.testing.assert_allclose(r.x, exact, atol=1e-8)
+
+
+def sparse_rows_in_many_columns():
+    rng = np.random.default_rng(10)
+    X = np.zeros((6, 40))
+    X[:, rng.permutation(40)[:5]] = data(6, 5, 10)[0]
+    return cz.problems.LeastSquares(sparse.csr_array(X), rng.standard_normal(6), l2=0.01)
+
+
+def test_rebasing_leaves_out_only_what_no_entry_touches(monkeypatch):
+    problem = sparse_rows_in_many_columns()
+
+    def run():
+        engine = cz.DualCoordinate().prepare(problem, np.ones(40))
+        events = cz.clock.Poisson(0, marks=engine.law).stream().draw(5000)
+        return engine.live.size, advanced(engine, events).point()
+
+    some, found = run()
+    monkeypatch.setattr(coordinate, "touched", lambda indices, length: indices[:0])
+    none, expected = run()
+    assert 0 < some < 40
+    assert none == 0
+    np.testing.assert_array_equal(found, expected)
