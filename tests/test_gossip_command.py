@@ -204,6 +204,15 @@ def test_message_loss_has_two_spellings():
     assert long["faults"] == {"loss": 0.2}
 
 
+def test_where_no_rate_could_be_measured_there_is_a_dash():
+    shown, said = (
+        run("--graph", "path:2", "--method", "plain", *more) for more in ((), ("--json",))
+    )
+    row = next(line for line in shown.stdout.splitlines() if line.startswith("rate, measured"))
+    assert row.split()[-1] == "-"
+    assert json.loads(said.stdout)["results"][0]["rate_measured"] is None
+
+
 def test_out_holds_pictures_and_their_data(tmp_path: Path):
     answer = run("--graph", "grid:4x5", "--out", tmp_path, "--json", "--seed", 1)
     assert answer.exit_code == 0, answer.output

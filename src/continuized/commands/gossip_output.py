@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -124,11 +125,8 @@ def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
     lines = [
         ("messages", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
-        ("rate, measured", lambda run: f"{run.outcome.rate_measured:.3e}"),
-        (
-            "rate, exact, no faults",
-            lambda run: "-" if run.rate_exact is None else f"{run.rate_exact:.3e}",
-        ),
+        ("rate, measured", lambda run: _rate(run.outcome.rate_measured)),
+        ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),
         ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
         ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
@@ -139,6 +137,10 @@ def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
     if any(run.outcome.staleness for run in runs):
         lines.append(("age of answers, mean", lambda run: _age(run.outcome)))
     return lines
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.3e}"
 
 
 def _age(outcome: Outcome) -> str:
