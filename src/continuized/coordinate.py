@@ -17,7 +17,7 @@ import numpy as np
 from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import lazy
-from continuized.kernels.layout import pairs_at
+from continuized.kernels.layout import at_factor, pairs_at
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -137,7 +137,7 @@ class Coordinates:
         self._value = None
 
     def _now(self, pairs: Array) -> Array:
-        return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])
+        return at_factor(pairs, self.scalars[lazy.ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""

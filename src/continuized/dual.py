@@ -15,6 +15,8 @@ import numpy as np
 
 from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
+from continuized.kernels import lazy
+from continuized.kernels.layout import at_factor
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
@@ -101,11 +103,11 @@ class DualCoordinates(Coordinates):
     def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
-        self.events = np.zeros(1, np.int64)
+        self.events = np.zeros(1, np.int64)  # an array, for the checkpoints
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
-        logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
-        self._is_local = self.accelerated and follows and exponential and logistic
+        entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
+        self._is_local = self.accelerated and follows and exponential and entropic and many
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
@@ -115,16 +117,16 @@ class DualCoordinates(Coordinates):
         super().advance(marks, coefficients)
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
             return
-        before, n = int(self.events[0]), self.metric.size
+        before, n = self.events.item(), self.metric.size
         self.events += marks.size
-        if _doublings(before, n) != _doublings(int(self.events[0]), n):
+        if _doublings(before, n) != _doublings(self.events.item(), n):
             self.metric[:] = self._local_metric()
             self._follow_metric()
 
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = self.pairs[:, 0] + self.scalars[1] * self.pairs[:, 1]
+        z = at_factor(self.pairs, self.scalars[lazy.BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 

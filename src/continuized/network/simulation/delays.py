@@ -84,13 +84,13 @@ def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _L
     """In the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node: s stands still
     between events and w decays at the rate 2 theta."""
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
-    head, tail = directed(graph)
-    e = np.arange(head.size)
-    V, U = np.zeros((head.size, 2 * n)), np.zeros((2 * n, head.size))
-    V[e, head], V[e, n + head] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
-    V[e, tail], V[e, n + tail] = -1.0, -1.0
+    source, target = directed(graph)
+    e = np.arange(source.size)
+    V, U = np.zeros((source.size, 2 * n)), np.zeros((2 * n, source.size))
+    V[e, source], V[e, n + source] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
+    V[e, target], V[e, n + target] = -1.0, -1.0
     in_s, in_w = 0.5 * (gamma + gamma_prime), 0.5 * (gamma - gamma_prime)
-    U[head, e], U[n + head, e], U[tail, e], U[n + tail, e] = -in_s, -in_w, in_s, in_w
+    U[source, e], U[n + source, e], U[target, e], U[n + target, e] = -in_s, -in_w, in_s, in_w
     A = (U * rates) @ V
     A[n:, n:] -= 2.0 * theta * np.eye(n)
     # Without the conserved direction, all s equal: there nothing decays and nothing is seen.

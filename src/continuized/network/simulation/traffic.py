@@ -30,28 +30,28 @@ STEP = 0.2  # the map itself is decreasing: it would swing
 
 
 def directed(graph: Graph) -> tuple[Array, Array]:
-    """Head and tail of both directions of every edge, all edges and then all reversed."""
+    """Source and target of both directions of every edge, all edges and then all reversed."""
     i, j = graph.edges.T
     return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:
     """The rate of exchanges of every directed edge; without delay P_ij / 2."""
-    head, tail = directed(graph)
+    source, target = directed(graph)
     n, P = graph.nodes, np.tile(graph.P, 2)
-    around = np.bincount(head, P, n)
-    p, rings = P / around[head], 0.5 * around
+    around = np.bincount(source, P, n)
+    p, rings = P / around[source], 0.5 * around
     f = np.ones(n)
     for _ in range(MOST_STEPS):
-        met = np.bincount(head, p * f[tail], n)  # the probability that a request is answered
+        met = np.bincount(source, p * f[target], n)  # the probability that a request is answered
         pauses = np.maximum((1.0 - met) * PAUSE * delay, np.finfo(float).tiny)
         asks = np.minimum(rings / met, f / pauses)
-        heard = np.bincount(tail, asks[head] * p, n)
+        heard = np.bincount(target, asks[source] * p, n)
         free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
         if np.abs(free - f).max() < 1e-9:
             break
         f = f + STEP * (free - f)
-    rates: Array = asks[head] * p * f[tail]
+    rates: Array = asks[source] * p * f[target]
     return rates
 
 
