@@ -35,7 +35,7 @@ from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
 from continuized.network.simulation.traffic import directed, exchange_rates, exchange_share
 from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
@@ -203,8 +203,8 @@ def too_stale(
 
     def beyond(part: float) -> bool:
         """Whether one of the two is beyond this part of the way to its limit."""
-        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
-        return bool(0.5 * staleness >= part * longest or few)
+        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * as_float(staleness) >= part * longest or few)
 
     if beyond(1.0):
         return "past"

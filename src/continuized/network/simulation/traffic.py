@@ -16,11 +16,14 @@ after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.patience import BACK_OFF, SPREAD
-from continuized.problems.base import Array
+from continuized.problems.base import Array, number
+from continuized.words import brief
 
 # Delays that a node pauses for, on average: its patience is the mean of round trips, 2 delays, and
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
@@ -62,8 +65,12 @@ def exchange_share(graph: Graph | str, delay: float) -> float:
     they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
 
     graph: a Graph, or what `Graph.of` takes.  delay: the mean one-way delay, in units of t.
+    Raises TypeError or ValueError where delay is not a finite number >= 0.
 
     >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
     [1.0, 0.41, 0.21]
     """
-    return float(exchange_rates(Graph.of(graph), delay).sum())
+    late = number(delay, "delay")
+    if not 0.0 <= late < math.inf:
+        raise ValueError(f"delay must be a finite number >= 0, got {brief(delay)}")
+    return float(exchange_rates(Graph.of(graph), late).sum())
