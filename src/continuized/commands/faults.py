@@ -21,7 +21,7 @@ def fault_options(*spellings: str) -> Callable[[Any], Any]:
     """The options of faults; `spellings` are more names of --message-loss."""
     return together(
         click.option("--message-loss", *spellings, "message_loss", type=float, default=0.0,
-                     help="The part of messages that are lost."),
+                     help="The part of messages that are lost, of the four that make an exchange."),
         click.option("--duplication", type=float, default=0.0, help="The part that come twice."),
         click.option("--delay", type=float, default=0.0,
                      help="The mean of a message's, in units of the time in which one ring of all "

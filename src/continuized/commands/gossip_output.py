@@ -57,6 +57,7 @@ class Run(NamedTuple):
 def result(setting: Setting, run: Run) -> dict[str, Any]:
     """The numbers of a run, by the names that --json prints.
 
+    messages are exchanges over an edge, each counted once, here and in error.csv.
     bound is the theorem's, on the mean of the error at the time of the end; none for a run with
     faults or of real nodes, which no theorem covers.
     """
@@ -123,7 +124,7 @@ def _row(name: str, runs: Sequence[Run], text: Any) -> tuple[str, ...]:
 def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """The name of each row of the table, and its cell for a run."""
     lines = [
-        ("messages", lambda run: f"{run.outcome.messages:,}"),
+        ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
         ("rate, measured", lambda run: _rate(run.outcome.rate_measured)),
         ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),

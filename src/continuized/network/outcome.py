@@ -20,7 +20,7 @@ ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 class Trace(NamedTuple):
     """Rows along a run, the first at the start: the time t, the messages so far, and the error.
 
-    Messages are exchanges that were carried out; the error is that of `Outcome`.
+    `messages` and `error` are those of `Outcome`: exchanges over an edge, each counted once.
 
     >>> from continuized import network
     >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0).trace
@@ -96,7 +96,9 @@ class Outcome:
     method : str
         "accelerated" or "plain".
     messages : int
-        Exchanges that were carried out: events of edges.
+        Exchanges over an edge that were carried out, each counted once.  Where nodes exchange
+        message by message, one takes a request, an answer, a transfer and an acknowledgement, or
+        more where some are lost or refused: it still counts once.
     tol : float
         What was asked for.
     reached : bool

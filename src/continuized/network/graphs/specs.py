@@ -76,20 +76,20 @@ def is_spec(text: str) -> bool:
 
 
 def _positive(text: str) -> int:
-    _check_digits(text, "an integer > 0", MOST_DIGITS)
+    _check_digits(text, "integer > 0", MOST_DIGITS)
     if int(text) == 0:
         raise ValueError(f"{brief(text)} is no integer > 0")
     return int(text)
 
 
 def _seed(text: str) -> int:
-    _check_digits(text, "a seed, an integer >= 0", MOST_DIGITS_OF_SEED)
+    _check_digits(text, "seed, an integer >= 0", MOST_DIGITS_OF_SEED)
     return int(text)
 
 
 def _check_digits(text: str, what: str, most: int) -> None:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{brief(text)} is not {what}")
+        raise ValueError(f"{brief(text)} is no {what}")
     if len(text) > most:
         raise ValueError(f"{brief(text)} has {len(text)} digits, more than {most}")
 

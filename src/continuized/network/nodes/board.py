@@ -121,7 +121,7 @@ class Board:
 
     @property
     def messages(self) -> int:
-        """Exchanges that were paid."""
+        """Exchanges that were paid, each counted once."""
         return int(self.total("exchanges"))
 
     @property

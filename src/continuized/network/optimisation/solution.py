@@ -12,7 +12,8 @@ from continuized.problems.base import Array
 class Trace(NamedTuple):
     """Rows along a run, the first at the start.
 
-    t, and the exchanges and gradients (of conjugates, for the dual method) so far; the error
+    t; messages, which are exchanges over an edge, each counted once, and gradients (of conjugates,
+    for the dual method), so far; the error
     mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
     mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes, NaN where there is none; the
     error is the distance to `Decentralized.agreed` where not all are there, or some have died.
@@ -48,7 +49,8 @@ class Decentralized:
     method : str
         Its name.
     messages, gradients : int
-        Exchanges, and gradients (of conjugates, for the dual method), of all nodes.
+        Exchanges over an edge, each counted once as in `Outcome`, and gradients (of conjugates, for
+        the dual method), of all nodes.
     tol : float
         What was asked for.
     reached : bool

@@ -26,7 +26,8 @@ class Faults:
         The mean time a message takes, in units of the method's t; that of gossip is such that
         all edges together ring at rate 1.
     loss, duplication : float
-        The probability that a message is lost, and that one which is not comes twice.
+        The probability that a message is lost, and that one which is not comes twice: every one of
+        the four that make an exchange (request, answer, transfer, acknowledgement), on its own.
     skew : float or array (nodes,)
         The clock of node i runs at speed 1 + skew_i: it mixes and rings so much faster.  A
         number s stands for speeds spread evenly over [1 - s, 1 + s], in the nodes' order.
