@@ -17,7 +17,7 @@ import numpy as np
 from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import lazy
-from continuized.kernels.layout import pairs_at, touched
+from continuized.kernels.layout import D, S, at_factor, pairs_at, touched
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -118,7 +118,7 @@ class Coordinates:
         """A block of events."""
         self._value = None
         while marks.size:
-            before = int(self.events[0])
+            before = self.events.item()
             due = next_doubling(before, FIRST_REFRESH * self.p.size)
             now = min(due - before, marks.size)
             self._take(marks[:now], coefficients[:now])
@@ -145,9 +145,8 @@ class Coordinates:
     def _refresh(self) -> None:
         """The images from the coordinates: rounding stays in them of all that they once were."""
         if self.accelerated:
-            s, d = self.pairs.T
-            self.image_pairs[:, 0] = self.form.image(s) - self.shift
-            self.image_pairs[:, 1] = self.form.image(d)
+            self.image_pairs[:, S] = self.form.image(self.pairs[:, S]) - self.shift
+            self.image_pairs[:, D] = self.form.image(self.pairs[:, D])
         else:
             self.u[:] = self.form.image(self.x) - self.shift
 
@@ -166,7 +165,7 @@ class Coordinates:
         self._value = None
 
     def _now(self, pairs: Array) -> Array:
-        return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])
+        return at_factor(pairs, self.scalars[lazy.ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""

@@ -17,6 +17,8 @@ import numpy as np
 
 from continuized.coordinate import Coordinates, next_doubling
 from continuized.forms import Form, dual_form
+from continuized.kernels import lazy
+from continuized.kernels.layout import at_factor
 from continuized.kernels.schedule import GAMMA_PRIME
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
@@ -102,8 +104,8 @@ class DualCoordinates(Coordinates):
         self.metric = np.ones(x0.size)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
-        logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
-        self._is_local = self.accelerated and follows and exponential and logistic
+        entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
+        self._is_local = self.accelerated and follows and exponential and entropic and many
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
@@ -113,10 +115,10 @@ class DualCoordinates(Coordinates):
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
-        before, first = int(self.events[0]), FIRST_METRIC * self.metric.size
+        before, first = self.events.item(), FIRST_METRIC * self.metric.size
         is_begun = before >= first
         super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
-        if int(self.events[0]) >= next_doubling(before, first):
+        if self.events.item() >= next_doubling(before, first):
             self.metric[:] = self._local_metric()
             self._follow_metric()
 
@@ -129,7 +131,7 @@ class DualCoordinates(Coordinates):
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = self.pairs[:, 0] + self.scalars[1] * self.pairs[:, 1]
+        z = at_factor(self.pairs, self.scalars[lazy.BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import lazy
-from continuized.kernels.layout import index_arrays, pairs_at, touched
+from continuized.kernels.layout import at_factor, index_arrays, pairs_at, touched
 from continuized.marks import Categorical
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
@@ -206,7 +206,7 @@ class Rows:
 
     def point(self) -> Array:
         """x now."""
-        return np.asarray(self.pairs[:, 0] + self.scalars[0] * self.pairs[:, 1])
+        return at_factor(self.pairs, self.scalars[lazy.ALPHA])
 
     def value(self) -> float:
         """f at the point."""

@@ -1,4 +1,4 @@
-"""Arrays as the lazy kernels take them."""
+"""Arrays as the lazy kernels take them: pairs (s, d), with x = s + alpha d and z = s + beta d."""
 
 from __future__ import annotations
 
@@ -8,10 +8,17 @@ import numpy as np
 
 from continuized.problems.base import Array
 
+S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
+
 
 def pairs_at(x: Array) -> Array:
     """The pairs (s, d) for x = z = the given vector; float64 whatever x is."""
     return np.column_stack([x, np.zeros(x.size)])
+
+
+def at_factor(pairs: Array, factor: float) -> Array:
+    """s + factor d: x at alpha, z at beta."""
+    return np.asarray(pairs[:, S] + factor * pairs[:, D])
 
 
 def index_arrays(compressed: Any) -> tuple[Array, Array]:

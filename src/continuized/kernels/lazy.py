@@ -25,8 +25,6 @@ import numpy as np
 from continuized.flow import mix
 from continuized.jit import fetch, jit
 from continuized.kernels.columns import (
-    D,
-    S,
     are_far,
     column_slope,
     fetch_column,
@@ -38,6 +36,7 @@ from continuized.kernels.columns import (
     subtract_then_slope,
 )
 from continuized.kernels.entropy import entropy_step, logit
+from continuized.kernels.layout import D, S
 from continuized.problems.losses import SQUARED
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
