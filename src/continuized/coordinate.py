@@ -4,7 +4,7 @@ coordinates for marks).
 Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
 with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
 and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
-process with S for L (Even, Hendrikx and Massoulie 2020; MATH: theory.bound).
+process with S for L (Even, Hendrikx and Massoulie 2020), and `theory.bound` has them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class CoordinateDescent:
 class Coordinates:
     """A run of coordinate steps: the state, and what may be asked of it between blocks."""
 
-    measured = "gradient norm"
+    measured, measures_gap = "gradient norm", False
 
     def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated

@@ -97,7 +97,7 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
 class DualCoordinates(Coordinates):
     """Coordinates are dual variables, and their image the primal point."""
 
-    measured = "duality gap"
+    measured, measures_gap = "duality gap", True
 
     def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
         super().__init__(form, method, x0, problem)

@@ -36,7 +36,8 @@ class Engine(Protocol):
     """A marked method on a problem, under way."""
 
     name: str
-    measured: str
+    measured: str  # in words
+    measures_gap: bool  # whether it bounds f - f*
     problem: Problem
     process: Method
     law: Finite
@@ -234,7 +235,7 @@ def _result(
         rows.add(*end, engine.value())
     message = status.value.replace("gradient norm", engine.measured)
     # The engine stands where it stopped, which of a run that left the finite numbers is not x.
-    has_gap = engine.measured == "duality gap" and status is not Status.NOT_FINITE
+    has_gap = engine.measures_gap and status is not Status.NOT_FINITE
     return Result(
         x=x,
         fun=engine.problem.fun(x),

@@ -156,7 +156,7 @@ def _estimated_kappa(rows: Any, p: Array, factors: Array) -> float:
 class Rows:
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
-    measured = "gradient norm"
+    measured, measures_gap = "gradient norm", False
 
     def __init__(
         self,

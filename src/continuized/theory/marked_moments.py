@@ -134,7 +134,7 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
 
 
 def coordinate_marks(engine: Any) -> Together:
-    """Coordinates of any quadratic form, the ridge dual among them."""
+    """Coordinates of any quadratic form."""
     steps, weights = _coordinate_steps(engine)
     d = engine.p.size
     return Together(engine.p, steps, weights, np.eye(d), _hessian(engine.form))
