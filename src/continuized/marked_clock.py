@@ -9,6 +9,7 @@ import numpy as np
 
 from continuized import clock as clocks
 from continuized import seeds
+from continuized.clock import laws
 from continuized.marks import Finite, probabilities
 from continuized.problems.base import Array
 from continuized.words import brief
@@ -54,15 +55,15 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
 
 
 def _check_law(clock: Any, engine: Drawn) -> None:
-    """The weights of a step are made of the probabilities of the marks; where they are not, marks
-    must still all come."""
-    its, ours = clocks.probabilities(clock), probabilities(engine.law)
+    """Steps are made for the probabilities of their marks; where they are not, every mark must
+    still come.  Raises ValueError with the first mark for which it is otherwise."""
+    its, ours = laws.probabilities(clock), probabilities(engine.law)
     if its is None or ours is None:
         return
     if its.size != ours.size:
         raise ValueError(
             f"the clock has {its.size} marks, but {engine.name} has {ours.size} on this problem; "
-            f"give the clock a law of {ours.size} marks, or none"
+            f"give it marks below {ours.size}, or a clock without marks"
         )
     advice = engine.for_another_law
     if not advice:
@@ -70,7 +71,7 @@ def _check_law(clock: Any, engine: Drawn) -> None:
         if never.size:
             raise ValueError(
                 f"mark {never[0]} has probability 0 by the clock, and would never be used; give "
-                "it more, or the clock no marks"
+                "it more, or a clock without marks"
             )
         return
     wrong = np.flatnonzero(np.abs(its - ours) > SAME_LAW * ours)
@@ -78,7 +79,7 @@ def _check_law(clock: Any, engine: Drawn) -> None:
         i = wrong[0]
         raise ValueError(
             f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {engine.name} "
-            f"are made for {ours[i]:.6g}; give {advice}, or the clock no marks"
+            f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
 
 

@@ -1,6 +1,7 @@
 """Laws of marks: which coordinate, row or edge an event is about.
 
 A law draws from the generator that the clock gives it; it keeps no random state of its own.
+Marks that were drawn are replayed with their times by `cz.clock.Recorded`, which shows how.
 """
 
 from __future__ import annotations

@@ -9,18 +9,7 @@ A run is recorded by drawing its events from its clock, and replayed by `Recorde
 """
 
 from continuized.clock.kinds import Poisson, Recorded, Unit
-from continuized.clock.laws import probabilities
 from continuized.clock.merged import Merged
 from continuized.clock.stream import Clock, Event, Events, Stream
 
-__all__ = [
-    "Clock",
-    "Event",
-    "Events",
-    "Merged",
-    "Poisson",
-    "Recorded",
-    "Stream",
-    "Unit",
-    "probabilities",
-]
+__all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream", "Unit"]

@@ -123,9 +123,9 @@ class Recorded:
     >>> all(np.array_equal(r.x, runs[0].x) for r in runs)
     True
 
-    DualCoordinate on logistic regression is the exception: where it draws its own marks, its
-    metric and their law follow the data (see there), but marks that a clock brings keep the
-    first ones.  There a record repeats a run whose clock brought its own marks, and no other.
+    DualCoordinate on logistic regression is the exception: where its metric, and with it the law
+    of its marks, changes on the way (see there), it keeps the first one on a clock that brings
+    its own marks.  A record then repeats a run on such a clock, but not one by its seed alone.
     """
 
     times: ArrayLike
