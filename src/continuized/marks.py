@@ -101,7 +101,7 @@ class Stratified:
     Raises TypeError or ValueError unless p is a vector of numbers >= 0 whose sum is 1.
 
     >>> Stratified([0.25, 0.25, 0.5]).draw(np.random.default_rng(0), 6).tolist()
-    [2, 1, 0, 2, 0, 2]
+    [2, 0, 1, 2, 1, 2]
     """
 
     p: ArrayLike
