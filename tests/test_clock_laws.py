@@ -113,9 +113,9 @@ def test_where_no_step_depends_on_the_law_every_mark_must_come(name: str) -> Non
 
 FOR_ONE_LAW = {
     "dual": (LOGISTIC, cz.DualCoordinate(), "sampling="),
-    "rows": (SOLVABLE, cz.StochasticLeastSquares(kappa=9.0), "the method R2 and mu for that law"),
+    "rows": (SOLVABLE, cz.StochasticLeastSquares(kappa=9.0), "the method R2, mu for that law"),
     "plain rows": (SOLVABLE, cz.StochasticLeastSquares(accelerated=False), "the method R2 for"),
-    "kaczmarz": (SOLVABLE, cz.Kaczmarz(), "the method R2 and kappa and mu for that law"),
+    "kaczmarz": (SOLVABLE, cz.Kaczmarz(), "the method R2, kappa, mu for that law"),
 }
 
 

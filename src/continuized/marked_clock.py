@@ -63,7 +63,7 @@ def _check_law(clock: Any, engine: Drawn) -> None:
     if its.size != ours.size:
         raise ValueError(
             f"the clock has {its.size} marks, but {engine.name} has {ours.size} on this problem; "
-            f"give it marks below {ours.size}, or a clock without marks"
+            "give a clock of as many marks, or one without"
         )
     advice = engine.for_another_law
     if not advice:

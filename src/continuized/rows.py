@@ -77,7 +77,7 @@ class StochasticLeastSquares:
         """What rows drawn with other probabilities need: the law enters by the constants alone."""
         names = ("R2", "kappa", "mu") if self.accelerated else ("R2",)
         missing = [name for name in names if getattr(self, name) is None]
-        return f"the method {' and '.join(missing)} for that law" if missing else ""
+        return f"the method {', '.join(missing)} for that law" if missing else ""
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """The run on this problem from x0.
