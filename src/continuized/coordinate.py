@@ -73,6 +73,8 @@ class Coordinates:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated
         self.name = method.name
         self.start = method.start
+        # Plain steps are the same whatever the law, as long as every coordinate comes.
+        self.for_another_law = "the method sampling= the same" if self.accelerated else ""
         self._set_law(_probabilities(method.sampling, form.L_i), np.ones(form.L_i.size))
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)

@@ -10,17 +10,15 @@ hand at every event.  What grows for ever ends as NOT_FINITE, at the last point 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Protocol
 
 import numpy as np
 
 from continuized import clock as clocks
-from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.kernels.schedule import CARRY, coefficients
-from continuized.marks import Finite
+from continuized.marked_clock import Drawn, checked_marks
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
@@ -32,15 +30,13 @@ LOOKS = 4  # entries that are touched by events for one of the point that is loo
 BETWEEN_TESTS = 1.1
 
 
-class Engine(Protocol):
+class Engine(Drawn, Protocol):
     """A marked method on a problem, under way."""
 
-    name: str
     measured: str  # in words
     measures_gap: bool  # whether it bounds f - f*
     problem: Problem
     process: Method
-    law: Finite
     costs: Array
     size: int
     constants: dict[str, Any]
@@ -59,29 +55,6 @@ class Marked(Protocol):
     name: str
 
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
-
-
-def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of this law unless it has its own.
-
-    Those of merged clocks are their own marks, or where they have none, their numbers: a clock
-    of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
-    """
-    if clock is None:
-        return clocks.Poisson(root, marks=law)
-    if getattr(clock, "marks", None) is not None:
-        with_its_own: clocks.Clock = clock
-        return with_its_own
-    if isinstance(clock, clocks.Merged):
-        if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
-            raise ValueError("of the clocks that are merged some have marks: give marks= to all")
-        return clock
-    if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
-        return dataclasses.replace(clock, seed=clock.root, marks=law)
-    if isinstance(clock, clocks.Unit):
-        own = root if clock.seed is None else clock.seed
-        return dataclasses.replace(clock, seed=own, marks=law)
-    raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
 class Run:
@@ -103,6 +76,7 @@ class Run:
         self.rows = _Rows()
         self.good = engine.point()
         events = engine.law.size
+        # Whole passes, for stratified marks to be the same with and without a record.
         self.block = events * (1 if record else _passes_a_block(events, self.good.size, engine))
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
@@ -131,7 +105,7 @@ class Run:
     def _block(self, events: clocks.Events) -> Status | None:
         """The events, and why they end the run, if they do."""
         engine = self.engine
-        marks = _checked_marks(events.marks, engine)
+        marks = checked_marks(events, engine.law.size)
         coefs = coefficients(engine.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         engine.advance(marks, coefs)
@@ -282,13 +256,3 @@ class _Rows:
 
     def trace(self) -> Trace:
         return Trace(*(np.array(rows) for rows in self._columns().values()))
-
-
-def _checked_marks(marks: Any, engine: Engine) -> Array:
-    values = np.asarray(marks)
-    if values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its own mark or -1)
-        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    n = engine.law.size
-    if values.ndim != 1 or values.dtype.kind not in "iu" or np.any((values < 0) | (values >= n)):
-        raise ValueError(f"marks must be integers in [0, {n})")
-    return values.astype(np.int64, copy=False)

@@ -72,6 +72,13 @@ class StochasticLeastSquares:
                     f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
                 )
 
+    @property
+    def for_another_law(self) -> str:
+        """What rows drawn with other probabilities need: the law enters by the constants alone."""
+        names = ("R2", "kappa", "mu") if self.accelerated else ("R2",)
+        missing = [name for name in names if getattr(self, name) is None]
+        return f"the method {', '.join(missing)} for that law" if missing else ""
+
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """The run on this problem from x0.
 
@@ -97,6 +104,11 @@ class Kaczmarz(StochasticLeastSquares):
     """
 
     name: ClassVar[str] = "kaczmarz"
+
+    @property
+    def for_another_law(self) -> str:
+        """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
+        return super().for_another_law if self.accelerated else ""
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
@@ -173,6 +185,7 @@ class Rows:
         self.kappa = found.kappa if method.kappa is None else float(method.kappa)
         self.mu = found.mu if method.mu is None else float(method.mu)
         self.exact = found.exact
+        self.for_another_law = method.for_another_law
         L = self.R2 * self.kappa
         self.process = Continuized(L, min(self.mu, L), method.start)
         self.p, self.factors, self.law = p, factors, Categorical(p)
