@@ -1,21 +1,20 @@
-"""Coordinate descent: passes, cost of a pass, time against scikit-learn, and time of an event.
+"""Coordinate descent: passes, cost of a pass, and time against scikit-learn and cyanure.
 
     pip install "continuized[bench]" scikit-learn cyanure
-    python benchmarks/coordinate.py [--quick] [--plot events.png]
+    python benchmarks/coordinate.py [--quick] [--part ridge]
 
-Data, all from fixed seeds.  Ridge: dense Gaussian rows whose feature j has scale c/j, with c = 1
-(|x|^2 is about 1.6) and c = 5 (about 41); targets <x, w>, w Gaussian in the units of the features,
-normalised, plus a tenth of noise.  The dual has condition number 1 + 100 |x|^2,
-and how much acceleration gains depends on it: c = 5 was added because c = 1 is too well
-conditioned to show it.  Logistic:
-sparse rows of 50 Gaussian entries, column j drawn with probability proportional to j^-0.7 (equal
-columns are added up), rows normalised, labels from a planted Gaussian w through the logistic law;
-with --norm2 50 rows are as long as 50 such entries, and all solvers take several times as long.
-l2 = 0.01/n throughout.  On the logistic problem the rows come in stratified passes, accelerated or
-not: plain SDCA is the permuted one.  On ridge they are independent, as the theorem wants them.
+Data, all from fixed seeds.  Ridge: dense Gaussian rows whose feature j has scale 1/j (|x|^2 is
+about 1.6), j^-1/2 (about 6.3) or 5/j (about 41); targets <x, w>, w Gaussian in the units of the
+features, normalised, plus a tenth of noise.  The dual has condition number 1 + 100 |x|^2, and
+acceleration gains at most about its square root: 13, 25 and 64.  Logistic: sparse rows of 50
+Gaussian entries, column j drawn with probability proportional to j^-0.7 (equal columns are added
+up), rows scaled to |x|^2 = 1, and to 50, as long as such entries are; labels from a planted
+Gaussian w through the logistic law.  l2 = 0.01/n throughout.  On the logistic problem the rows come
+in stratified passes, accelerated or not: plain SDCA is the permuted one.  On ridge they are
+independent, as the theorem wants them.
 
 Things compared are timed in turn within each round and the minimum over the rounds is kept.  A
-solver's time to a precision is that of its quickest setting of tol that reaches it, ours too;
+solver's time to a precision is that of its loosest setting of tol that reaches it, ours too;
 preparation is included, compilation is not.  scikit-learn and cyanure minimise the same function:
 C = 1/(n l2), no intercept.  A solver that is not installed is left out.
 """
@@ -38,11 +37,13 @@ from continuized.kernels.schedule import coefficients
 
 TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()
 WITHIN = {"ridge": 1e-3, "logistic": 1e-6}
+POWER_LAWS = {"1/j": (1.0, 1.0), "j^-1/2": (1.0, 0.5), "5/j": (5.0, 1.0)}
+NORMS2 = (1.0, 50.0)
 
 
-def ridge_problem(n: int, d: int, largest: float) -> cz.problems.LeastSquares:
+def ridge_problem(n: int, d: int, largest: float, power: float) -> cz.problems.LeastSquares:
     rng = np.random.default_rng(0)
-    scales = largest * np.arange(1, d + 1.0) ** -1.0
+    scales = largest * np.arange(1, d + 1.0) ** -power
     X = rng.standard_normal((n, d)) * scales
     y = X @ (rng.standard_normal(d) / scales)
     y = y / y.std() + 0.1 * rng.standard_normal(n)
@@ -92,7 +93,7 @@ def show_passes(p: cz.Problem, f_star: float, within: float, most: int) -> None:
 
 
 def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
-    """A pass as `minimize` makes it: events drawn, coefficients, and the kernel."""
+    """A pass: events drawn, coefficients, and the kernel."""
     engine = cz.DualCoordinate(accelerated=accelerated).prepare(p, np.zeros(p.dim))
     stream = cz.clock.Poisson(0, marks=engine.law).stream()
 
@@ -184,32 +185,6 @@ def show_times(p: cz.problems.LogisticRegression, f_star: float, rounds: int) ->
         print(f"  {name:36}{seconds / base:7.2f} x   ({seconds:.2f} s)", flush=True)
 
 
-def show_time_of_an_event(sizes: list[int], rounds: int, plot: str | None) -> None:
-    """Rows of 50 nonzeros over d columns, 1000 rows, so that their entries stay in cache: what
-    could grow is only what depends on d."""
-    works = {}
-    for d in sizes:
-        X = sparse_rows(1000, d, 50, np.random.default_rng(0))
-        y = np.where(np.arange(1000) % 2, 1.0, -1.0)
-        p = cz.problems.LogisticRegression(X, y, l2=1e-5)
-        works[str(d)] = advancer(p, accelerated=True)
-    best = timed(works, rounds)
-    nanoseconds = [best[str(d)] * 1e6 for d in sizes]
-    for d, cost in zip(sizes, nanoseconds, strict=True):
-        print(f"  d = {d:9,}{cost:8.0f} ns an event{cost / nanoseconds[0]:7.2f} x")
-    if plot is not None:
-        import matplotlib
-
-        matplotlib.use("Agg")
-        from matplotlib import pyplot as plt
-
-        figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
-        axes.plot(sizes, nanoseconds, "o-", color="black")
-        axes.set(xscale="log", xlabel="columns d (50 nonzeros a row)", ylabel="ns an event")
-        axes.set_ylim(0.0, 2.0 * max(nanoseconds))
-        figure.savefig(plot, dpi=150)
-
-
 def optimum(p: Regression) -> float:
     """f*: by a direct solver, or by a long run to a duality gap of 1e-10."""
     if p.f_star is not None:
@@ -217,36 +192,41 @@ def optimum(p: Regression) -> float:
     return p.fun(_ours(p, 1e-10))
 
 
+def show_ridge(quick: bool, rounds: int) -> None:
+    n, d = (2_000, 100) if quick else (10_000, 300)
+    for name, law in POWER_LAWS.items():
+        p = ridge_problem(n, d, *law)
+        print(f"ridge, dense {n:,} x {d:,}, feature scales {name}, l2 = 0.01/n: passes to 1e-3")
+        show_passes(p, optimum(p), WITHIN["ridge"], most=4000)
+        show_cost_of_a_pass(p, 10 * rounds)
+
+
+def show_logistic(quick: bool, rounds: int) -> None:
+    n, d = (5_000, 2_500) if quick else (100_000, 50_000)
+    for norm2 in NORMS2:
+        p = logistic_problem(n, d, norm2)
+        print(
+            f"logistic, sparse {n:,} x {d:,}, 50 nonzeros a row, |x|^2 = {norm2:g}: passes to 1e-6"
+        )
+        f_star = optimum(p)
+        show_passes(p, f_star, WITHIN["logistic"], most=200)
+        show_cost_of_a_pass(p, 3 * rounds)
+        print("  time to relative suboptimality 1e-6")
+        show_times(p, f_star, 1 if quick else 2)
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--quick", action="store_true", help="small sizes")
-    arguments.add_argument("--plot", metavar="FILE", help="save the time of an event against d")
-    arguments.add_argument("--norm2", type=float, default=1.0, help="|x|^2 of the sparse rows")
+    arguments.add_argument("--part", choices=["ridge", "logistic"], help="one part only")
     arguments.add_argument("--rounds", type=int, default=5)
     a = arguments.parse_args()
     warnings.filterwarnings("ignore", module="sklearn")
 
-    n, d = (2_000, 100) if a.quick else (10_000, 300)
-    for largest in (1.0, 5.0):
-        ridge = ridge_problem(n, d, largest)
-        print(
-            f"ridge, dense {n:,} x {d:,}, feature scales {largest:g}/j, l2 = 0.01/n: passes to 1e-3"
-        )
-        show_passes(ridge, optimum(ridge), WITHIN["ridge"], most=4000)
-        show_cost_of_a_pass(ridge, 10 * a.rounds)
-
-    n, d = (5_000, 2_500) if a.quick else (100_000, 50_000)
-    logistic = logistic_problem(n, d, a.norm2)
-    print(f"logistic, sparse {n:,} x {d:,}, 50 nonzeros a row: passes to 1e-6")
-    f_star = optimum(logistic)
-    show_passes(logistic, f_star, WITHIN["logistic"], most=200)
-    show_cost_of_a_pass(logistic, 3 * a.rounds)
-    print("  time to relative suboptimality 1e-6")
-    show_times(logistic, f_star, 1 if a.quick else 2)
-
-    print("time of an accelerated event on 50 nonzeros")
-    sizes = [1_000, 10_000, 100_000] if a.quick else [1_000, 10_000, 100_000, 1_000_000]
-    show_time_of_an_event(sizes, 20 * a.rounds, a.plot)
+    if a.part in (None, "ridge"):
+        show_ridge(a.quick, a.rounds)
+    if a.part in (None, "logistic"):
+        show_logistic(a.quick, a.rounds)
 
 
 if __name__ == "__main__":

@@ -41,9 +41,11 @@ def advanced(engine, events):
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),
     accelerated=st.booleans(),
+    shape=st.sampled_from([(20, D, 0.7), (6, 60, 0.05)]),  # of the second, most columns are empty
 )
-def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated):
-    p, x0 = least_squares(seed), np.random.default_rng(seed).standard_normal(D)
+def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, shape):
+    p = least_squares(seed, *shape)
+    x0 = np.random.default_rng(seed).standard_normal(p.dim)
     engine = kind(batch=batch, start=start, accelerated=accelerated).prepare(p, x0)
     jumps = oracle.Rows(p, engine.R2, engine.factors)
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
@@ -138,7 +140,7 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     loops = (lazy.row_events, batches.batch_events)
     for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
         loop(marks, steps, e.factors, 1.0 / e.R2, e.indptr, e.indices, e.values, e.rhs,
-             accelerated, e.scalars, e.pairs)  # fmt: skip
+             accelerated, e.scalars, e.pairs, e.live)  # fmt: skip
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 
@@ -212,6 +214,17 @@ def test_marks_that_are_no_batches_are_refused(batch, marks):
             method=cz.StochasticLeastSquares(batch=batch),
             clock=clock,
         )
+
+
+def test_the_law_of_a_clock_is_compared_with_that_of_the_batches():
+    p, method = least_squares(9), cz.Kaczmarz(batch=2)
+    law = method.prepare(p, np.zeros(D)).law
+    clock = cz.clock.Poisson(3, marks=cz.marks.Batches(cz.marks.Categorical(law.p), 2))
+    given = cz.minimize(p, np.zeros(D), method=method, clock=clock, maxiter=30)
+    assert np.array_equal(given.x, cz.minimize(p, np.zeros(D), method=method, seed=3, maxiter=30).x)
+    uniform = cz.marks.Batches(cz.marks.Categorical(np.full(20, 0.05)), 2)
+    with pytest.raises(ValueError, match="has probability 0.05 by the clock"):
+        cz.minimize(p, np.zeros(D), method=method, clock=cz.clock.Poisson(3, marks=uniform))
 
 
 def test_merged_clocks_have_no_batches():

@@ -61,9 +61,10 @@ PROBLEMS = {
     start=st.sampled_from([None, 0.0, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
     accelerated=st.booleans(),
+    shape=st.sampled_from([(8, 0.5), (60, 0.1)]),  # of the second, most rows are empty
 )
-def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated):
-    problem, blocks = PROBLEMS[name](*data(seed)), random_blocks(seed)
+def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, shape):
+    problem, blocks = PROBLEMS[name](*data(seed, *shape)), random_blocks(seed)
     x0 = np.random.default_rng(seed).standard_normal(D)
     engine = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
     after = eager(engine, x0, oracle.Coordinates(problem, engine.form.L_i, engine.p, blocks))

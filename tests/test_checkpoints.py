@@ -12,7 +12,7 @@ import continuized as cz
 from continuized import checkpoints
 from continuized import marked as marked_driver
 from continuized.kernels import loop as kernel
-from interrupted import NOISE, RIDGE, X, Y, interruptions, resumed_until_done, same
+from interrupted import NOISE, RIDGE, X, Y, resumed_until_done, same
 from registry import METHODS, PAIRS, method, problem, same_bits, user_fun, user_grad, x0_of
 
 LABELS = np.where(Y > 0.0, 1.0, -1.0)
@@ -29,16 +29,6 @@ MARKED = {
     "rows, plain": (PLAIN, cz.StochasticLeastSquares(accelerated=False)),
     "Kaczmarz": (PLAIN, cz.Kaczmarz()),
 }
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.npz"
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return interruptions(monkeypatch)
 
 
 @pytest.mark.parametrize(("name", "on"), PAIRS)

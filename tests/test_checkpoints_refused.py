@@ -12,12 +12,6 @@ import continuized as cz
 from interrupted import NOISE, RIDGE, X, Y
 from registry import problem, user_fun, user_grad
 
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.npz"
-
-
 RUN: dict[str, Any] = {"method": cz.Continuized(1.5, 0.5), "seed": 1, "maxiter": 30}
 OTHERS: dict[str, dict[str, Any]] = {
     "x0": {"x0": np.array([0.0, 0.0, 1e-300])},

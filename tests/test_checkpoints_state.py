@@ -11,18 +11,8 @@ import pytest
 import continuized as cz
 from continuized import checkpoints, driver
 from continuized import marked as marked_driver
-from interrupted import NOISE, RIDGE, Stop, interruptions, resumed_until_done, same
+from interrupted import NOISE, RIDGE, Stop, resumed_until_done, same
 from registry import problem
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.npz"
-
-
-@pytest.fixture
-def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
-    return interruptions(monkeypatch)
 
 
 def contents(path: Path) -> tuple[Any, ...]:
@@ -48,7 +38,7 @@ def forget(monkeypatch: pytest.MonkeyPatch, kind: Any, part: str) -> None:
 NESTEROV = {"method": cz.Nesterov(1.5), "clock": cz.clock.Poisson(1), "noise": NOISE}
 FULL_PARTS = ("k", "t", "carry", "calls", "nfev", "stream", "noise", "work", "watch",
               "row_k", "row_t", "row_dt", "row_fun", "row_x", "row_z")  # fmt: skip
-MARKED_PARTS = ("k", "t", "cost", "tested", "next_test", "stream", "scalars", "pairs",
+MARKED_PARTS = ("k", "t", "cost", "tested", "next_test", "stream", "events", "scalars", "pairs",
                 "image_pairs", "row_k", "row_t", "row_fun", "row_passes")  # fmt: skip
 
 

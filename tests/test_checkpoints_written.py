@@ -19,11 +19,6 @@ from registry import problem
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.npz"
-
-
-@pytest.fixture
 def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The events done at each write; every block is one event, which takes one second."""
     done: list[int] = []

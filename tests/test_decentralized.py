@@ -107,6 +107,17 @@ def test_acceleration_of_the_dual_gains_about_as_the_theorem_says() -> None:
     assert 0.5 < fast.rate_measured / plain.rate_measured / predicted < 2.0
 
 
+@pytest.mark.parametrize("kind", ["ridge", "logistic"])
+def test_no_rate_is_fitted_to_rounding(kind: str) -> None:
+    """A run that goes on where only rounding is left has the rate of the run that stops there."""
+    parts = network.split(regression(kind), 5)
+    on = network.minimize("cycle:5", parts, tol=0.0, seed=0, events=20_000)
+    stopped = network.minimize("cycle:5", parts, tol=on.rounding, seed=0)
+    assert on.error < on.rounding < 1e-25
+    assert on.t > 2.0 * stopped.t
+    assert on.rate_measured == pytest.approx(stopped.rate_measured, rel=0.1)
+
+
 def test_accelerated_exchanges_bring_stochastic_nodes_nearer_to_each_other() -> None:
     """On a cycle, with gradients that differ much between nodes."""
     p = regression(n=160)

@@ -168,6 +168,51 @@ def test_nodes_completes_a_family(arguments, nodes):
     assert results(*arguments, "--tol", "0.1")["graph"] == nodes
 
 
+@pytest.mark.parametrize("command", ["gossip", "decentralized"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--graph", "path"], "--graph path needs a size: give --nodes N, or --graph path:N"),
+        (["--graph", "grid"], "give --nodes N, or --graph grid:RxC"),
+        (["--graph", "path:10", "--nodes", "9"], "path:10 has 10 nodes: leave out --nodes 9"),
+        (["--graph", "grid", "--nodes", "13"], "no grid near a square: give 12 (3x4) or 15 (3x5)"),
+        (["--nodes", "10"], "give 9 (3x3) or 12 (3x4), or, if it is to be so long, --graph"),
+        (["--nodes", "10"], "--graph grid:2x5; --graph cycle takes any number"),
+        (["--nodes", 10**400], "is not in the range"),
+        (["--graph", "complete", "--nodes", "2147483647"], "does not fit into memory"),
+        (["--message-loss", "1.5"], "--message-loss must be at least 0 and below 1, got 1.5"),
+        (["--duplication", "-1"], "--duplication must be at least 0 and below 1, got -1"),
+        (["--delay", "nan"], "--delay must be a finite number >= 0, got nan"),
+        (["--skew", "1"], "--skew must be at least 0 and below 1, got 1"),
+    ],
+)
+def test_both_commands_about_networks_refuse_in_the_same_words(command, arguments, words):
+    answer = CliRunner().invoke(main, [command, *(str(a) for a in arguments)])
+    assert answer.exit_code == 2
+    assert words in answer.stderr
+    assert answer.stderr.count("\n") == 1
+
+
+def test_message_loss_has_two_spellings():
+    long, short = (
+        results("--graph", "path:8", option, 0.2) for option in ("--message-loss", "--loss")
+    )
+    for found in (long, short):
+        for result in found["results"]:
+            result.pop("events_per_s")
+    assert long == short
+    assert long["faults"] == {"loss": 0.2}
+
+
+def test_where_no_rate_could_be_measured_there_is_a_dash():
+    shown, said = (
+        run("--graph", "path:2", "--method", "plain", *more) for more in ((), ("--json",))
+    )
+    row = next(line for line in shown.stdout.splitlines() if line.startswith("rate, measured"))
+    assert row.split()[-1] == "-"
+    assert json.loads(said.stdout)["results"][0]["rate_measured"] is None
+
+
 def test_out_holds_pictures_and_their_data(tmp_path: Path):
     answer = run("--graph", "grid:4x5", "--out", tmp_path, "--json", "--seed", 1)
     assert answer.exit_code == 0, answer.output
@@ -205,19 +250,16 @@ def test_the_same_command_writes_the_same_files(tmp_path: Path):
     ("arguments", "words"),
     [
         (["--graph", "nothing"], "unknown graph 'nothing'"),
-        (["--graph", "path"], "--graph path needs a size"),
         (["--graph", "path:1"], "at least two nodes"),
-        (["--graph", "path:10", "--nodes", "9"], "has 10 nodes: leave out --nodes 9"),
-        (["--graph", "grid", "--nodes", "13"], "no grid near a square: give 12 (3x4) or 15 (3x5)"),
-        (["--nodes", "10"], "give 9 (3x3) or 12 (3x4), or, if it is to be so long, --graph"),
         (["--graph", "path:10", "--kill", "9"], "9 of 10 nodes cannot be killed"),
-        (["--graph", "path:10", "--loss", "1.5"], "loss must be a probability"),
-        (["--graph", "path:10", "--duplication", "-1"], "duplication must be a probability"),
-        (["--graph", "path:10", "--delay", "nan"], "delay must be a finite number"),
-        (["--graph", "path:10", "--skew", "1"], "--skew must be at least 0 and below 1, got 1"),
         (["--graph", "path:99999999999"], "does not fit into memory"),
         (["--graph", "path:10", "--tol", "2"], "tol must be a number in [0, 1)"),
         (["--graph", "path:10", "--seconds", "0"], "--seconds"),
+        (["--graph", "path:10", "--seconds", "60"], "--seconds is for real nodes: leave it out"),
+        (
+            ["--graph", "path:10", "--transport", "local", "--seconds", "nan"],
+            "seconds must be a finite number > 0",
+        ),
         (["--graph", "path:10", "--transport", "pigeons"], "pigeons"),
     ],
 )
@@ -239,7 +281,7 @@ def test_a_disconnected_file_names_its_components(tmp_path: Path):
 
 def test_real_nodes_over_the_local_transport(tmp_path: Path):
     answer = run("--graph", "cycle:6", "--method", "accelerated", "--transport", "local",
-                 "--tol", "1e-4", "--out", tmp_path, "--json")  # fmt: skip
+                 "--tol", "1e-4", "--seconds", 30, "--out", tmp_path, "--json")  # fmt: skip
     assert answer.exit_code == 0, answer.output
     found = json.loads(answer.stdout)
     (result,) = found["results"]

@@ -131,6 +131,12 @@ def test_replay_refuses_what_is_no_log(name: str) -> None:
         network.replay(GRID, VALUES, "accelerated", spoil(log))
 
 
+def test_messages_count_an_exchange_once_however_often_it_was_sent() -> None:
+    r = run(Faults(loss=0.3, duplication=0.3, delay=0.1), tol=1e-6, log=True)
+    applied = np.column_stack([r.log.peer, r.log.seq])[r.log.kind == APPLY]
+    assert r.messages == len(applied) == len(np.unique(applied, axis=0)) == r.trace.messages[-1]
+
+
 def test_skewed_clocks_keep_the_sum() -> None:
     rng = np.random.default_rng(5)
     r = run(Faults(skew=rng.uniform(-0.5, 0.5, 25)), tol=1e-12)

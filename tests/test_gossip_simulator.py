@@ -173,6 +173,24 @@ def test_the_measured_rate_is_that_of_the_slowest_mode() -> None:
     assert r.rate_measured == pytest.approx(graph.mu_g, rel=0.2)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+@pytest.mark.parametrize("method", ["plain", "accelerated"])
+def test_no_rate_is_fitted_to_rounding(method: str, offset: float) -> None:
+    """A run that goes on where only rounding is left has the rate of the run that stops there."""
+    values = np.random.default_rng(1).standard_normal(20) + offset
+    on = network.simulate("path:20", values, method, seed=0, tol=0.0)
+    stopped = network.simulate("path:20", values, method, seed=0, tol=on.rounding)
+    assert on.error < on.rounding < 1e-15
+    assert on.trace.t[-1] > 1.1 * stopped.trace.t[-1]
+    # Rows are thinned in the longer run: a few per cent.
+    assert on.rate_measured == pytest.approx(stopped.rate_measured, rel=0.05)
+
+
+def test_a_run_that_is_rounding_from_the_start_has_no_rate() -> None:
+    r = network.simulate("path:20", 1.0 + 1e-16 * np.arange(20.0), "plain", seed=0, tol=0.0)
+    assert math.isnan(r.rate_measured)
+
+
 def test_divergence_ends_the_run() -> None:
     graph = Graph.of("path:30")
     faults = Faults(delay=20.0)

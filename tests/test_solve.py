@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from scipy.optimize import minimize as scipy_minimize
 
 from continuized import model
-from continuized.cli import main
+from solving import rows, run, write_svmlight
 
 KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
-
-
-def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
-def rows(seed: int = 0, n: int = 200, d: int = 5) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d)) * np.arange(1, d + 1.0)
-    return X, X @ rng.standard_normal(d) + rng.standard_normal(n)
-
-
-def write_svmlight(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
-    lines = [
-        " ".join([repr(float(b))] + [f"{j + 1}:{float(v)!r}" for j, v in enumerate(a)])
-        for a, b in zip(X, y, strict=True)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    return path
 
 
 def logistic_objective(w: np.ndarray, X: np.ndarray, signs: np.ndarray, l2: float) -> float:
@@ -184,130 +158,3 @@ def test_bad_arguments(tmp_path: Path) -> None:
         assert result.exit_code == 2, arguments
         assert sentence in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (("--seed", 1), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--method", "dual"), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--l2", 0.5), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--loss", "ridge"), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--maxiter", 1), "more than maxiter = 1"),
-    ],
-)
-def test_a_checkpoint_of_another_run_is_told_in_options(
-    tmp_path: Path, options: tuple[Any, ...], sentence: str
-) -> None:
-    X, y = rows()
-    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
-    given = ("solve", data, "--checkpoint", kept, "--every", 0)
-    assert run(*given).exit_code == 0
-    result = run(*given, *options)
-    assert result.exit_code == 2
-    assert sentence in result.stderr
-    assert result.stderr.endswith("; give another --checkpoint, or remove it\n")
-    assert not any(word in result.stderr for word in ("resume", "None", "("))
-
-
-def test_a_damaged_checkpoint_is_told_in_options(tmp_path: Path) -> None:
-    X, y = rows()
-    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
-    kept.write_bytes(b"something else")
-    result = run("solve", data, "--checkpoint", kept)
-    assert result.exit_code == 2
-    assert "its checksum does not fit; give another --checkpoint, or remove it" in result.stderr
-    assert kept.read_bytes() == b"something else"
-
-
-def test_predicting_from_too_few_columns(tmp_path: Path) -> None:
-    fitted = tmp_path / "model.npz"
-    model.save(fitted, model.Model(np.ones(3), "ridge", 0.1))
-    (tmp_path / "a.csv").write_text("a,b,y\n1,2,3\n")
-    np.savez(tmp_path / "a.npz", X=np.ones((1, 2)), y=np.ones(1))
-    for name in ("a.csv", "a.npz"):
-        result = run("predict", fitted, tmp_path / name)
-        assert result.exit_code == 2
-        assert result.stderr.endswith(f"{name} has 2 columns, but the model has 3\n")
-    (tmp_path / "a").write_text("1 2:0.5\n-1\n")  # the last column, and a whole row, are empty
-    assert run("predict", fitted, tmp_path / "a").stdout == "0.5\n0.0\n"
-    (tmp_path / "a").write_text("1\n-1\n")
-    assert run("predict", fitted, tmp_path / "a").stdout == "0.0\n0.0\n"
-
-
-def test_labels_that_the_model_does_not_know(tmp_path: Path) -> None:
-    X, y = rows()
-    data = write_svmlight(tmp_path / "data.svm", X, np.sign(y))
-    other = write_svmlight(tmp_path / "other.svm", X, np.where(y > 0.0, 1.0, 0.0))
-    model = tmp_path / "model.npz"
-    assert run("solve", data, "--out", model).exit_code == 0
-    result = run("predict", model, other, "--json")
-    assert result.exit_code == 2
-    assert "the data have the label 0, but the model knows only -1 and 1" in result.output
-    assert run("predict", model, other).exit_code == 0
-
-
-def test_bad_models(tmp_path: Path) -> None:
-    X, y = rows()
-    data = write_svmlight(tmp_path / "data", X, np.sign(y))
-    (tmp_path / "junk").write_bytes(b"junk")
-    np.savez(tmp_path / "other.npz", a=np.zeros(3))
-    np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object), header=np.zeros(1, np.uint8))
-    for name in ("junk", "other.npz", "objects.npz"):
-        result = run("predict", tmp_path / name, data)
-        assert result.exit_code == 2
-        assert "is not a model" in result.stderr
-    model.save(tmp_path / "small.npz", model.Model(np.zeros(3), "ridge", 0.1))
-    assert "5 columns, but the model has 3" in run("predict", tmp_path / "small.npz", data).stderr
-    assert "--proba" in run("predict", tmp_path / "small.npz", data, "--proba").stderr
-    model.save(tmp_path / "wide.npz", model.Model(np.ones(7), "ridge", 0.1))
-    assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
-
-
-@pytest.mark.parametrize("options", [[], ["--checkpoint", "absent"], ["--checkpoint", "other"]])
-def test_control_c_with_nothing_kept_promises_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
-) -> None:
-    def interrupted(*_: Any, **__: Any) -> None:
-        raise KeyboardInterrupt
-
-    X, scores = rows()
-    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
-    (tmp_path / "other").write_text("not written by this run")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("continuized.minimize", interrupted)
-    result = run("solve", data, *options)
-    assert (result.exit_code, result.stderr.strip()) == (130, "continuized: interrupted")
-
-
-def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
-    X, scores = rows(2, n=200, d=40)
-    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
-    kept, whole, out = tmp_path / "run.ckpt", tmp_path / "whole.npz", tmp_path / "model.npz"
-    base = ["solve", data, "--method", "coordinate", "--l2", "1e-9", "--tol", "0"]
-    first = run(*base, "--maxiter", 60_000, "--out", whole)
-    assert first.exit_code == 1
-    arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
-    # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
-    listening = (
-        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "runpy.run_module('continuized.cli', run_name='__main__')"
-    )
-    child = subprocess.Popen(
-        [sys.executable, "-c", listening, *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    deadline = time.monotonic() + 60.0
-    while not kept.exists() and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGINT)
-    _, errors = child.communicate(timeout=60)
-    assert child.returncode == 130, errors
-    assert errors.decode().strip().splitlines()[-1] == (
-        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it"
-    )
-    assert kept.exists()
-    assert not out.exists()
-    assert run(*arguments).exit_code == 1
-    assert np.array_equal(model.load(out).w, model.load(whole).w)

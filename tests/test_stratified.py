@@ -17,10 +17,10 @@ class Uniforms:
     def __init__(self, u):
         self.u = u
 
-    def random(self, n):
-        return np.full(n, self.u)
+    def random(self):
+        return self.u
 
-    def permuted(self, marks, axis, out):
+    def permuted(self, marks, out):
         return marks
 
 
@@ -76,3 +76,23 @@ def test_where_a_theorem_holds_marks_are_independent():
         cz.CoordinateDescent().prepare(logistic, np.zeros(3)).law.now,
     ]
     assert all(isinstance(law, Categorical) for law in laws)
+
+
+@pytest.mark.parametrize("p", [np.full(7, 1 / 7), np.array([0.1, 0.0, 0.15, 0.75])])
+def test_passes_one_by_one_are_those_drawn_at_once(p):
+    law, n = Stratified(p), p.size
+    at_once = law.draw(np.random.default_rng(3), 3 * n + 2)
+    rng = np.random.default_rng(3)
+    one_by_one = [law.draw(rng, size) for size in (n, 2 * n, 2)]
+    assert np.array_equal(at_once, np.concatenate(one_by_one))
+
+
+@pytest.mark.parametrize("maxiter", [12_000, 4130])
+def test_a_run_has_the_same_marks_with_and_without_a_record(maxiter):
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    p = cz.problems.LogisticRegression(X, np.sign(X[:, 0] + 0.3), l2=1e-4)
+    options = {"method": cz.DualCoordinate(), "seed": 0, "maxiter": maxiter, "tol": 0.0}
+    ends = [cz.minimize(p, np.zeros(3), record=record, **options) for record in (True, False)]
+    assert ends[0].nit == ends[1].nit == maxiter
+    assert ends[0].passes == ends[1].passes
+    np.testing.assert_allclose(ends[0].x, ends[1].x, rtol=1e-9)

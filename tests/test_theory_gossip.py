@@ -61,6 +61,26 @@ def test_the_moments_are_those_of_the_jumps(spec, method):
             np.testing.assert_allclose(found.z2[k], diagonal[g.nodes :].sum(), rtol=1e-9)
 
 
+@pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
+def test_late_moments_keep_their_digits(method):
+    """Where they have fallen by 1e-16, against one exponential applied again and again."""
+    from scipy.linalg import expm
+
+    g, pieces = Graph.of("path:5"), 40
+    x0 = np.arange(5.0) ** 2
+    u, piece = np.tile(x0 - x0.mean(), 2), 1.0 / method.rate(g)
+    M, ahead = np.kron(u, u), expm(piece * kronecker(g, method))
+    beside = np.eye(10) - np.kron(np.eye(2), np.full((5, 5), 0.2))
+    for _ in range(pieces):  # what rounding leaves of the sums would not decay
+        M = np.ravel(beside @ (ahead @ M).reshape(10, 10) @ beside)
+    expected = np.diagonal(M.reshape(10, 10))
+    found = theory.moments(g, method, x0, [pieces * piece])
+    assert found.fun[0] < 1e-14
+    np.testing.assert_allclose(found.xx[0], expected[:5], rtol=1e-9)
+    if method.accelerated:
+        np.testing.assert_allclose(found.zz[0], expected[5:], rtol=1e-9)
+
+
 @pytest.mark.parametrize("spec", GRAPHS)
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
 def test_the_rate_is_the_slowest_mode(spec, method):

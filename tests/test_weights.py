@@ -59,7 +59,20 @@ def test_compiled_for_loops(
     rtol = 1e-12 if dtype == np.float64 else 1e-5
     np.testing.assert_allclose(out, gradient, rtol=rtol, atol=rtol)
     assert c.fun(w, c.data) == pytest.approx(value, rel=rtol)
-    assert p.value_and_gradient(w)[1].dtype == p.grad(w).dtype == dtype
+
+
+# With both extras only: a mixture of precisions is compiled apart for each of them.
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_precision_of_w_is_kept(kind: str, form: str, dtype: Any) -> None:
+    p = make(kind, form, True, True)
+    w = np.random.default_rng(2).standard_normal(p.dim).astype(dtype)
+    exact = p.grad(w.astype(np.float64))
+    rtol = 1e-12 if dtype == np.float64 else 1e-5
+    for gradient in (p.value_and_gradient(w)[1], p.grad(w)):
+        assert gradient.dtype == dtype
+        np.testing.assert_allclose(gradient, exact, rtol=rtol, atol=rtol)
 
 
 @pytest.mark.parametrize("form", FORMS)

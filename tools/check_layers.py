@@ -39,6 +39,7 @@ ROOMS = (
     "choice",
     "identity",
     "marked",
+    "marked_clock",
     "adaptive",
     "setting",
     "measure",

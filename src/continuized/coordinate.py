@@ -4,8 +4,8 @@ coordinates for marks).
 Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
 with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
 and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
-process with S for L (Even, Hendrikx and Massoulie 2020; MATH: theory.bound).  All of this holds for
-blocks of coordinates, with L_B the smoothness along a block (`blocks`).
+process with S for L (Even, Hendrikx and Massoulie 2020), and `theory.bound` has them.  All of this
+holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import blocks as block_kernels
 from continuized.kernels import lazy
-from continuized.kernels.layout import pairs_at
+from continuized.kernels.layout import D, S, at_factor, pairs_at, touched
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -28,6 +28,13 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.threads import norm
 from continuized.words import brief
+
+FIRST_REFRESH = 16  # passes; then at each doubling
+
+
+def next_doubling(events: int, first: int) -> int:
+    """The least of first, 2 first, 4 first, ... that is more than the events so far."""
+    return first << (events // first).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,25 +86,28 @@ class CoordinateDescent:
 class Coordinates:
     """A run of coordinate steps: the state, and what may be asked of it between blocks."""
 
-    measured = "gradient norm"
+    measured, measures_gap = "gradient norm", False
     unit = "coordinate"  # what a mark is
 
     def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
         self.form, self.problem, self.accelerated = form, problem, method.accelerated
         self.name = method.name
         self.start = method.start
+        # Plain steps are the same whatever the law, as long as every coordinate comes.
+        self.for_another_law = "the method sampling= the same" if self.accelerated else ""
         p = _probabilities(method.sampling, form.L_i, self.unit)
         self._set_law(p, np.ones(form.L_i.size))
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
-        self.scalars = np.array([0.5, -0.5])
+        self.scalars, self.events = np.array([0.5, -0.5]), np.zeros(1, np.int64)
         self._value: float | None = None
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
         images = form.image(x0) - self.shift
         if self.accelerated:
+            self.live = touched(form.indices, images.size)
             self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
             if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
                 self.image_pairs = np.asfortranarray(self.image_pairs)
@@ -130,6 +140,17 @@ class Coordinates:
     def advance(self, marks: Array, coefficients: Array) -> None:
         """A block of events."""
         self._value = None
+        while marks.size:
+            before = self.events.item()
+            due = next_doubling(before, FIRST_REFRESH * self.p.size)
+            now = min(due - before, marks.size)
+            self._take(marks[:now], coefficients[:now])
+            self.events += now
+            if before + now == due:
+                self._refresh()
+            marks, coefficients = marks[now:], coefficients[now:]
+
+    def _take(self, marks: Array, coefficients: Array) -> None:
         f = self.form
         indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
@@ -137,16 +158,25 @@ class Coordinates:
         if self.accelerated:
             lazy.coordinate_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
+                self.scalars, self.pairs, self.image_pairs, self.live,
             )  # fmt: skip
         else:
             lazy.plain_coordinate_events(
                 marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
             )
 
+    def _refresh(self) -> None:
+        """The images from the coordinates: rounding stays in them of all that they once were."""
+        if self.accelerated:
+            self.image_pairs[:, S] = self.form.image(self.pairs[:, S]) - self.shift
+            self.image_pairs[:, D] = self.form.image(self.pairs[:, D])
+        else:
+            self.u[:] = self.form.image(self.x) - self.shift
+
     @property
     def _changing(self) -> tuple[str, ...]:
-        return ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        return ("events", *own)
 
     def state(self) -> dict[str, Array]:
         """What events change."""
@@ -162,7 +192,7 @@ class Coordinates:
         return values
 
     def _now(self, pairs: Array) -> Array:
-        return np.asarray(pairs[:, 0] + self.scalars[0] * pairs[:, 1])
+        return at_factor(pairs, self.scalars[lazy.ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -205,9 +235,7 @@ class BlockCoordinates(Coordinates):
         found = super().constants
         return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
-    def advance(self, marks: Array, coefficients: Array) -> None:
-        """A block of events."""
-        self._value = None
+    def _take(self, marks: Array, coefficients: Array) -> None:
         f = self.form
         indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
@@ -215,7 +243,7 @@ class BlockCoordinates(Coordinates):
         if self.accelerated:
             block_kernels.block_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
+                self.scalars, self.pairs, self.image_pairs, self.live,
             )  # fmt: skip
         else:
             block_kernels.plain_block_events(

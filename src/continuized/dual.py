@@ -15,8 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.coordinate import Coordinates
+from continuized.coordinate import Coordinates, next_doubling
 from continuized.forms import Form, dual_form
+from continuized.kernels import lazy
+from continuized.kernels.layout import at_factor
 from continuized.kernels.schedule import GAMMA_PRIME
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
@@ -92,24 +94,18 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
 
 
-def _doublings(events: int, n: int) -> int:
-    """How often the metric has been due: after 3 passes, 6, 12, ..."""
-    return (events // (FIRST_METRIC * n)).bit_length()
-
-
 class DualCoordinates(Coordinates):
     """Coordinates are dual variables, and their image the primal point."""
 
-    measured = "duality gap"
+    measured, measures_gap = "duality gap", True
 
     def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
-        self.events = np.zeros(1, np.int64)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
-        logistic = form.entropy > 0.0 and x0.size >= SMALLEST_LOCAL
-        self._is_local = self.accelerated and follows and exponential and logistic
+        entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
+        self._is_local = self.accelerated and follows and exponential and entropic and many
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
@@ -119,11 +115,10 @@ class DualCoordinates(Coordinates):
         if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
-        before, n = int(self.events[0]), self.metric.size
-        is_begun = before >= FIRST_METRIC * n
+        before, first = self.events.item(), FIRST_METRIC * self.metric.size
+        is_begun = before >= first
         super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
-        self.events += marks.size
-        if _doublings(before, n) != _doublings(int(self.events[0]), n):
+        if self.events.item() >= next_doubling(before, first):
             self.metric[:] = self._local_metric()
             self._follow_metric()
 
@@ -136,7 +131,7 @@ class DualCoordinates(Coordinates):
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = self.pairs[:, 0] + self.scalars[1] * self.pairs[:, 1]
+        z = at_factor(self.pairs, self.scalars[lazy.BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 
@@ -147,7 +142,7 @@ class DualCoordinates(Coordinates):
 
     @property
     def _changing(self) -> tuple[str, ...]:
-        return (*super()._changing, "metric", "events") if self._is_local else super()._changing
+        return (*super()._changing, "metric") if self._is_local else super()._changing
 
     def restore(self, arrays: dict[str, Array]) -> None:
         super().restore(arrays)

@@ -97,8 +97,16 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
     form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
                 indices, values, np.zeros(d), smooth + mu, mu)  # fmt: skip
-    w = form.image(a0)
-    return form, a0 * _best_scale(problem, a0, problem.l2 * float(w @ w))
+    with np.errstate(over="ignore", invalid="ignore"):  # tested next
+        w = form.image(a0)
+        squares = problem.l2 * float(w @ w)
+        finite = bool(np.isfinite(squares + float(a0 @ a0)))
+    if not finite:
+        raise ValueError(
+            "X or y is too large for the dual, or l2 too small: squares overflow at the start; "
+            "divide X or y by a number"
+        )
+    return form, a0 * _best_scale(problem, a0, squares)
 
 
 def _best_scale(problem: Any, a: Array, squares: float) -> float:

@@ -10,35 +10,34 @@ hand at every event.  What grows for ever ends as NOT_FINITE, at the last point 
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import Any, Protocol
 
 import numpy as np
 
 from continuized import clock as clocks
-from continuized import seeds
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
 from continuized.kernels.schedule import CARRY, coefficients
-from continuized.marks import Batches, Finite
+from continuized.marked_clock import Drawn, checked_marks
+from continuized.marks import events_of
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
 from continuized.result import Result, Status, Trace
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 
-SMALLEST_BLOCK = 4096  # events, where nothing is recorded
+SMALLEST_BLOCK = 4096  # events or more, where nothing is recorded
+LOOKS = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
 
 
-class Engine(Protocol):
+class Engine(Drawn, Protocol):
     """A marked method on a problem, under way."""
 
-    name: str
-    measured: str
+    measured: str  # in words
+    measures_gap: bool  # whether it bounds f - f*
     problem: Problem
     process: Method
-    law: Finite
     costs: Array
     size: int
     constants: dict[str, Any]
@@ -59,40 +58,6 @@ class Marked(Protocol):
     def prepare(self, problem: Problem, x0: Array) -> Engine: ...
 
 
-def clock_with_marks(clock: Any, law: Finite, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of this law unless it has its own.
-
-    Those of merged clocks are their own marks, or where they have none, their numbers: a clock
-    of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
-    """
-    if clock is None:
-        return clocks.Poisson(root, marks=law)
-    if getattr(clock, "marks", None) is not None:
-        with_its_own: clocks.Clock = clock
-        return with_its_own
-    if isinstance(clock, clocks.Merged):
-        if isinstance(law, Batches):
-            raise ValueError(
-                "an event of merged clocks has one mark, but that of a batch has "
-                f"{law.batch}; use cz.clock.Poisson, or batch=1"
-            )
-        if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
-            raise ValueError("of the clocks that are merged some have marks: give marks= to all")
-        return clock
-    if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
-        return dataclasses.replace(clock, seed=clock.root, marks=law)
-    if isinstance(clock, clocks.Unit):
-        own = root if clock.seed is None else clock.seed
-        return dataclasses.replace(clock, seed=own, marks=law)
-    raise ValueError("the clock of a marked method must have marks: give it marks=")
-
-
-def events_of_a_pass(law: Finite, least: int = 0) -> int:
-    """How many events draw as many marks as the law has, or `least` marks, if that is more."""
-    batch = law.batch if isinstance(law, Batches) else 1
-    return max(1, max(law.size, least) // batch)
-
-
 class Run:
     """A marked method under way."""
 
@@ -110,10 +75,12 @@ class Run:
         self.engine, self.x0, self.stream, self.limits = engine, x0, stream, limits
         self.record, self.callback, self.bar, self.keeper = record, callback, bar, keeper
         self.rows = _Rows()
-        self.block = events_of_a_pass(engine.law, 0 if record else SMALLEST_BLOCK)
+        self.good, law = engine.point(), engine.law
+        # Whole passes, for stratified marks to be the same with and without a record.
+        passes = 1 if record else _passes_a_block(law.size, self.good.size, engine)
+        self.block = events_of(law, law.size * passes)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
-        self.good = engine.point()
 
     @property
     def passes(self) -> float:
@@ -139,7 +106,7 @@ class Run:
     def _block(self, events: clocks.Events) -> Status | None:
         """The events, and why they end the run, if they do."""
         engine = self.engine
-        marks = _checked_marks(events.marks, engine)
+        marks = checked_marks(events, engine.law)
         coefs = coefficients(engine.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         engine.advance(marks, coefs)
@@ -207,6 +174,12 @@ class Run:
         self.good = self.engine.point()
 
 
+def _passes_a_block(events: int, dim: int, engine: Engine) -> int:
+    """Where nothing is recorded: so many that what is done between blocks, of which the least is
+    to look at the point, costs little against the events."""
+    return max(1, -(-SMALLEST_BLOCK // events), -(-LOOKS * dim // engine.size))
+
+
 def _like(x0: Array, x: Array) -> Array:
     """A fresh x of the shape and type of x0: the kernels compute in float64."""
     return x.reshape(x0.shape).astype(x0.dtype)
@@ -236,6 +209,8 @@ def _result(
     if rows.k[-1] != end[0] and status is not Status.NOT_FINITE:
         rows.add(*end, engine.value())
     message = status.value.replace("gradient norm", engine.measured)
+    # The engine stands where it stopped, which of a run that left the finite numbers is not x.
+    has_gap = engine.measures_gap and status is not Status.NOT_FINITE
     return Result(
         x=x,
         fun=engine.problem.fun(x),
@@ -251,7 +226,7 @@ def _result(
         method=engine.process,
         constants=engine.constants,
         passes=end[2],
-        gap=engine.measure() if engine.measured == "duality gap" else None,
+        gap=engine.measure() if has_gap else None,
     )
 
 
@@ -282,16 +257,3 @@ class _Rows:
 
     def trace(self) -> Trace:
         return Trace(*(np.array(rows) for rows in self._columns().values()))
-
-
-def _checked_marks(marks: Any, engine: Engine) -> Array:
-    values, law = np.asarray(marks), engine.law
-    shape = (law.batch,) if isinstance(law, Batches) else ()
-    if not shape and values.ndim == 2 and values.shape[1] == 2:
-        # Of merged clocks: (whose, its own mark or -1).
-        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    fits = values.shape[1:] == shape and values.dtype.kind in "iu"
-    if values.ndim == 0 or not fits or np.any((values < 0) | (values >= law.size)):
-        each = f"batches of {law.batch} integers" if isinstance(law, Batches) else "integers"
-        raise ValueError(f"marks must be {each} in [0, {law.size})")
-    return np.ascontiguousarray(values, np.int64)

@@ -1,6 +1,7 @@
 """Laws of marks: which coordinate, row or edge an event is about.
 
 A law draws from the generator that the clock gives it; it keeps no random state of its own.
+Marks that were drawn are replayed with their times by `cz.clock.Recorded`, which shows how.
 """
 
 from __future__ import annotations
@@ -95,12 +96,12 @@ class Stratified:
     Of len(p) marks in a row, counted from the first of a draw, mark i comes len(p) p[i] times,
     rounded down or up, in a random order: systematic sampling.  Each mark has the law p, but
     they are not independent, as theorems want them; with equal p[i] a pass is a permutation.
-    sums: those of p up to each mark.
+    Passes drawn one by one are the same as drawn at once.  sums: those of p up to each mark.
 
     Raises TypeError or ValueError unless p is a vector of numbers >= 0 whose sum is 1.
 
     >>> Stratified([0.25, 0.25, 0.5]).draw(np.random.default_rng(0), 6).tolist()
-    [2, 1, 0, 2, 0, 2]
+    [2, 0, 1, 2, 1, 2]
     """
 
     p: ArrayLike
@@ -119,22 +120,21 @@ class Stratified:
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         """n marks, drawn from rng, in passes and at last a part of one."""
-        passes, rest = divmod(n, self.size)
-        whole = self._parts(rng, passes, self.size)
-        return np.concatenate([whole, self._parts(rng, 1, rest)]) if rest else whole
+        marks = np.empty(n, np.int64)
+        for first in range(0, n, self.size):
+            part = marks[first : first + self.size]
+            part[:] = self._pass(rng, part.size)
+        return marks
 
-    def _parts(self, rng: np.random.Generator, parts: int, n: int) -> Ints:
-        """n marks in each of the parts."""
+    def _pass(self, rng: np.random.Generator, n: int) -> Ints:
+        """The n marks of a pass, or of a part of one."""
         # Place j has the mark i with n sums[i - 1] + u < j + 1 <= n sums[i] + u: over u, mark i
         # has n p[i] places on average, and never one if p[i] is 0.
-        part = np.arange(parts)[:, np.newaxis]
-        ends = (n * self.sums + rng.random(parts)[:, np.newaxis]).astype(np.int64)
+        ends = (n * self.sums + rng.random()).astype(np.int64)
         np.minimum(ends, n, out=ends)  # n + u may have been rounded to n + 1
-        ends += n * part
-        ended = np.bincount(ends.ravel(), minlength=parts * n + 1)[:-1]
-        marks = np.cumsum(ended, out=ended).reshape(parts, n)
-        marks -= self.size * part
-        return rng.permuted(marks, axis=1, out=marks).ravel()
+        ended = np.bincount(ends, minlength=n + 1)[:-1]
+        marks = np.cumsum(ended, out=ended)
+        return rng.permuted(marks, out=marks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +159,11 @@ class Batches:
     def size(self) -> int:
         """How many marks there are to fill a batch with."""
         return self.law.size
+
+    @property
+    def p(self) -> Floats | None:
+        """Of the marks that fill a batch, where their law says them."""
+        return probabilities(self.law)
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         """n batches, drawn from rng, a row each."""
@@ -186,10 +191,26 @@ class Changing:
         """Of the law that holds."""
         return self.now.size
 
+    @property
+    def p(self) -> Floats | None:
+        """Of the law that holds, where it says them."""
+        return probabilities(self.now)
+
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
         """n marks of the law that holds, drawn from rng."""
         self.is_drawn = True
         return self.now.draw(rng, n)
+
+
+def probabilities(law: Any) -> Floats | None:
+    """The probabilities of the marks 0, 1, ... of a law that says them as `p`; None for others."""
+    p, size = getattr(law, "p", None), getattr(law, "size", None)
+    return None if p is None or np.shape(p) != (size,) else np.asarray(p, dtype=np.float64)
+
+
+def events_of(law: Finite, marks: int) -> int:
+    """How many events draw so many marks of a law, but at least one: a batch draws several."""
+    return max(1, marks // law.batch if isinstance(law, Batches) else marks)
 
 
 def checked_batch(batch: Any) -> int:

@@ -20,6 +20,8 @@ from continuized.arguments import (
 )
 from continuized.choice import adaptive_setting, check_metric_and_prox, chosen_for, is_adaptive
 from continuized.marked import Marked
+from continuized.marked_clock import clock_with_marks
+from continuized.marks import events_of
 from continuized.methods import Method
 from continuized.noise import Noise, checked_noise
 from continuized.problems.base import Array, Problem, checked_start
@@ -187,8 +189,8 @@ def minimize(
     if chosen is None:
         check_marked(with_marks, L, mu, noise, record, nonfinite)
         engine = with_marks.prepare(problem, start)
-        limits = limits_of(tol, maxiter, clock, marked.events_of_a_pass(engine.law))
-        stream = marked.clock_with_marks(clock, engine.law, root).stream()
+        limits = limits_of(tol, maxiter, clock, events_of(engine.law, engine.law.size))
+        stream = clock_with_marks(clock, engine, root).stream()
         with bar(engine.name, limits.maxiter, progress) as show:
             kept = keeper(engine.constants)
             r = marked.Run(engine, start, stream, limits, bool(record), called, show, kept).go()

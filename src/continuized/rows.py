@@ -16,7 +16,7 @@ import numpy as np
 
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import batches, lazy
-from continuized.kernels.layout import index_arrays, pairs_at
+from continuized.kernels.layout import at_factor, index_arrays, pairs_at, touched
 from continuized.marks import Batches, Categorical, Finite, checked_batch
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
@@ -86,6 +86,13 @@ class StochasticLeastSquares:
                     f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
                 )
 
+    @property
+    def for_another_law(self) -> str:
+        """What rows drawn with other probabilities need: the law enters by the constants alone."""
+        names = ("R2", "kappa", "mu") if self.accelerated else ("R2",)
+        missing = [name for name in names if getattr(self, name) is None]
+        return f"the method {', '.join(missing)} for that law" if missing else ""
+
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """The run on this problem from x0.
 
@@ -111,6 +118,11 @@ class Kaczmarz(StochasticLeastSquares):
     """
 
     name: ClassVar[str] = "kaczmarz"
+
+    @property
+    def for_another_law(self) -> str:
+        """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
+        return super().for_another_law if self.accelerated else ""
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
@@ -207,7 +219,7 @@ def _with_given(found: RowConstants, method: StochasticLeastSquares) -> RowConst
 class Rows:
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
-    measured = "gradient norm"
+    measured, measures_gap = "gradient norm", False
 
     def __init__(
         self,
@@ -227,15 +239,17 @@ class Rows:
             used = batch_constants(self.row, self.L_H, self.batch)
             self.law = Batches(law, self.batch)
         self.R2, self.kappa, self.mu, self.exact = used
+        self.for_another_law = method.for_another_law
         L = self.R2 * self.kappa
         self.process = Continuized(L, min(self.mu, L), method.start)
         self.p, self.factors = p, factors
         self.indptr, self.indices = index_arrays(rows)
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
-        self.size = max(int(self.indptr[-1]), 1)
+        self.size = max(int(self.indptr[-1]), len(self.costs), 1)
         self.scalars = np.array([0.5, -0.5])
         self.pairs = pairs_at(x0.ravel())
+        self.live = touched(self.indices, x0.size)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -248,7 +262,7 @@ class Rows:
         events = lazy.row_events if self.batch == 1 else batches.batch_events
         events(
             marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs, self.live,
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
@@ -261,7 +275,7 @@ class Rows:
 
     def point(self) -> Array:
         """x now."""
-        return np.asarray(self.pairs[:, 0] + self.scalars[0] * self.pairs[:, 1])
+        return at_factor(self.pairs, self.scalars[lazy.ALPHA])
 
     def value(self) -> float:
         """f at the point."""

@@ -1,4 +1,4 @@
-"""`minimize` for functions written in JAX: the whole run is one compiled loop."""
+"""`minimize` for functions written in JAX: with L, the whole run is one compiled loop."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized import clock as clocks
+from continuized.adapters.jax_adaptive import minimize_without_L
 from continuized.adapters.jax_formulas import in_jax, real_dtype
 from continuized.adapters.jax_import import jax, jnp, lax
 from continuized.adapters.jax_process import (
@@ -21,6 +22,7 @@ from continuized.adapters.jax_process import (
     jump,
     key_of,
     mix,
+    norm,
     recorded_gap,
     recorded_gaps,
     time_at,
@@ -132,8 +134,8 @@ def minimize(
         Where to start.  Structure and dtype are kept.
     args : tuple of trees of arrays, or one that is no tuple
     L, mu : float
-        Smoothness and strong convexity.  L must be known here, and may be traced; `cz.minimize`
-        finds it on the way.
+        Smoothness and strong convexity.  L may be traced.  Without L it is found on the way, and
+        restarts stand in for mu, as in `cz.minimize`: in a loop of Python, not inside jit or vmap.
     start : float or None
         As in `cz.Continuized`.
     key : integer or key of jax.random
@@ -175,18 +177,31 @@ def minimize(
     """
     if not callable(fun):
         raise TypeError(f"fun must be a function of x, got {brief(fun)}")
+    args = args if isinstance(args, tuple) else (args,)
     if L is None:
-        raise ValueError("L is missing: give L=, or use cz.minimize, which finds it on the way")
+        limits = {"tol": tol, "maxiter": maxiter, "nonfinite": nonfinite}
+        return _without_L(fun, x0, args, mu, start, key, clock, limits)
     rule, constants = _rule(L, mu, start)
     recorded = recorded_gaps(clock)
     tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
-    args = args if isinstance(args, tuple) else (args,)
     run = _Run(args, constants, key_of(key), recorded, tol, maxiter)
     check_nonfinite(nonfinite, None)
     result: Result = _solve(fun, rule, nonfinite == "skip", checked_copy(x0, "x0"), run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)
     return result
+
+
+def _without_L(
+    fun: Any, x0: Tree, args: Any, mu: Any, start: Any, key: Any, clock: Any, limits: dict[str, Any]
+) -> Result:
+    if start is not None or not (is_real(mu) and mu == 0.0):
+        raise ValueError("mu or start without L: give L= too, or neither of them")
+    r, tree = minimize_without_L(fun, x0, args, key, clock, record=False, **limits)
+    value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
+    fields = r.nit, r.njev, r.success, STATUSES.index(r.status), r.get("skipped", 0)
+    nit, njev, success, status, skipped = map(jnp.asarray, fields)
+    return Result(tree(r.x), value, tree(r.jac), nit, njev, t, success, status, skipped)
 
 
 def _rule(L: Any, mu: Any, start: Any) -> tuple[Rule, tuple[Any, Any, Any]]:
@@ -227,7 +242,7 @@ def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _
         a, b, *steps, _ = in_jax(rule)(k, c.t.hi, t.hi, dt, 0.0, *run.constants)
         y, z = mix(c.x, c.z, a, b)
         g = gradient(y, *run.args)
-        after = _Carry(k, t, *jump(y, z, g, *steps), _norm(g) <= run.tol, c.failed, c.skipped)
+        after = _Carry(k, t, *jump(y, z, g, *steps), norm(g) <= run.tol, c.failed, c.skipped)
         if skipping:
             otherwise = _Carry(k, t, y, z, false, c.failed, c.skipped + 1)
         else:
@@ -239,7 +254,7 @@ def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _
         c = end.at._replace(small=false)
         c = lax.while_loop(lambda c: goes_on(c) & ~c.small, event, c)
         g = gradient(c.x, *run.args)
-        converged = _norm(g) <= run.tol
+        converged = norm(g) <= run.tol
         return _End(c, g, converged, converged | ~goes_on(c), end.asked + 1)
 
     false, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
@@ -249,8 +264,9 @@ def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _
     value = fun(c.x, *run.args)
     failed = c.failed | ~all_finite(value, g)
     status = _status(failed, converged, c.k, run)
+    success = jnp.asarray([each.success for each in STATUSES])[status]
     njev = c.k + c.failed + asked
-    return Result(c.x, value, g, c.k, njev, c.t.hi, _succeeded(status), status, c.skipped)
+    return Result(c.x, value, g, c.k, njev, c.t.hi, success, status, c.skipped)
 
 
 def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
@@ -263,19 +279,6 @@ def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
     }
     numbers = [jnp.asarray(STATUSES.index(status), jnp.int32) for status in cases]
     return jnp.select(list(cases.values()), numbers, STATUSES.index(Status.MAXITER))
-
-
-def _succeeded(status: Any) -> Any:
-    return jnp.asarray([each.success for each in STATUSES])[status]
-
-
-def _norm(tree: Tree) -> Any:
-    """The Euclidean norm; by way of g / max |g|, for in float32 squares of 1e-23 are 0."""
-    leaves = [leaf.astype(real_dtype()).ravel() for leaf in jax.tree.leaves(tree)]
-    flat = jnp.concatenate([jnp.zeros(1, real_dtype()), *leaves])
-    largest = jnp.max(jnp.abs(flat))
-    scaled = flat / jnp.where(largest > 0.0, largest, 1.0)
-    return largest * jnp.sqrt(jnp.sum(jnp.square(scaled)))
 
 
 def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:

@@ -176,6 +176,15 @@ def all_finite(*trees: Tree) -> Any:
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.asarray(True)
 
 
+def norm(tree: Tree) -> Any:
+    """The Euclidean norm; by way of g / max |g|, for in float32 squares of 1e-23 are 0."""
+    leaves = [leaf.astype(real_dtype()).ravel() for leaf in jax.tree.leaves(tree)]
+    flat = jnp.concatenate([jnp.zeros(1, real_dtype()), *leaves])
+    largest = jnp.max(jnp.abs(flat))
+    scaled = flat / jnp.where(largest > 0.0, largest, 1.0)
+    return largest * jnp.sqrt(jnp.sum(jnp.square(scaled)))
+
+
 def where(test: Any, yes: Tree, no: Tree) -> Tree:
     """One tree or the other, bit by bit."""
     return jax.tree.map(lambda y, n: jnp.where(test, y, n), yes, no)

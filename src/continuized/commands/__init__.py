@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,17 @@ class Interrupted(click.ClickException):
     """Ctrl-C came, and there is more to say than that.  One sentence, exit code 130."""
 
     exit_code = 130
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Options that several commands share, as one decorator; --help keeps their order."""
+
+    def with_options(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return with_options
 
 
 def to_json(value: Any, indent: int | None = None) -> str:

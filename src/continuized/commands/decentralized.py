@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized.commands import BadInput, to_json
-from continuized.commands.faults import KILLED_BY, SKEWED, checked_part, dying, spaced
+from continuized.commands.faults import KILLED_BY, check_faults, dying, fault_options, spaced
+from continuized.commands.graphs import graph_of, graph_options
 from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Faults, Graph, Objective, Racer
     from continuized.network.optimisation.decentralized import Method
 
+DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 NO_THEOREM = ("a2cid2", "plain-sgd")
 
@@ -26,23 +28,14 @@ NO_THEOREM = ("a2cid2", "plain-sgd")
 @click.option("--loss", type=click.Choice(["ridge", "logistic"]), default="ridge",
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float, help="Of l2/2 |w|^2 beside the mean loss.  [default: 1/rows]")
-@click.option("--graph", "spec", help="Such as grid:5x5, cycle:20, or a file of edges.")
-@click.option("--nodes", type=click.IntRange(min=2),
-              help="A cycle of so many nodes, where no graph is given.")  # fmt: skip
+@graph_options(DEFAULT)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="Of the nodes' mean squared distance to the solution, relative.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
 @click.option("--slow", type=float, default=10.0, show_default=True,
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
-@click.option("--message-loss", type=float, default=0.0, help="The part of messages that are lost.")
-@click.option("--duplication", type=float, default=0.0, help="The part that come twice.")
-@click.option("--delay", type=float, default=0.0,
-              help="The mean of a message's, in the time between two rings of all edges "
-              "together.")  # fmt: skip
-@click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
-              help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}.")  # fmt: skip
-@click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die.")
+@fault_options()
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Write the figure and the report here.")  # fmt: skip
@@ -69,15 +62,11 @@ def command(
         files.writable_folder(out)
     if not 1.0 <= slow < math.inf:
         raise BadInput(f"--slow must be a finite number >= 1, got {slow:g}")
-    parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
-    for option, part in parts.items():
-        checked_part(option, part)
-    if not 0.0 <= delay < math.inf:
-        raise BadInput(f"--delay must be a finite number >= 0, got {delay:g}")
+    check_faults(message_loss, duplication, delay, skew)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}
-    graph = _graph(spec, nodes)
+    graph = graph_of(spec, nodes, DEFAULT)
     objective = _objective(data, loss, l2, graph.nodes, seed)
     runs = _runs(graph, objective, method, tol, events, seed, given)
     racers = _racers(graph, objective, slow, seed)
@@ -88,21 +77,6 @@ def command(
     else:
         output.print_report(report, written)
     return 0 if all(r.reached for r in runs if r.method not in NO_THEOREM) else 1
-
-
-def _graph(spec: str | None, nodes: int | None) -> Graph:
-    from continuized.network import Graph
-
-    try:
-        if spec is None:
-            spec = "grid:5x5" if nodes is None else f"cycle:{nodes}"
-            return Graph.of("path:2" if nodes == 2 else spec)
-        graph = Graph.of(spec)
-    except (ValueError, TypeError) as error:
-        raise BadInput(str(error)) from error
-    if nodes is not None and graph.nodes != nodes:
-        raise BadInput(f"--graph {spec} has {graph.nodes} nodes, but --nodes is {nodes}; give one")
-    return graph
 
 
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:

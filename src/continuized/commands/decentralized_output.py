@@ -21,7 +21,7 @@ def report_of(
     graph: Graph, objective: Objective, runs: list[Decentralized], racers: list[Racer],
     slow: float, faults: dict[str, float], seed: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """All that is shown, as one object."""
+    """All that is shown, as one object; `messages` are exchanges, each counted once."""
     rows, columns = objective.X.shape
     return {
         "graph": graph.name,

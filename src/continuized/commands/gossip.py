@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 import warnings
@@ -14,7 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from continuized.commands import BadInput
-from continuized.commands.faults import KILLED_BY, SKEWED, checked_part, dying, spaced
+from continuized.commands.faults import KILLED_BY, check_faults, dying, fault_options, spaced
+from continuized.commands.graphs import graph_of, graph_options
 
 if TYPE_CHECKING:
     from continuized.commands.gossip_output import Faulty, Run, Setting
@@ -22,36 +22,27 @@ if TYPE_CHECKING:
     from continuized.problems.base import Array
 
 DEFAULT = "grid:30x30"
-BY_NODES = ("path", "cycle", "grid", "complete", "star")  # families that a number of nodes names
+SECONDS = 60.0
 
 
 @click.command("gossip")
-@click.option("--graph", "spec", help="A spec such as path:100, regular:3x500 or "
-              f"geometric:200:0.15, or a file of edges.  [default: {DEFAULT}]")  # fmt: skip
-@click.option("--nodes", type=click.IntRange(min=2),
-              help=f"How many, for a --graph named without: {', '.join(BY_NODES)}.")  # fmt: skip
+@graph_options(DEFAULT)
 @click.option("--method", type=click.Choice(["plain", "accelerated", "both"]), default="both",
               show_default=True)  # fmt: skip
 @click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
               show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
-@click.option("--loss", type=float, default=0.0, help="The part of messages that are lost.")
-@click.option("--duplication", type=float, default=0.0, help="The part that come twice.")
-@click.option("--delay", type=float, default=0.0,
-              help="The mean of a message's, in units of t: all edges ring at rate 1.")  # fmt: skip
-@click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
-              help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}.")  # fmt: skip
-@click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die.")
+@fault_options("--loss")
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="Of the squared error, relative to the start.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True), default=60.0,
-              show_default=True, help="The longest that real nodes run.")  # fmt: skip
+@click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
+              help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
-    spec: str | None, nodes: int | None, method: str, transport: str, loss: float,
-    duplication: float, delay: float, skew: float, kill: int, tol: float, seconds: float,
+    spec: str | None, nodes: int | None, method: str, transport: str, message_loss: float,
+    duplication: float, delay: float, skew: float, kill: int, tol: float, seconds: float | None,
     seed: int, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Average over a network by exchanges between neighbours.
@@ -69,12 +60,18 @@ def command(
 
         plot.require()
         files.writable_folder(out)  # better now than after the work
-    checked_part("--skew", skew)
-    faults: Faulty = {"loss": loss, "duplication": duplication, "delay": delay, "skew": skew}
-    graph = _graph(spec, nodes)
+    if seconds is not None and transport == "simulate":
+        raise BadInput(
+            "--seconds is for real nodes: leave it out, or give --transport local or ray"
+        )
+    check_faults(message_loss, duplication, delay, skew)
+    faults: Faulty = {
+        "loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew,
+    }  # fmt: skip
+    graph = graph_of(spec, nodes, DEFAULT)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
     try:
-        runs = _runs(setting, method, kill, seconds, out is not None)
+        runs = _runs(setting, method, kill, seconds or SECONDS, out is not None)
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
     written = [] if out is None else output.write(out, setting, runs)
@@ -85,50 +82,6 @@ def command(
         if written:
             click.echo(f"Written to {out}: {', '.join(path.name for path in written)}")
     return 0 if all(run.outcome.reached for run in runs) else 1
-
-
-def _graph(spec: str | None, nodes: int | None) -> Graph:
-    from continuized.network import Graph
-
-    name = spec if spec is not None else DEFAULT if nodes is None else "grid"
-    if nodes is not None and name in BY_NODES:
-        name = _grid(nodes) if name == "grid" else f"{name}:{nodes}"
-    elif name in BY_NODES:
-        raise BadInput(f"--graph {name} needs a size: give --nodes N, or {name}:N")
-    try:
-        graph = Graph.of(name)
-    except (ValueError, TypeError) as error:
-        raise BadInput(str(error)) from error
-    except (MemoryError, OverflowError) as error:
-        raise BadInput(f"--graph {name} does not fit into memory; take a smaller one") from error
-    if nodes is not None and graph.nodes != nodes:
-        raise BadInput(f"--graph {name} has {graph.nodes} nodes: leave out --nodes {nodes}")
-    return graph
-
-
-def _grid(nodes: int) -> str:
-    """The grid nearest to a square, where its sides differ by a factor of at most 2."""
-    rows, columns = _sides(nodes)
-    if not _is_grid(nodes):
-        fewer = next(n for n in range(nodes, 1, -1) if _is_grid(n))
-        more = next(n for n in itertools.count(nodes) if _is_grid(n))
-        near = " or ".join("{} ({}x{})".format(n, *_sides(n)) for n in (fewer, more))
-        raise BadInput(
-            f"--nodes {nodes} makes no grid near a square: give {near}, or, if it is to be so "
-            f"long, --graph grid:{rows}x{columns}"
-        )
-    return f"grid:{rows}x{columns}"
-
-
-def _sides(nodes: int) -> tuple[int, int]:
-    """Rows and columns, as near to a square as the number allows."""
-    rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
-    return rows, nodes // rows
-
-
-def _is_grid(nodes: int) -> bool:
-    rows, columns = _sides(nodes)
-    return columns <= 2 * rows
 
 
 def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
@@ -56,6 +57,7 @@ class Run(NamedTuple):
 def result(setting: Setting, run: Run) -> dict[str, Any]:
     """The numbers of a run, by the names that --json prints.
 
+    messages are exchanges over an edge, each counted once, here and in error.csv.
     bound is the theorem's, on the mean of the error at the time of the end; none for a run with
     faults or of real nodes, which no theorem covers.
     """
@@ -122,13 +124,10 @@ def _row(name: str, runs: Sequence[Run], text: Any) -> tuple[str, ...]:
 def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
     """The name of each row of the table, and its cell for a run."""
     lines = [
-        ("messages", lambda run: f"{run.outcome.messages:,}"),
+        ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
-        ("rate, measured", lambda run: f"{run.outcome.rate_measured:.3e}"),
-        (
-            "rate, exact, no faults",
-            lambda run: "-" if run.rate_exact is None else f"{run.rate_exact:.3e}",
-        ),
+        ("rate, measured", lambda run: _rate(run.outcome.rate_measured)),
+        ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),
         ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
         ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
@@ -139,6 +138,10 @@ def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
     if any(run.outcome.staleness for run in runs):
         lines.append(("age of answers, mean", lambda run: _age(run.outcome)))
     return lines
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.3e}"
 
 
 def _age(outcome: Outcome) -> str:

@@ -14,12 +14,14 @@ from continuized.problems.losses import SQUARED
 
 @jit
 def batch_events(
-    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
-):
+    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs,
+    live,
+):  # fmt: skip
     """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
     r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
 
     All residuals are of the same x: they are taken before anything is subtracted.
+    live: the columns with entries, as for `rebase`.
     """
     batch = marks.shape[1]
     residuals = np.empty(batch)
@@ -31,7 +33,7 @@ def batch_events(
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, pairs, live)
                 alpha, beta = REBASED
         for j in range(batch):
             i = np.uintp(marks[e, j])

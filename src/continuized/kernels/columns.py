@@ -1,7 +1,15 @@
-"""Loops over the entries of a column of A: what an event reads and changes of the images.
+"""The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.
 
-Dense columns have no indices (None), and the squared loss no targets: its images are the
-residuals u - y.  So each case is compiled apart, with nothing of the others in its loops.
+The images are u = A diag(scale) x, carried along as x moves: in `lazy` as pairs (s, d), with
+u = s + alpha d (`layout`), and in the functions called plain as u itself.  An event of coordinate i
+
+    takes the slope       sum_r A_ri loss'(u_r, y_r),
+    and then subtracts    A_ri (the change of x_i, scaled)  from every u_r,
+
+r over the entries of the column, which are values[indptr[i]:indptr[i + 1]] in the rows `indices`.
+Where the column is dense there are no indices (None): entry k is in row k.  The squared loss has no
+targets (None): its images are the residuals u - y.  So each case is compiled apart, with nothing of
+the others in its loops.
 
 All dense columns have the same rows.  So one sweep over the images can subtract a column and
 take the slope along the column of the next event, while an image is at hand.
@@ -12,10 +20,10 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.jit import fetch, jit, subtract_pair
+from continuized.kernels.layout import D, S
 from continuized.problems import compiled as __  # noqa: F401  (registers the losses)
 from continuized.problems.losses import loss_slope
 
-S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 ENTRIES_A_LINE = 8
 FAR = 2**18  # numbers: 2 MB, about what is near to a core
 

@@ -1,4 +1,4 @@
-"""Arrays as the lazy kernels take them."""
+"""Arrays as the lazy kernels take them: pairs (s, d), with x = s + alpha d and z = s + beta d."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import numpy as np
 
 from continuized.problems.base import Array
 
+S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
 REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `lazy.rebase`
 
 
 def pairs_at(x: Array) -> Array:
     """The pairs (s, d) for x = z = the given vector; float64 whatever x is."""
     return np.column_stack([x, np.zeros(x.size)])
+
+
+def at_factor(pairs: Array, factor: float) -> Array:
+    """s + factor d: x at alpha, z at beta."""
+    return np.asarray(pairs[:, S] + factor * pairs[:, D])
 
 
 def index_arrays(compressed: Any) -> tuple[Array, Array]:
@@ -23,3 +29,9 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
     """
     indices = compressed.indices.astype(np.int32, copy=False).view(np.uint32)
     return compressed.indptr.astype(np.uint64), indices
+
+
+def touched(indices: Array, length: int) -> Array:
+    """The entries of a vector of this length that occur among the indices, where they are known to
+    be few; an empty array where they may be all (`lazy.rebase`)."""
+    return np.unique(indices) if indices.size < length else indices[:0]

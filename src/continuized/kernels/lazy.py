@@ -11,7 +11,11 @@ same alpha and beta.  An event costs as much as what it touches.
 `rebase` expresses the state anew with alpha = 1/2, beta = -1/2.  It is due when alpha - beta has
 become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
 before d would overflow.  That takes a time of order 1/eta, which is never less than the number
-of coordinates, so that its cost is spread thin.
+of coordinates.  Where there are fewer entries than images, those that no entry touches are left
+out: they have d = 0, and stay.  So its cost is spread thin, over as many events as touch as much.
+
+Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
+function of their own, given the arrays, an event takes up to three times as long.
 """
 
 from __future__ import annotations
@@ -21,8 +25,6 @@ import numpy as np
 from continuized.flow import mix
 from continuized.jit import fetch, jit
 from continuized.kernels.columns import (
-    D,
-    S,
     are_far,
     column_slope,
     fetch_column,
@@ -34,12 +36,14 @@ from continuized.kernels.columns import (
     subtract_then_slope,
 )
 from continuized.kernels.entropy import entropy_step, logit
+from continuized.kernels.layout import D, S
 from continuized.problems.losses import SQUARED
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
+ALL = np.zeros(0, np.uint32)  # for `rebase`
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
@@ -47,9 +51,13 @@ ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
 @jit
-def rebase(alpha, beta, pairs):
-    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
-    for i in range(pairs.shape[0]):
+def rebase(alpha, beta, pairs, live):
+    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2.
+
+    live: which pairs, where not all; an empty array for all.
+    """
+    for k in range(live.size or pairs.shape[0]):
+        i = np.intp(live[k]) if live.size else k
         x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
         pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
 
@@ -78,7 +86,7 @@ def fetch_constants(i, steps, ridge, center, entropy, scale):
 @jit
 def coordinate_events(
     marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
-    targets, h, scalars, pairs, images,
+    targets, h, scalars, pairs, images, live,
 ):  # fmt: skip
     """Accelerated coordinate steps on
 
@@ -91,6 +99,7 @@ def coordinate_events(
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
     g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+    live: the images that A touches, as for `rebase`.
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
@@ -112,8 +121,8 @@ def coordinate_events(
         if not is_known:
             alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
-                rebase(alpha, beta, images)
+                rebase(alpha, beta, pairs, ALL)
+                rebase(alpha, beta, images, live)
                 alpha, beta = 0.5, -0.5
         x = pairs[i, S] + alpha * pairs[i, D]
         if entropy > 0.0:
@@ -191,10 +200,11 @@ def plain_coordinate_events(
 
 @jit
 def row_events(
-    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
-):
+    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs,
+    live,
+):  # fmt: skip
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
-    x -= step r a and z -= gamma' r a."""
+    x -= step r a and z -= gamma' r a.  live: the columns with entries, as for `rebase`."""
     alpha, beta = scalars[ALPHA], scalars[BETA]
     far = are_far(indices, pairs)
     for e in range(marks.size):
@@ -213,7 +223,7 @@ def row_events(
             a, b = coefficients[e, 0], coefficients[e, 1]
             alpha, beta = mix(alpha, beta, a, b)
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, pairs, live)
                 alpha, beta = 0.5, -0.5
         residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
         residual *= factors[i] * factors[i]

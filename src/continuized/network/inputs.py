@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 PATIENCE = 20.0  # times what the theorem promises, where no limit is given
 NO_LIMIT = 2**62  # exchanges
@@ -56,7 +56,7 @@ def checked_limits(tol: Any, events: Any, until: Any) -> tuple[float, int, float
         whole = isinstance(events, int | np.integer) and not isinstance(events, bool)
         if not whole or events < 0:
             raise ValueError(f"events must be a number of exchanges >= 0, got {brief(events)}")
-    if until is not None and not (is_real(until) and 0.0 <= until < math.inf):
+    if until is not None and not (is_real(until) and 0.0 <= as_float(until) < math.inf):
         raise ValueError(f"until must be a finite time >= 0, got {brief(until)}")
     most = NO_LIMIT if events is None else min(int(events), NO_LIMIT)
     return float(tol), most, math.inf if until is None else float(until)
@@ -72,9 +72,11 @@ def enough_events(graph: Graph, gossip: Gossip, tol: float) -> int:
 def checked_times(given: Any) -> list[float]:
     """The times of snapshots, in order."""
     try:
-        times = sorted({float(t) for t in given})
-    except (TypeError, ValueError) as error:
+        times = list(given)
+    except TypeError as error:
         raise TypeError(f"snapshots must be a sequence of times, got {brief(given)}") from error
-    if times and not (times[0] >= 0.0 and times[-1] < math.inf):
+    if not all(is_real(t) for t in times):
+        raise TypeError(f"snapshots must be a sequence of times, got {brief(given)}")
+    if not all(0.0 <= as_float(t) < math.inf for t in times):
         raise ValueError(f"snapshots must be finite times >= 0, got {brief(given)}")
-    return times
+    return sorted({float(t) for t in times})

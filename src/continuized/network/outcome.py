@@ -10,6 +10,9 @@ import numpy as np
 
 from continuized.problems.base import Array
 
+EPSILON = float(np.finfo(np.float64).eps)
+ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
+
 # The kinds of entries of an event log.
 ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 
@@ -17,7 +20,7 @@ ANSWER, PAY, APPLY, JOIN, FALL = range(5)
 class Trace(NamedTuple):
     """Rows along a run, the first at the start: the time t, the messages so far, and the error.
 
-    Messages are exchanges that were carried out; the error is that of `Outcome`.
+    `messages` and `error` are those of `Outcome`: exchanges over an edge, each counted once.
 
     >>> from continuized import network
     >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0).trace
@@ -93,7 +96,9 @@ class Outcome:
     method : str
         "accelerated" or "plain".
     messages : int
-        Exchanges that were carried out: events of edges.
+        Exchanges over an edge that were carried out, each counted once.  Where nodes exchange
+        message by message, one takes a request, an answer, a transfer and an acknowledgement, or
+        more where some are lost or refused: it still counts once.
     tol : float
         What was asked for.
     reached : bool
@@ -121,6 +126,8 @@ class Outcome:
         Of real nodes: frames that came and were none of this run's.
     fell_back : bool
         Of real nodes: whether they went on as plain gossip, their messages being too slow.
+    rounding : float
+        An error of this size may be rounding alone: no rate is measured there.
 
     >>> from continuized import network
     >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, seed=0)
@@ -147,11 +154,13 @@ class Outcome:
     joins: list[tuple[float, int]] = field(default_factory=list)
     dropped: int = 0
     fell_back: bool = False
+    rounding: float = 0.0
 
     @property
     def rate_measured(self) -> float:
-        """r where the error falls as e^{-rt}: least squares on log error over the second half of
-        the trace (by time); NaN where there are fewer than two rows with an error > 0.
+        """r where the error falls as e^{-rt}: least squares on log error over the second half (by
+        time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
+        there are fewer than two rows.
 
         >>> t = np.linspace(0.0, 10.0, 11)
         >>> trace = Trace(t, t, np.exp(-0.5 * t))
@@ -159,12 +168,29 @@ class Outcome:
         >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
         0.5
         """
-        return decay_rate(self.trace.t, self.trace.error)
+        return decay_rate(self.trace.t, self.trace.error, self.rounding)
 
 
-def decay_rate(t: Array, error: Array) -> float:
-    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`."""
-    use = (t >= 0.5 * t[-1]) & (error > 0.0) & np.isfinite(error)
+def rounding_of_mean(x: Array, scale: float) -> float:
+    """What rounding may make of sum_i |x_i - mean|^2 / scale, where all x_i are equal.
+
+    A sum of n numbers is off by at most n roundings of its size.
+    """
+    off = (ROUNDINGS + len(x)) * EPSILON
+    return off * off * float(np.vdot(x, x)) / scale if scale > 0.0 else 0.0
+
+
+def decay_rate(t: Array, error: Array, rounding: float = 0.0) -> float:
+    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`.
+
+    >>> t = np.arange(100.0)
+    >>> round(decay_rate(t, np.maximum(np.exp(-t), 1e-30), 1e-28), 9)
+    1.0
+    """
+    rounded = np.flatnonzero(error <= rounding)
+    end = int(rounded[0]) if rounded.size else len(error)
+    t, error = t[:end], error[:end]
+    use = (t >= 0.5 * t.max(initial=0.0)) & np.isfinite(error)
     if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
         return math.nan
     centred = t[use] - t[use].mean()

@@ -72,7 +72,10 @@ def number(value: Any, name: str) -> float:
     """A float, or a sentence that says what is wrong."""
     if not is_real(value):
         raise TypeError(f"{name} must be a real number, got {brief(value)}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be at most 1.8e308 in size, got {brief(value)}") from None
 
 
 def flat(x: ArrayLike, dim: int) -> Array:

@@ -25,10 +25,8 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dadao import DADAO, X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED
-from continuized.theory.checks import checked_times
 from continuized.theory.dadao_bounds import check_start
-from continuized.theory.dual_bounds import checked_pair
+from continuized.theory.dual_moments import checked_exact
 from continuized.theory.moment_maps import Moments
 
 if TYPE_CHECKING:
@@ -57,12 +55,8 @@ def dadao_moments(
     xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for
     L/mu up to 1e4.
     """
-    graph, objective = checked_pair(pair, "DADAO")
+    graph, objective, t = checked_exact(pair, "DADAO", times, sigma2, LARGEST)
     check_start(x0)
-    if times is None:
-        raise ValueError("the moments of DADAO are for fixed times: give times, not k=")
-    _check_exact(objective, sigma2)
-    t = np.atleast_1d(checked_times(times, "times", ordered=True))
     system, rate = system_of(graph, objective, method), method.rate(graph, objective)
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
     x, x_tilde = by_node[:, X], by_node[:, X_TILDE]
@@ -169,21 +163,6 @@ def _followed(system: System, times: Array, piece: float) -> Iterator[Array]:
         for _ in range(pieces):
             m = ahead @ m
         yield (basis @ m).reshape(system.flow.shape)
-
-
-def _check_exact(objective: Objective, sigma2: float) -> None:
-    if objective.loss != SQUARED:
-        raise TypeError(
-            "the moments of DADAO are exact on least squares only; on the logistic loss average "
-            "over runs of network.minimize"
-        )
-    if sigma2 > 0.0:
-        raise ValueError("the gradients of DADAO are exact: sigma2 must be 0")
-    size = objective.nodes * objective.dim
-    if size > LARGEST:
-        raise ValueError(
-            f"exact moments are for nodes times dimension at most {LARGEST}, not {size}"
-        )
 
 
 def _images(engine: AtOnce, after: Callable[[], Array], states: Array) -> Array:

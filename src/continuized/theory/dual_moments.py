@@ -36,18 +36,14 @@ def dual_moments(
     """
     from continuized.network.optimisation.dual_function import DualFunction
 
-    graph, objective = checked_pair(pair)
-    if times is None:
-        raise ValueError("the moments of the dual method are for fixed times: give times, not k=")
-    _check_exact(objective, sigma2)
-    t = np.atleast_1d(checked_times(times, "times", ordered=True))
+    graph, objective, t = checked_exact(pair, "the dual method", times, sigma2, LARGEST)
     u = checked_start(y0, objective) - DualFunction(objective).minimiser
     K = np.linalg.inv(objective.hessians())
     by = _exchanges(graph, K)
     first = np.multiply.outer(u.ravel(), u.ravel())
-    constants, rate = method.constants(graph, objective), method.rate(graph, objective)
+    constants = method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
-    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, first, t, rate)):
+    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, first, t)):
         # The trace of K A K, by nodes, and those of A, B and C.
         blocks = np.stack([_blocks(A, objective.dim) for A in m])
         own = blocks[:, np.arange(graph.nodes), :, np.arange(graph.nodes), :]
@@ -57,17 +53,26 @@ def dual_moments(
     return Moments(t, None, fun, zz.sum(axis=1), xx, xz, zz)
 
 
-def _check_exact(objective: Objective, sigma2: float) -> None:
+def checked_exact(
+    pair: Any, name: str, times: ArrayLike | None, sigma2: float, largest: int
+) -> tuple[Graph, Objective, Array]:
+    """The graph, the functions and the times, where the moments of the method can be computed."""
+    graph, objective = checked_pair(pair, name)
+    if times is None:
+        raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
     if objective.loss != SQUARED:
         raise TypeError(
-            "the moments of the dual method are exact on least squares only; on the logistic loss "
-            "average over runs of network.minimize"
+            f"the moments of {name} are exact on least squares only; on the logistic loss average "
+            "over runs of network.minimize"
         )
     if sigma2 > 0.0:
-        raise ValueError("the dual method has exact gradients: sigma2 must be 0")
+        raise ValueError(f"{name} has exact gradients: sigma2 must be 0")
     size = objective.nodes * objective.dim
-    if size > LARGEST:
-        raise ValueError(f"exact moments are for at most {LARGEST} dual variables, not {size}")
+    if size > largest:
+        raise ValueError(
+            f"exact moments of {name} are for nodes times dimension at most {largest}, not {size}"
+        )
+    return graph, objective, np.atleast_1d(checked_times(times, "times", ordered=True))
 
 
 def _blocks(A: Array, dim: int) -> Array:

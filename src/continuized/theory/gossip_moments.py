@@ -43,9 +43,8 @@ def gossip_moments(
     constants = method.constants(g)
     Lambda = laplacian(g.nodes, g.edges, g.P)
     by = Exchanges(lambda A: np.asarray(Lambda @ A), _spread(g))
-    rate = method.rate(g)
     rows = np.empty((len(t), 3, g.nodes))
-    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, u @ u.T, t, rate)):
+    for k, m in enumerate(exchange_moments(by, constants, method.accelerated, u @ u.T, t)):
         rows[k] = np.diagonal(m, axis1=1, axis2=2)
     xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
     return Moments(t, None, xx.sum(axis=1), zz.sum(axis=1), xx, xz, zz)

@@ -176,7 +176,7 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
 
 
 def coordinate_marks(engine: Any) -> Blocks:
-    """Coordinates of any quadratic form, the ridge dual among them, or blocks of them."""
+    """Coordinates of any quadratic form, or blocks of them."""
     steps, weights = _coordinate_steps(engine)
     block = engine.spread(np.arange(engine.p.size))
     same = block[:, None] == block

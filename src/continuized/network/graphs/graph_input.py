@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graphs import edge_files, specs
-from continuized.problems.base import Array
+from continuized.problems.base import Array, numbers
 from continuized.words import brief
 
 
@@ -18,12 +19,17 @@ def checked_pairs(graph: Any) -> Array:
     what = "a graph must be a spec, a file, a networkx graph or pairs (i, j) of nodes"
     if not isinstance(graph, np.ndarray) and not isinstance(graph, Iterable):
         raise TypeError(f"{what}, got {brief(graph)}")
+    listed = graph if isinstance(graph, np.ndarray) else list(graph)
     try:
-        pairs = graph if isinstance(graph, np.ndarray) else np.array(list(graph))
+        pairs = np.array(listed)
     except ValueError:
         pairs = np.zeros(0)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuf":
         raise TypeError(f"{what}, got {brief(graph)}")
+    # Among integers NumPy takes True for 1.
+    given = itertools.chain.from_iterable(listed) if isinstance(listed, list) else ()
+    if any(isinstance(node, bool | np.bool_) for node in given):
+        raise TypeError(f"{what}, and True and False are none, got {brief(graph)}")
     if pairs.dtype.kind == "f" and not np.array_equal(pairs, np.floor(pairs)):
         raise ValueError("nodes must be integers >= 0, but some are fractions, NaN or infinite")
     if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= 2**31:
@@ -77,8 +83,11 @@ def checked_P(rates: ArrayLike, edges: Array) -> Array:
     """Rates as probabilities."""
     try:
         P = np.array(rates, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"rates must be numbers, one for each edge, got {brief(rates)}") from None
+        are_numbers = np.asarray(rates).dtype.kind not in "bSU"
+    except (TypeError, ValueError, OverflowError):
+        are_numbers = False
+    if not are_numbers:
+        raise TypeError(f"rates must be numbers, one for each edge, got {brief(rates)}")
     if P.shape != (len(edges),):
         raise ValueError(f"rates must be one for each of the {len(edges)} edges, got {P.shape}")
     wrong = np.flatnonzero(~(np.isfinite(P) & (P > 0.0)))
@@ -104,7 +113,7 @@ def from_networkx(graph: Any) -> edge_files.Edges:
     if with_rate not in (0, len(rows)):
         raise ValueError(f'{with_rate} of {len(rows)} edges have a "weight"; give all or none')
     pairs = np.array([row[:2] for row in rows], dtype=np.int64).reshape(-1, 2)
-    rates = np.array([rate for *_, rate in rows], dtype=np.float64) if with_rate else None
+    rates = numbers([rate for *_, rate in rows], 'the attribute "weight"') if with_rate else None
     plain = list(graph.nodes) == list(range(len(number)))
     return edge_files.Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
 

@@ -21,6 +21,11 @@ class Made(NamedTuple):
     positions: Array | None = None
 
 
+def check_nodes(n: int, degree: float = 2.0) -> None:
+    """Refuse more nodes, of about this degree, than fit into memory."""
+    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
+
+
 def on_circle(n: int) -> Array:
     """n points around the unit circle."""
     turn = 2.0 * np.pi * np.arange(n) / n
@@ -34,6 +39,7 @@ def erdos(rng: np.random.Generator, n: int, p: float) -> Made:
     """
     if not 0.0 < p <= 1.0:
         raise ValueError(f"erdos:N:P needs a probability 0 < P <= 1, got {p:g}")
+    check_nodes(n, 0.0)
     pairs = n * (n - 1) // 2
     check_memory(40.0 * p * pairs, f"about {p * pairs:.3g} edges", "a smaller P")
     found = [np.zeros(0, dtype=np.int64)]
@@ -62,6 +68,7 @@ def geometric(rng: np.random.Generator, n: int, r: float) -> Made:
 
     if not r > 0.0:
         raise ValueError(f"geometric:N:R needs a radius R > 0, got {r:g}")
+    check_nodes(n, 0.0)
     expected = 0.5 * n * n * min(math.pi * r * r, 1.0)
     check_memory(40.0 * expected, f"about {expected:.3g} edges", "a smaller R")
     points = rng.random((n, 2))
@@ -79,6 +86,7 @@ def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
         raise ValueError(f"smallworld:N:K:P needs an even K, 2 <= K < N, got K = {k:g}")
     if not 0.0 <= p <= 1.0:
         raise ValueError(f"smallworld:N:K:P needs a probability 0 <= P <= 1, got {p:g}")
+    check_nodes(n, k)
     i = np.tile(np.arange(n), int(k) // 2)
     j = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
     moving = np.flatnonzero(rng.random(i.size) < p)
@@ -100,6 +108,7 @@ def regular(rng: np.random.Generator, d: int, n: int) -> Made:
     """
     if d >= n or d * n % 2:
         raise ValueError(f"regular:DxN needs D < N and D N even, got D = {d}, N = {n}")
+    check_nodes(n, d)
     if 2 * d > n:  # so dense that repairs would hardly end: what is missing is sparse instead
         return _complement(n, regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
     ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)

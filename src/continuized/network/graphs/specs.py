@@ -11,7 +11,7 @@ import numpy as np
 from continuized import seeds
 from continuized.memory import check_memory
 from continuized.network.graphs import random_graphs
-from continuized.network.graphs.random_graphs import Made
+from continuized.network.graphs.random_graphs import Made, check_nodes
 from continuized.problems.base import Array
 from continuized.words import brief
 
@@ -19,6 +19,8 @@ GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
     "smallworld:N:K:P; the last four also with :SEED"
 )
+MOST_DIGITS = 18  # what 64 bits hold
+MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 
 
 class Kind(NamedTuple):
@@ -74,15 +76,22 @@ def is_spec(text: str) -> bool:
 
 
 def _positive(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) > 0):
+    _check_digits(text, "integer > 0", MOST_DIGITS)
+    if int(text) == 0:
         raise ValueError(f"{brief(text)} is no integer > 0")
     return int(text)
 
 
 def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{brief(text)} is no seed, an integer >= 0")
+    _check_digits(text, "seed, an integer >= 0", MOST_DIGITS_OF_SEED)
     return int(text)
+
+
+def _check_digits(text: str, what: str, most: int) -> None:
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"{brief(text)} is no {what}")
+    if len(text) > most:
+        raise ValueError(f"{brief(text)} has {len(text)} digits, more than {most}")
 
 
 def _number(text: str) -> float:
@@ -97,6 +106,7 @@ def _number(text: str) -> float:
 
 def path(n: int) -> Made:
     """A line of nodes."""
+    check_nodes(n)
     i = np.arange(n)
     return Made(n, np.column_stack([i[:-1], i[1:]]), np.column_stack([i, 0 * i]).astype(float))
 
@@ -105,12 +115,14 @@ def cycle(n: int) -> Made:
     """A ring."""
     if n < 3:
         raise ValueError(f"a cycle needs at least 3 nodes, got {n}; use path:{n}")
+    check_nodes(n)
     i = np.arange(n)
     return Made(n, np.column_stack([i, (i + 1) % n]), random_graphs.on_circle(n))
 
 
 def grid(rows: int, columns: int) -> Made:
     """Rows x columns, each node joined to those beside it."""
+    check_nodes(rows * columns)
     at = np.arange(rows * columns).reshape(rows, columns)
     across = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
     down = np.column_stack([at[:-1].ravel(), at[1:].ravel()])
@@ -127,6 +139,7 @@ def complete(n: int) -> Made:
 
 def star(n: int) -> Made:
     """Node 0 joined to all others."""
+    check_nodes(n)
     edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
     around: Array = random_graphs.on_circle(max(n - 1, 1))
     return Made(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))

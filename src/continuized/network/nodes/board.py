@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from continuized.network.nodes.exchange import Counts
 from continuized.network.nodes.records import Record
-from continuized.network.outcome import Staleness, Trace
+from continuized.network.outcome import Staleness, Trace, rounding_of_mean
 
 Array = NDArray[np.float64]
 _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
@@ -121,7 +121,7 @@ class Board:
 
     @property
     def messages(self) -> int:
-        """Exchanges that were paid."""
+        """Exchanges that were paid, each counted once."""
         return int(self.total("exchanges"))
 
     @property
@@ -187,9 +187,16 @@ class Board:
         moved = float(np.linalg.norm(self.centre() - centre))
         return moved / float(deviation) if deviation > 0.0 else moved
 
+    def rounding(self) -> float:
+        """What rounding may make of the error."""
+        assert self._began is not None
+        return rounding_of_mean(self._values(), self._began[1])
+
+    def _values(self) -> Array:
+        return np.asarray((self.x if self.averaging else self.answer)[self.living])
+
     def _squares(self, centre: Array) -> float:
-        values = self.x if self.averaging else self.answer
-        return float(((values[self.living] - centre) ** 2).sum())
+        return float(((self._values() - centre) ** 2).sum())
 
 
 def entries(records: list[NDArray[Any]]) -> NDArray[Any]:

@@ -124,6 +124,7 @@ def run(
     (True, True, True)
     """
     graph = Graph.of(graph)
+    _check_port(port)
     rules, shape = _rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(seed)).generate_state(4)]
@@ -215,11 +216,17 @@ def _positive(value: Any, name: str) -> float:
     return given
 
 
+def _check_port(port: Any) -> None:
+    whole = isinstance(port, int | np.integer) and not isinstance(port, bool)
+    if port is not None and not (whole and 0 < port < 2**16):
+        raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
+
+
 def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
     nodes = graph.nodes
     if isinstance(kill, int | np.integer) and not isinstance(kill, bool):
         if not 0 <= kill < nodes:
-            raise ValueError(f"kill must leave one of the {nodes} nodes, got {kill}")
+            raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
         kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, int(kill), random))]
     plan = Faults(deaths=kill, joins=rejoin)  # checks them
     if plan.absent():

@@ -133,6 +133,7 @@ class Supervisor:
             staleness=board.staleness(),
             dropped=int(board.dropped.sum()),
             fell_back=self.plain,
+            rounding=board.rounding(),
             log=merged(entries(self._log)) if self.plan.log else None,
         )
 

@@ -69,8 +69,9 @@ class A2CiD2:
             given = getattr(self, name)
             if given is not None and not 0.0 < number(given, name) < math.inf:
                 raise ValueError(f"{name} must be a finite number > 0, got {brief(given)}")
-        if isinstance(self.batch, bool) or not isinstance(self.batch, int) or self.batch < 0:
-            raise ValueError(f"batch must be an integer >= 0, got {brief(self.batch)}")
+        whole = isinstance(self.batch, int) and not isinstance(self.batch, bool)
+        if not whole or not 0 <= self.batch < 2**31:
+            raise ValueError(f"batch must be an integer >= 0, below 2^31, got {brief(self.batch)}")
 
     @property
     def name(self) -> str:

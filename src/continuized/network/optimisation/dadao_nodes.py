@@ -97,7 +97,7 @@ def worth(nodes: DadaoNodes) -> float:
 
 
 @for_kind(DadaoNodes)
-def begin(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
+def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
     """With a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
     u = nodes.state
     for c in range(u.shape[2]):

@@ -55,7 +55,7 @@ def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
 
 
 @for_kind(DualNodes)
-def ready(nodes: DualNodes, work: Array, i: int) -> bool:
+def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
     """w = grad f*(y)."""
     return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
 
@@ -92,7 +92,7 @@ def worth(nodes: DualNodes) -> float:
 
 
 @for_kind(DualNodes)
-def begin(nodes: DualNodes, work: Array, i: int, other: int) -> None:
+def start_from(nodes: DualNodes, work: Array, i: int, other: int) -> None:
     """From nothing, as at the start: what a neighbour has says nothing of this node's y."""
     for c in range(nodes.y.shape[1]):
         nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0

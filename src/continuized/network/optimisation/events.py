@@ -7,10 +7,10 @@ from typing import Any
 from continuized.jit import jit
 from continuized.network.simulation.engine_kinds import (
     SPEED,
+    find_answer,
     flow_to,
     guess,
     pay,
-    ready,
     said,
     step,
 )  # fmt: skip
@@ -41,7 +41,7 @@ def run_events(
             for v in (i, j):
                 flow_to(nodes, work, v, t)
                 free[v] = t + busy[v]
-                if not ready(nodes, work, v):
+                if not find_answer(nodes, work, v):
                     return False
             for c in range(dim):
                 d = said(nodes, work, i, c) - said(nodes, work, j, c)
@@ -64,7 +64,7 @@ def guesses(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool
     for i in range(out.shape[0]):
         if alive[i]:
             flow_to(nodes, work, i, work[i, SPEED] * t)
-        if not ready(nodes, work, i):
+        if not find_answer(nodes, work, i):
             return False
         for c in range(out.shape[1]):
             out[i, c] = guess(nodes, work, i, c)

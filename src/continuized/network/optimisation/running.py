@@ -12,7 +12,7 @@ from continuized import clock as clocks
 from continuized.checkpoints import AnyKeeper, State
 from continuized.marks import Categorical
 from continuized.network.optimisation.objective import Objective
-from continuized.network.optimisation.solution import Decentralized, Trace
+from continuized.network.optimisation.solution import Decentralized, Trace, rounding_of_solution
 from continuized.problems.base import Array
 from continuized.progress import Bar
 
@@ -113,6 +113,7 @@ class Run:
             trace=Trace(t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()),
             rate_theory=rate,
             agreed=self.agreed().copy(),
+            rounding=rounding_of_solution(self.objective.L / self.objective.mu),
         )
 
     def state(self) -> State:

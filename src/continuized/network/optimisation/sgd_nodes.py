@@ -110,7 +110,7 @@ def worth(nodes: SgdNodes) -> float:
 
 
 @for_kind(SgdNodes)
-def begin(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
+def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
     """With a neighbour's x, and x~ = x."""
     for c in range(nodes.x.shape[1]):
         if other >= 0:

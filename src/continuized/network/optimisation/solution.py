@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from continuized.network.outcome import Staleness, decay_rate
+from continuized.network.outcome import EPSILON, ROUNDINGS, Staleness, decay_rate
 from continuized.problems.base import Array
 
 
 class Trace(NamedTuple):
     """Rows along a run, the first at the start.
 
-    t, and the exchanges and gradients (of conjugates, for the dual method) so far; the error
+    t; messages, which are exchanges over an edge, each counted once, and gradients (of conjugates,
+    for the dual method), so far; the error
     mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
     mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes, NaN where there is none; the
     error is the distance to `Decentralized.agreed` where not all are there, or some have died.
@@ -48,7 +49,8 @@ class Decentralized:
     method : str
         Its name.
     messages, gradients : int
-        Exchanges, and gradients (of conjugates, for the dual method), of all nodes.
+        Exchanges over an edge, each counted once as in `Outcome`, and gradients (of conjugates, for
+        the dual method), of all nodes.
     tol : float
         What was asked for.
     reached : bool
@@ -72,6 +74,8 @@ class Decentralized:
         With faults: how far exchanges are from having only moved what they move, relative.
     staleness : Staleness or None
         With faults: how old answers were.
+    rounding : float
+        An error of this size may be rounding alone: no rate is measured there.
 
     >>> import numpy as np
     >>> from continuized import network, problems
@@ -97,8 +101,16 @@ class Decentralized:
     joins: list[tuple[float, int]] = field(default_factory=list)
     ledger_error: float = 0.0
     staleness: Staleness | None = None
+    rounding: float = 0.0
 
     @property
     def rate_measured(self) -> float:
         """r where the error falls as e^{-rt}: see `Outcome.rate_measured`."""
-        return decay_rate(self.trace.t, self.trace.error)
+        return decay_rate(self.trace.t, self.trace.error, self.rounding)
+
+
+def rounding_of_solution(condition: float) -> float:
+    """What rounding may make of |x - x*|^2 / |x*|^2, where a gradient is off by some roundings of
+    L |x*| and the solution by so much over mu; condition = L / mu.
+    """
+    return ((ROUNDINGS + condition) * EPSILON) ** 2

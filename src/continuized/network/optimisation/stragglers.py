@@ -30,7 +30,7 @@ from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.running import Run
 from continuized.network.rules import Constants
-from continuized.problems.base import Array
+from continuized.problems.base import Array, numbers
 from continuized.progress import silent
 from continuized.words import brief
 
@@ -171,7 +171,7 @@ def _without_rounds(
 def checked_work(work: ArrayLike, nodes: int) -> Array:
     """A finite number > 0 for each node, in float64."""
     try:
-        busy = np.array(work, dtype=np.float64)
+        busy = numbers(work, "work")
     except (TypeError, ValueError):
         raise TypeError(f"work must be a number for each node, got {brief(work)}") from None
     if busy.shape != (nodes,) or not np.all((busy > 0.0) & np.isfinite(busy)):

@@ -30,7 +30,7 @@ import numpy as np
 
 from continuized.methods import Continuized, GradientDescent
 from continuized.parameters import exponential_gamma_prime, omega
-from continuized.problems.base import Array
+from continuized.problems.base import Array, number
 from continuized.words import brief
 
 WORKERS = (1, 2, 4, 8)
@@ -124,11 +124,14 @@ def study_workers(
     stale gradients of 1 worker: acceleration gains nothing (1.07 times as fast)
     stale gradients of 2 workers: acceleration gains nothing (0.33 times as fast)
     """
-    if not 1.0 <= kappa < math.inf:
+    if not 1.0 <= number(kappa, "kappa") < math.inf:
         raise ValueError(f"kappa must be a finite number >= 1, got {brief(kappa)}")
-    if not all(isinstance(m, int | np.integer) and m >= 1 for m in workers):
+    whole = (isinstance(m, int | np.integer) and not isinstance(m, bool) for m in workers)
+    if not all(whole) or min(workers, default=1) < 1:
         raise ValueError(f"workers must be integers >= 1, got {brief(workers)}")
-    if len(multipliers) == 0 or not all(0.0 < c < math.inf for c in multipliers):
+    if len(multipliers) == 0 or not all(
+        0.0 < number(c, "a multiplier") < math.inf for c in multipliers
+    ):
         raise ValueError(f"multipliers must be finite numbers > 0, got {brief(multipliers)}")
     cases = ((1, False), *((int(m), True) for m in workers))
     mu = 1.0 / kappa

@@ -15,6 +15,8 @@ from continuized.network.simulation.delays import delay_limit
 from continuized.network.simulation.faults import Faults
 from continuized.network.simulation.simulator import simulate
 from continuized.network.simulation.traffic import exchange_share
+from continuized.problems.base import number
+from continuized.words import brief
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left
@@ -50,11 +52,12 @@ def delay_study(
     >>> row.stable, row.accelerated > 0.0
     (True, True)
     """
+    _check_runs(runs)
     graph = Graph.of(graph)
     limit, root = delay_limit(graph), seeds.seed_sequence(seed)
     return [
         DelayRow(
-            delay=float(delay),
+            delay=number(delay, "delay"),
             stable=float(delay) < limit,
             share=exchange_share(graph, float(delay)),
             accelerated=_rate(graph, "accelerated", float(delay), root, runs, law),
@@ -77,6 +80,7 @@ def simulated_limit(
     >>> simulated_limit("path:5", runs=3)
     inf
     """
+    _check_runs(runs)
     graph = Graph.of(graph)
     theta, root = Gossip().constants(graph).theta, seeds.seed_sequence(seed)
 
@@ -92,6 +96,11 @@ def simulated_limit(
         middle = 0.5 * (low + high)
         low, high = (middle, high) if falls(middle) else (low, middle)
     return 0.5 * (low + high)
+
+
+def _check_runs(runs: Any) -> None:
+    if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
+        raise ValueError(f"runs must be an integer >= 1, got {brief(runs)}")
 
 
 def _rate(graph: Graph, method: str, delay: float, root: seeds.Root, runs: int, law: str) -> float:

@@ -35,7 +35,7 @@ from continuized.network.methods import Gossip
 from continuized.network.rules import Constants
 from continuized.network.simulation.traffic import directed, exchange_rates, exchange_share
 from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.words import as_float, brief, is_real
 
 MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
@@ -84,13 +84,13 @@ def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _L
     """In the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node: s stands still
     between events and w decays at the rate 2 theta."""
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
-    head, tail = directed(graph)
-    e = np.arange(head.size)
-    V, U = np.zeros((head.size, 2 * n)), np.zeros((2 * n, head.size))
-    V[e, head], V[e, n + head] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
-    V[e, tail], V[e, n + tail] = -1.0, -1.0
+    source, target = directed(graph)
+    e = np.arange(source.size)
+    V, U = np.zeros((source.size, 2 * n)), np.zeros((2 * n, source.size))
+    V[e, source], V[e, n + source] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
+    V[e, target], V[e, n + target] = -1.0, -1.0
     in_s, in_w = 0.5 * (gamma + gamma_prime), 0.5 * (gamma - gamma_prime)
-    U[head, e], U[n + head, e], U[tail, e], U[n + tail, e] = -in_s, -in_w, in_s, in_w
+    U[source, e], U[n + source, e], U[target, e], U[n + target, e] = -in_s, -in_w, in_s, in_w
     A = (U * rates) @ V
     A[n:, n:] -= 2.0 * theta * np.eye(n)
     # Without the conserved direction, all s equal: there nothing decays and nothing is seen.
@@ -203,8 +203,8 @@ def too_stale(
 
     def beyond(part: float) -> bool:
         """Whether one of the two is beyond this part of the way to its limit."""
-        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
-        return bool(0.5 * staleness >= part * longest or few)
+        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * as_float(staleness) >= part * longest or few)
 
     if beyond(1.0):
         return "past"

@@ -30,7 +30,7 @@ class Engine(Protocol):
     """What the simulator needs of an engine."""
 
     t: float
-    messages: int
+    messages: int  # exchanges that were carried out
     alive: Array
 
     def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:

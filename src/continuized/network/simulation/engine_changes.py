@@ -12,17 +12,16 @@ from continuized.network.patience import UNKNOWN
 from continuized.network.simulation.engine_kinds import (
     SPEED,
     TIME,
-    begin,
     disagreement,
     flow_to,
     share,
     size,
+    start_from,
     worth,
 )  # fmt: skip
 from continuized.network.simulation.engine_protocol import (
     DEVIATION,
     FREE,
-    HEAD,
     LOG_ANSWER,
     LOG_JOIN,
     MEAN,
@@ -33,7 +32,8 @@ from continuized.network.simulation.engine_protocol import (
     PHASE,
     RINGS,
     SETTLED,
-    TAIL,
+    SOURCE,
+    TARGET,
     WAIT,
     D,
     write,
@@ -41,6 +41,7 @@ from continuized.network.simulation.engine_protocol import (
 from continuized.problems.base import Array
 
 DIED, JOINED = 0, 1  # the rows of `ledger`
+LEDGER_ROWS = 2
 
 
 @jit
@@ -57,7 +58,7 @@ def die(
     for c in range(d):
         ledger[DIED, c] += share(nodes, work, dead, c)
     for e in range(edge.shape[0]):
-        if edge[e, HEAD] == dead or edge[e, TAIL] == dead:
+        if edge[e, SOURCE] == dead or edge[e, TARGET] == dead:
             if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
                 for c in range(d):
                     ledger[DIED, c] += worth(nodes) * transfer[e, D + c]
@@ -71,12 +72,12 @@ def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: 
     """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
     for e in range(first[of], first[of + 1]):
-        if alive[edge[e, TAIL]]:
+        if alive[edge[e, TARGET]]:
             total += upto[e] - (upto[e - 1] if e > 0 else 0.0)
     chosen, left = -1, u * total
     for e in range(first[of], first[of + 1]):
-        if alive[edge[e, TAIL]] and left >= 0.0:
-            chosen = edge[e, TAIL]
+        if alive[edge[e, TARGET]] and left >= 0.0:
+            chosen = edge[e, TARGET]
             left -= upto[e] - (upto[e - 1] if e > 0 else 0.0)
     return int(chosen)
 
@@ -97,7 +98,7 @@ def join(
     if other >= 0:
         flow_to(nodes, work, other, work[other, SPEED] * t)
         write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
-    begin(nodes, work, new, other)
+    start_from(nodes, work, new, other)
     for c in range(d):
         ledger[JOINED, c] += share(nodes, work, new, c)
     write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])

@@ -88,7 +88,7 @@ class Messages:
 
     def over(self) -> bool:
         """Whether no two living nodes are neighbours, and none is to come."""
-        ends = self.post.edge[:, [engine_protocol.HEAD, engine_protocol.TAIL]]
+        ends = self.post.edge[:, [engine_protocol.SOURCE, engine_protocol.TARGET]]
         return self.t > self.post.last_change and not self.alive[ends].all(axis=1).any()
 
     def staleness(self) -> Staleness | None:

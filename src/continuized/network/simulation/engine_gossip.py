@@ -42,7 +42,7 @@ def worth(nodes: Constants) -> float:
 
 
 @for_kind(Constants)
-def begin(nodes: Constants, work: Array, i: int, other: int) -> None:
+def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
     """With the neighbour's x and z = x; without a neighbour, with what it has."""
     z = (work.shape[1] + X) // 2
     for c in range(z - X):

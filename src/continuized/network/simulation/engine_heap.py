@@ -19,7 +19,7 @@ SIZE, PUSHED = 0, 1  # the first two entries of `counts`
 
 def empty(slots: int, dim: int) -> tuple[Array, Array, Array]:
     """when, what and body, with room for so many entries."""
-    what = np.zeros((slots, 6), np.int64)
+    what = np.zeros((slots, EPOCH + 1), np.int64)
     what[:, SLOT] = np.arange(slots)
     return np.zeros(slots), what, np.zeros((slots, dim))
 

@@ -68,7 +68,7 @@ def flow_to(nodes: Any, work: Array, i: int, time: float) -> None:
 
 
 @_by_kind
-def ready(nodes: Any, work: Array, i: int) -> bool:
+def find_answer(nodes: Any, work: Array, i: int) -> bool:
     """Find what node i has to say; False where that fails."""
     return True
 
@@ -108,7 +108,7 @@ def worth(nodes: Any) -> float:
 
 
 @_by_kind
-def begin(nodes: Any, work: Array, i: int, other: int) -> None:
+def start_from(nodes: Any, work: Array, i: int, other: int) -> None:
     """Node i comes, from what its neighbour `other` has (-1: there is none)."""
 
 

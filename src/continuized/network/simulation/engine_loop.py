@@ -16,7 +16,6 @@ from continuized.network.simulation.engine_protocol import (
     EXCHANGES,
     FREE,
     GIVE_UP,
-    HEAD,
     JOIN,
     LOG_ANSWER,
     LOG_APPLY,
@@ -34,8 +33,9 @@ from continuized.network.simulation.engine_protocol import (
     RINGS,
     ROOM,
     SINCE,
+    SOURCE,
     STEPS,
-    TAIL,
+    TARGET,
     TRANSFER,
     UNLOCK,
     WAKE,
@@ -68,7 +68,7 @@ def arrive(
     seq: int, t: float,
 ) -> tuple[int, int]:  # fmt: skip
     """A message arrives; returns the kind of the reply, and who is in no exchange any more."""
-    i, j = edge[e, HEAD], edge[e, TAIL]
+    i, j = edge[e, SOURCE], edge[e, TARGET]
     reply, idle = NOTHING, NOBODY
     if kind == REQUEST:
         reply = asked(nodes, node, edge, work, transfer, counts, e, seq, t)
@@ -105,7 +105,7 @@ def pass_time(
     seq: int, t: float,
 ) -> tuple[int, int]:  # fmt: skip
     """A timer rings; returns what to send, and who is in no exchange any more."""
-    i, j = edge[e, HEAD], edge[e, TAIL]
+    i, j = edge[e, SOURCE], edge[e, TARGET]
     reply, idle = NOTHING, NOBODY
     if kind == GIVE_UP:
         if waits_for(node, edge, e, seq):
@@ -180,7 +180,7 @@ def run_messages(
             k += 1
             rings = e < edge.shape[0]
             if rings:
-                i = edge[e, HEAD]
+                i = edge[e, SOURCE]
                 if alive[i]:
                     node[i, RINGS] = with_one_more(node[i, RINGS])
                 asks = may_ask(alive, node, waits, i, t)
@@ -191,7 +191,7 @@ def run_messages(
         sums[NOW] = t
         if asks:
             reply, idle = ask(alive, node, waits, edge, work, rng, e, t)
-            seq = node[edge[e, HEAD], OWN_SEQ]
+            seq = node[edge[e, SOURCE], OWN_SEQ]
         if idle != NOBODY:
             freed(node, waits, when, what, counts, idle, t)
         if reply != NOTHING:

@@ -21,10 +21,12 @@ from continuized.network.simulation import (  # fmt: skip
     engine_protocol,
 )
 from continuized.network.simulation.faults import Faults
+from continuized.network.simulation.traffic import directed
 from continuized.problems.base import Array
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
+LOG_COLUMNS = len(Log._fields)
 
 # The arrays that change as a network runs; for what is in them see `engine_protocol`.
 CHANGING = (
@@ -63,19 +65,22 @@ class Post:
             duplication=float(faults.duplication),
             wait=wait,
         )
-        self.edge, self.first, P = _directed(graph)
+        self.edge, self.first, P = _by_source(graph)
         speeds = faults.speeds(n)
-        self.rates = 0.5 * rate * P * speeds[self.edge[:, engine_protocol.HEAD]]
+        self.rates = 0.5 * rate * P * speeds[self.edge[:, engine_protocol.SOURCE]]
         self.upto = np.cumsum(self.rates)
         self.rng = seeds.generator(root, seeds.LINKS)
         self.alive = np.ones(n, np.bool_)
         self.alive[list(faults.absent())] = False
-        self.node = np.zeros((n, 6), np.int64)
-        self.waits = np.tile([patience.UNKNOWN, 0.0, wait, 0.0, 0.0], (n, 1))
-        self.transfer = np.zeros((len(self.edge), 1 + dim))
+        self.node = np.zeros((n, engine_protocol.NODE_COLUMNS), np.int64)
+        self.waits = np.zeros((n, engine_protocol.WAITS_COLUMNS))
+        self.waits[:, engine_protocol.MEAN] = patience.UNKNOWN
+        self.waits[:, engine_protocol.WAIT] = wait
+        self.transfer = np.zeros((len(self.edge), engine_protocol.D + dim))
         self.counts = np.zeros(engine_protocol.COUNTS, np.int64)
-        self.sums, self.ledger = np.zeros(4), np.zeros((2, dim))
-        self.lines = np.zeros((LOG_ROOM if log else 0, 5))
+        self.sums = np.zeros(engine_protocol.SUMS)
+        self.ledger = np.zeros((engine_changes.LEDGER_ROWS, dim))
+        self.lines = np.zeros((LOG_ROOM if log else 0, LOG_COLUMNS))
         self._parts: list[Array] = []  # of the log, put aside
         self.last_change = max([t for t, _, _ in self.changes], default=0.0)
         self.when, self.what, self.body = engine_heap.empty(FIRST_ROOM + len(self.changes), dim)
@@ -139,18 +144,21 @@ class Post:
 
     def staleness(self) -> Staleness | None:
         """How old answers were."""
-        _, total, largest, count = self.sums.tolist()
+        total, largest, count = self.sums[
+            [engine_protocol.TOTAL_AGE, engine_protocol.LARGEST_AGE, engine_protocol.AGES]
+        ].tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
     def log(self) -> Log:
         """So far."""
-        kind, node, peer, seq = self.logged()[:, :4].astype(np.int64).T.copy()
-        return Log(kind, node, peer, seq, self.logged()[:, 4].copy())
+        *whole, time = self.logged().T
+        kind, node, peer, seq = (column.astype(np.int64) for column in whole)
+        return Log(kind, node, peer, seq, time.copy())
 
     def logged(self) -> Array:
         """The log as the loop writes it."""
         self._put_log_aside()
-        self._parts = [np.concatenate([np.empty((0, 5)), *self._parts])]
+        self._parts = [np.concatenate([np.empty((0, LOG_COLUMNS)), *self._parts])]
         return self._parts[0]
 
     def restore(self, arrays: dict[str, Array]) -> None:
@@ -160,11 +168,12 @@ class Post:
         self._parts = [arrays["log"]] if "log" in arrays else []
 
 
-def _directed(graph: Graph) -> tuple[Array, Array, Array]:
-    """Both directions of every edge by their heads, the first of each head, and the edges' P."""
-    ends = np.vstack([graph.edges, graph.edges[:, ::-1]])
-    order = np.argsort(ends[:, 0], kind="stable")
-    edge = np.zeros((len(ends), 6), np.int64)
-    edge[:, :2] = ends[order]
-    first = np.searchsorted(edge[:, 0], np.arange(graph.nodes + 1))
+def _by_source(graph: Graph) -> tuple[Array, Array, Array]:
+    """Both directions of every edge, the first one of each source, and the edges' P."""
+    source, target = directed(graph)
+    order = np.argsort(source, kind="stable")
+    edge = np.zeros((len(source), engine_protocol.EDGE_COLUMNS), np.int64)
+    edge[:, engine_protocol.SOURCE] = source[order]
+    edge[:, engine_protocol.TARGET] = target[order]
+    first = np.searchsorted(source[order], np.arange(graph.nodes + 1))
     return edge, first, np.tile(graph.P, 2)[order]

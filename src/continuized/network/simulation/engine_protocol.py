@@ -14,7 +14,7 @@ message that it sends, or NOTHING.  A message from or to a node that died since 
 lost with it.
 
 The arrays: `work` is that of `engine_kinds`; `node`, `waits`, `edge` have the columns below, edges
-stand in the order of their heads; `transfer` has a row for each edge, the own time of the last
+stand in the order of their sources; `transfer` has a row for each edge, the own time of the last
 answer and the d that was last paid; `when`, `what`, `body` and `counts` are those of `engine_heap`.
 """
 
@@ -29,10 +29,10 @@ from continuized.network.simulation.engine_heap import push
 from continuized.network.simulation.engine_kinds import (
     SPEED,
     TIME,
+    find_answer,
     flow_to,
     inlined,
     pay,
-    ready,
     said,
 )  # fmt: skip
 from continuized.problems.base import Array
@@ -48,18 +48,22 @@ FREE, ASKING, HELD = range(3)
 # held_seq is that of the one it is locked for, rings are those to be made up for, epoch counts
 # its deaths.
 PHASE, OVER, OWN_SEQ, HELD_SEQ, RINGS, NODE_EPOCH = range(6)
+NODE_COLUMNS = NODE_EPOCH + 1
 # The columns of `waits`: the mean and the deviation of its round trips, how long it waits, all by
 # its own clock, as the time when it asked; and the t before which it does not ask.
 MEAN, DEVIATION, WAIT, ASKED, NOT_BEFORE = range(5)
-# The columns of `edge`: the numbers last answered, applied, and owed (0: none); settled tells
-# whether what is owed was applied.
-HEAD, TAIL, ANSWERED, APPLIED, OWED, SETTLED = range(6)
-SINCE, D = 0, 1  # the columns of `transfer`
+WAITS_COLUMNS = NOT_BEFORE + 1
+# The columns of `edge`: it goes from the initiator to the node that is asked; the numbers last
+# answered, applied, and owed (0: none); settled tells whether what is owed was applied.
+SOURCE, TARGET, ANSWERED, APPLIED, OWED, SETTLED = range(6)
+EDGE_COLUMNS = SETTLED + 1
+SINCE, D = 0, 1  # the columns of `transfer`, d in the last ones
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
 EXCHANGES, LOGGED, ANSWERS, FAILED, STEPS = range(2, 7)
-COUNTS = 7
+COUNTS = STEPS + 1
 NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
+SUMS = AGES + 1
 ROOM = 8  # entries of the heap and of the log that one event may take
 
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = (
@@ -97,7 +101,7 @@ def write(
 @inlined
 def epochs(node: Array, edge: Array, e: int) -> int:
     """A number that changes when one of the two ends dies."""
-    return int(node[edge[e, HEAD], NODE_EPOCH] + node[edge[e, TAIL], NODE_EPOCH])
+    return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
 
 
 @inlined
@@ -105,7 +109,7 @@ def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
     counts[ANSWERS] += 1
-    if not ready(nodes, work, i):
+    if not find_answer(nodes, work, i):
         counts[FAILED] += 1
 
 
@@ -115,7 +119,7 @@ def asked(
     seq: int, t: float,
 ) -> int:  # fmt: skip
     """A REQUEST: lock, mix and answer; refuse where in an exchange."""
-    j = edge[e, TAIL]
+    j = edge[e, TARGET]
     if seq <= edge[e, ANSWERED]:
         return NOTHING  # a copy, or one that was overtaken
     # A neighbour that asks again has given up the exchange for which this node was locked.
@@ -130,7 +134,7 @@ def asked(
 @inlined
 def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
     """Whether the initiator still waits for the answer of this exchange."""
-    i = edge[e, HEAD]
+    i = edge[e, SOURCE]
     return bool(node[i, PHASE] == ASKING and node[i, OWN_SEQ] == seq)
 
 
@@ -140,7 +144,7 @@ def answered(
     sent: Array, slot: int, e: int, seq: int, t: float, most: float,
 ) -> int:  # fmt: skip
     """An ANSWER that was waited for: fix d and pay."""
-    i = edge[e, HEAD]
+    i = edge[e, SOURCE]
     prepare(nodes, work, counts, i, t)
     waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = learnt(
         waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
@@ -158,7 +162,7 @@ def brought(
     nodes: Any, edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float
 ) -> bool:
     """A TRANSFER: apply it unless it was; returns whether it was not."""
-    j = edge[e, TAIL]
+    j = edge[e, TARGET]
     fresh = edge[e, APPLIED] < seq
     if fresh:
         edge[e, APPLIED], edge[e, SETTLED] = seq, 1
@@ -211,12 +215,12 @@ def send(
             if links.delay > 0.0:
                 late = links.delay * (1.0 if links.constant else rng.standard_exponential())
         else:
-            sender = edge[e, TAIL if kind == ANSWER else HEAD]
+            sender = edge[e, TARGET if kind == ANSWER else SOURCE]
             comes = UNLOCK if kind == ANSWER else (GIVE_UP if kind == REQUEST else RESEND)
             late = waits[sender, WAIT] / work[sender, SPEED]
         slot = push(when, what, counts, t + late, comes, e, seq, pair)
         for c in range(body.shape[1]):
             if kind == ANSWER:
-                body[slot, c] = said(nodes, work, edge[e, TAIL], c)
+                body[slot, c] = said(nodes, work, edge[e, TARGET], c)
             else:
                 body[slot, c] = transfer[e, D + c]

@@ -1,7 +1,7 @@
 """Compiled: when a node asks, and whom; rings that came to nothing are made up for.
 
 The arrays are those of `engine_protocol`; `upto` has the sums of the rates of all edges up to each,
-`first` the first edge of each head and at last their number.
+`first` the first edge of each source and at last their number.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from continuized.network.simulation.engine_protocol import (
     ASKED,
     ASKING,
     FREE,
-    HEAD,
     NOBODY,
     NODE_EPOCH,
     NOT_BEFORE,
@@ -26,7 +25,8 @@ from continuized.network.simulation.engine_protocol import (
     PHASE,
     REQUEST,
     RINGS,
-    TAIL,
+    SOURCE,
+    TARGET,
     WAIT,
     WAKE,
 )  # fmt: skip
@@ -76,17 +76,17 @@ def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
 def ask(
     alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
 ) -> tuple[int, int]:
-    """The edge's head asks its tail: not one that is dead, and later one that it owes.
+    """The edge's source asks its target: not one that is dead, and later one that it owes.
 
     Returns what it sends, and who is in no exchange now.
     """
-    i = edge[e, HEAD]
+    i = edge[e, SOURCE]
     node[i, RINGS] -= 1
     reply, idle = NOTHING, i
-    if alive[edge[e, TAIL]] and edge[e, OWED] == 0:
+    if alive[edge[e, TARGET]] and edge[e, OWED] == 0:
         node[i, OWN_SEQ] += 1
         node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
         reply, idle = REQUEST, NOBODY
-    elif alive[edge[e, TAIL]]:
+    elif alive[edge[e, TARGET]]:
         later(node, waits, work, rng, i, t)
     return reply, idle

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.problems.base import Array, numbers
+from continuized.words import as_float, brief, is_real
 
 LAWS = ("exponential", "constant")
 DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
@@ -26,7 +26,8 @@ class Faults:
         The mean time a message takes, in units of the method's t; that of gossip is such that
         all edges together ring at rate 1.
     loss, duplication : float
-        The probability that a message is lost, and that one which is not comes twice.
+        The probability that a message is lost, and that one which is not comes twice: every one of
+        the four that make an exchange (request, answer, transfer, acknowledgement), on its own.
     skew : float or array (nodes,)
         The clock of node i runs at speed 1 + skew_i: it mixes and rings so much faster.  A
         number s stands for speeds spread evenly over [1 - s, 1 + s], in the nodes' order.
@@ -58,16 +59,15 @@ class Faults:
     law: str = "exponential"
 
     def __post_init__(self) -> None:
-        if not (is_real(self.delay) and 0.0 <= self.delay < np.inf):
+        if not (is_real(self.delay) and 0.0 <= as_float(self.delay) < np.inf):
             raise ValueError(f"delay must be a finite number >= 0, got {brief(self.delay)}")
         for name in ("loss", "duplication"):
             given = getattr(self, name)
             if not (is_real(given) and 0.0 <= given < 1.0):
                 raise ValueError(f"{name} must be a probability in [0, 1), got {brief(given)}")
-        if self.timeout is not None and not (is_real(self.timeout) and 0.0 < self.timeout < np.inf):
-            raise ValueError(
-                f"timeout must be a finite number > 0 or None, got {brief(self.timeout)}"
-            )
+        wait = self.timeout
+        if wait is not None and not (is_real(wait) and 0.0 < as_float(wait) < np.inf):
+            raise ValueError(f"timeout must be a finite number > 0 or None, got {brief(wait)}")
         if not isinstance(self.law, str) or self.law not in LAWS:
             raise ValueError(f"law must be one of {', '.join(LAWS)}, got {brief(self.law)}")
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
@@ -82,16 +82,18 @@ class Faults:
     def speeds(self, nodes: int) -> Array:
         """1 + skew of every node."""
         try:
-            skew = np.asarray(self.skew, dtype=np.float64)
+            skew = numbers(as_float(self.skew) if is_real(self.skew) else self.skew, "skew")
         except (TypeError, ValueError) as error:
             raise TypeError(
                 f"skew must be a number or one for each node, got {brief(self.skew)}"
             ) from error
+        if not np.isfinite(skew).all():  # before it is multiplied by 0
+            raise ValueError(f"skew must be finite and > -1, got {brief(self.skew)}")
         if skew.ndim == 0:
             skew = skew * np.linspace(-1.0, 1.0, nodes)
         if skew.shape != (nodes,):
             raise ValueError(f"skew must be a number or {nodes} of them, got shape {skew.shape}")
-        if not np.all((skew > -1.0) & (skew < np.inf)):
+        if not np.all(skew > -1.0):
             raise ValueError(f"skew must be finite and > -1, got {float(skew.min())!r}")
         return 1.0 + skew
 
@@ -102,7 +104,8 @@ class Faults:
         absent = self.absent()
         for t, i, joins in listed:
             if not i < nodes:
-                raise ValueError(f"node {i} is to {'join' if joins else 'die'}, of only {nodes}")
+                act = "join" if joins else "die"
+                raise ValueError(f"node {brief(i)} is to {act}, of only {nodes}")
             if joins != (i in absent):
                 state = "is there already" if joins else "is not there"
                 raise ValueError(f"node {i} cannot {'join' if joins else 'die'} at {t}: it {state}")
@@ -119,12 +122,14 @@ class Faults:
 def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
     try:
         listed = [(t, i) for t, i in given]
-        pairs = tuple((float(t), int(i)) for t, i in listed)
-        whole = all(i == int(i) for _, i in listed)
-    except (TypeError, ValueError, OverflowError) as error:
+    except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be pairs (t, node), got {brief(given)}") from error
-    if not whole or any(not (0.0 <= t < np.inf) or i < 0 for t, i in pairs):
+    if not all(is_real(t) and is_real(i) for t, i in listed):
+        raise TypeError(f"{name} must be pairs (t, node) of numbers, got {brief(given)}")
+    if not all(
+        0.0 <= as_float(t) < np.inf and i >= 0 and as_float(i).is_integer() for t, i in listed
+    ):
         raise ValueError(
             f"{name} must be pairs of a finite time >= 0 and a node, got {brief(given)}"
         )
-    return pairs
+    return tuple((float(t), int(i)) for t, i in listed)

@@ -22,7 +22,7 @@ from continuized.network.inputs import (
     enough_events,
 )
 from continuized.network.methods import Gossip
-from continuized.network.outcome import Outcome, Trace
+from continuized.network.outcome import Outcome, Trace, rounding_of_mean
 from continuized.network.rules import Constants
 from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array
@@ -235,6 +235,7 @@ class _Run:
             staleness=engine.staleness(),
             log=engine.log() if log else None,
             joins=[(s, i) for s, i, joins in changes if s <= t and joins],
+            rounding=rounding_of_mean(x[engine.alive], self.start_error),
         )
 
     def state(self) -> State:

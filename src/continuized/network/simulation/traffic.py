@@ -16,11 +16,14 @@ after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.patience import BACK_OFF, SPREAD
-from continuized.problems.base import Array
+from continuized.problems.base import Array, number
+from continuized.words import brief
 
 # Delays that a node pauses for, on average: its patience is the mean of round trips, 2 delays, and
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
@@ -30,28 +33,28 @@ STEP = 0.2  # the map itself is decreasing: it would swing
 
 
 def directed(graph: Graph) -> tuple[Array, Array]:
-    """Head and tail of both directions of every edge, all edges and then all reversed."""
+    """Source and target of both directions of every edge, all edges and then all reversed."""
     i, j = graph.edges.T
     return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:
     """The rate of exchanges of every directed edge; without delay P_ij / 2."""
-    head, tail = directed(graph)
+    source, target = directed(graph)
     n, P = graph.nodes, np.tile(graph.P, 2)
-    around = np.bincount(head, P, n)
-    p, rings = P / around[head], 0.5 * around
+    around = np.bincount(source, P, n)
+    p, rings = P / around[source], 0.5 * around
     f = np.ones(n)
     for _ in range(MOST_STEPS):
-        met = np.bincount(head, p * f[tail], n)  # the probability that a request is answered
+        met = np.bincount(source, p * f[target], n)  # the probability that a request is answered
         pauses = np.maximum((1.0 - met) * PAUSE * delay, np.finfo(float).tiny)
         asks = np.minimum(rings / met, f / pauses)
-        heard = np.bincount(tail, asks[head] * p, n)
+        heard = np.bincount(target, asks[source] * p, n)
         free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
         if np.abs(free - f).max() < 1e-9:
             break
         f = f + STEP * (free - f)
-    rates: Array = asks[head] * p * f[tail]
+    rates: Array = asks[source] * p * f[target]
     return rates
 
 
@@ -62,8 +65,12 @@ def exchange_share(graph: Graph | str, delay: float) -> float:
     they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
 
     graph: a Graph, or what `Graph.of` takes.  delay: the mean one-way delay, in units of t.
+    Raises TypeError or ValueError where delay is not a finite number >= 0.
 
     >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
     [1.0, 0.41, 0.21]
     """
-    return float(exchange_rates(Graph.of(graph), delay).sum())
+    late = number(delay, "delay")
+    if not 0.0 <= late < math.inf:
+        raise ValueError(f"delay must be a finite number >= 0, got {brief(delay)}")
+    return float(exchange_rates(Graph.of(graph), late).sum())
