@@ -223,7 +223,7 @@ def test_the_law_of_a_clock_is_compared_with_that_of_the_batches():
     given = cz.minimize(p, np.zeros(D), method=method, clock=clock, maxiter=30)
     assert np.array_equal(given.x, cz.minimize(p, np.zeros(D), method=method, seed=3, maxiter=30).x)
     uniform = cz.marks.Batches(cz.marks.Categorical(np.full(20, 0.05)), 2)
-    with pytest.raises(ValueError, match="has probability 0.05 by the clock"):
+    with pytest.raises(ValueError, match=r"has probability 0\.05 by the clock"):
         cz.minimize(p, np.zeros(D), method=method, clock=cz.clock.Poisson(3, marks=uniform))
 
 
