@@ -126,7 +126,7 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
     else:
         marks, u = row_marks(engine, p, x)
     m = integrated(_rates(engine), marks.drift, np.stack([np.outer(u, u)] * 3), t)
-    X = p.X.toarray() if hasattr(p.X, "toarray") else p.X
+    X = (p.X.toarray() if p.is_sparse else p.X).astype(np.float64)  # or X^T X is off by 1e-7
     hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
     fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
     xx, xz, zz = np.moveaxis(np.einsum("tbii->tbi", m), 1, 0)
