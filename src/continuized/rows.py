@@ -23,7 +23,7 @@ from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
 from continuized.problems.linear import check_squares
 from continuized.problems.threads import norm
-from continuized.words import brief, is_real
+from continuized.words import brief, check_flag, is_real
 
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
 FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
@@ -68,6 +68,7 @@ class StochasticLeastSquares:
     name: ClassVar[str] = "stochastic-least-squares"
 
     def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
         for name in ("R2", "kappa", "mu"):
             value, sign = getattr(self, name), ">=" if name == "mu" else ">"
             if value is None:
@@ -185,7 +186,7 @@ def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
 
 
 def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
-    """The rows, some at a time, dense: as many as there are columns, or more where those are few."""
+    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
     n, d = a.shape
     size = max(d, BLOCK_NUMBERS // d)
     for first in range(0, n, size):
