@@ -102,15 +102,18 @@ def test_a_minimiser_that_is_not_known_can_be_set() -> None:
         bound(cz.CoordinateDescent(), p, ZERO, t=T)
     one_sentence(no)
     p.x_star = minimize(p.fun, ZERO, jac=p.grad, method="trust-exact", hess=hessian(p)).x
+    p.f_star = p.fun(p.x_star)
     S = float(np.sqrt(p.coordinate_L).sum() ** 2)
     by_hand = 2.0 * S * (p.x_star @ p.x_star) / T**2
     np.testing.assert_allclose(bound(cz.CoordinateDescent(), p, ZERO, t=T), by_hand, rtol=1e-12)
     own = cz.Problem(p.fun, p.grad, L=p.L)
     with pytest.raises(ValueError, match="the minimiser of this Problem is not known: set its x_s"):
         bound(cz.Continuized(p.L), own, ZERO, t=T)
-    own.x_star = p.x_star
-    descent = cz.CoordinateDescent(accelerated=False)
-    assert np.all(bound(descent, p, ZERO, t=T) > 0.0)  # needs f*, too
+    own.x_star, own.f_star = p.x_star, p.f_star
+    np.testing.assert_allclose(
+        bound(cz.Continuized(p.L), own, ZERO, t=T), bound(cz.Continuized(p.L), p, ZERO, t=T)
+    )
+    assert np.all(bound(cz.CoordinateDescent(accelerated=False), p, ZERO, t=T) > 0.0)  # by f*, too
 
 
 @pytest.mark.parametrize("n", [300, 10_000])

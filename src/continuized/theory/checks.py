@@ -32,22 +32,20 @@ def minimiser(problem: Problem) -> Array:
     """x*, or a sentence that says it is missing."""
     if problem.x_star is None:
         raise ValueError(
-            f"the minimiser of this {type(problem).__name__} is not known: set its x_star, the "
-            "theorem is about |z_0 - x*|"
+            f"the minimiser of this {type(problem).__name__} is not known: set its x_star and "
+            "f_star, the theorem is about |z_0 - x*|"
         )
     return problem.x_star
 
 
 def minimum(problem: Problem) -> float:
     """f*, or a sentence that says it is missing."""
-    if problem.f_star is not None:
-        return float(problem.f_star)
-    if problem.x_star is None:
+    if problem.f_star is None:
         raise ValueError(
-            f"the minimum of this {type(problem).__name__} is not known: set its x_star or f_star, "
-            "the theorem is about f - f*"
+            f"the minimum of this {type(problem).__name__} is not known: set its f_star, the "
+            "theorem is about f - f*"
         )
-    return float(problem.fun(np.array(problem.x_star)))
+    return float(problem.f_star)
 
 
 def squared_distance(problem: Problem, x0: Array) -> float:
