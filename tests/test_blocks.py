@@ -220,7 +220,7 @@ def test_columns_of_zeros_are_valid():
 def test_squares_that_overflow_are_refused(is_sparse):
     X = np.array([[1e200, 1.0], [1.0, 1.0]])
     p = cz.problems.LeastSquares(sparse.csr_array(X) if is_sparse else X, [1.0, 2.0])
-    with pytest.raises(ValueError, match="overflow: rescale X"):
+    with pytest.raises(ValueError, match=r"overflow .*: rescale X"):
         cz.minimize(p, np.zeros(2), method=cz.CoordinateDescent(blocks=2))
 
 

@@ -103,7 +103,7 @@ def test_a_run_that_diverges_has_no_gap():
 def test_a_dual_whose_start_overflows_is_refused():
     X, y = data(30, 6, 3)
     p = cz.problems.LeastSquares(X, 1e170 * y, l2=0.1)
-    with pytest.raises(ValueError, match="squares overflow at the start; divide"):
+    with pytest.raises(ValueError, match="squares overflow: divide y"):
         cz.minimize(p, np.zeros(6), method=cz.DualCoordinate(), seed=0)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import validation
@@ -216,3 +217,20 @@ def test_without_scikit_learn_the_error_says_what_to_install() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert 'pip install "continuized[sklearn]"' in result.stdout
+
+
+def wrong_index(form: str) -> Any:
+    X = getattr(sparse, f"{form}_array")(np.arange(24.0).reshape(6, 4))
+    (X.col if form == "coo" else X.indices)[0] = 10**7
+    return X
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_wrong_sparse_indices_are_refused_in_fits_and_predictions(kind: Any, form: str) -> None:
+    X, estimator = wrong_index(form), kind()
+    with pytest.raises(ValueError, match="not a valid sparse matrix"):
+        estimator.fit(X, np.arange(6) % 2)
+    estimator.coef_, estimator.intercept_, estimator.n_features_in_ = np.ones((1, 4)), 0.0, 4
+    with pytest.raises(ValueError, match="not a valid sparse matrix"):
+        estimator.predict(X)

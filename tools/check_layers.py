@@ -53,6 +53,7 @@ ROOMS = (
     "blocks",
     "forms",
     "rows",
+    "batches",
     "curvature",
     "metric",
     "prox",

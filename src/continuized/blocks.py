@@ -114,8 +114,6 @@ def block_L(problem: Any, blocks: Partition) -> Array:
         return np.maximum.reduceat(problem.eigenvalues[blocks.members], blocks.bounds[:-1])
     firsts, sizes = blocks.bounds[:-1], np.diff(blocks.bounds)
     L: Array = problem.coordinate_L[blocks.members[firsts]]  # of blocks of one
-    if not np.all(np.isfinite(problem.coordinate_L)):
-        raise ValueError("the squares of X's entries overflow: rescale X")
     limit = SMALL if problem.is_sparse else 1
     for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
         which = np.flatnonzero(sizes == size)

@@ -11,6 +11,7 @@ from scipy import sparse
 from continuized.kernels.layout import index_arrays
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
+from continuized.problems.linear import check_squares
 from continuized.problems.losses import LOGISTIC, SQUARED
 
 BISECTIONS = 12  # for the scale of a start: it need not be exact
@@ -56,6 +57,7 @@ def primal_form(problem: Problem) -> Form:
             f"{type(problem).__name__}"
         )
     problem.refuse_extras("CoordinateDescent")
+    check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
     indptr, indices, values = _columns(problem)
     return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
@@ -86,10 +88,13 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
     """The dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
     start in it: from the slopes of the losses at x0, scaled."""
     n, d = problem.X.shape
-    indptr, indices, values = _rows(problem.X)
-    margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
+    if d == 0:
+        raise ValueError("the problem has no variables: there is nothing to minimise")
     shrink = 1.0 / (problem.l2 * n)
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
+    check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
+    indptr, indices, values = _rows(problem.X)
+    margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
         scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
@@ -97,15 +102,12 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
     form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
                 indices, values, np.zeros(d), smooth + mu, mu)  # fmt: skip
-    with np.errstate(over="ignore", invalid="ignore"):  # tested next
-        w = form.image(a0)
+    w = form.image(a0)
+    with np.errstate(over="ignore"):  # if the first does, the best scale is 0
         squares = problem.l2 * float(w @ w)
-        finite = bool(np.isfinite(squares + float(a0 @ a0)))
+        finite = bool(np.isfinite(a0 @ a0))
     if not finite:
-        raise ValueError(
-            "X or y is too large for the dual, or l2 too small: squares overflow at the start; "
-            "divide X or y by a number"
-        )
+        raise ValueError("y is too large for the dual, its squares overflow: divide y by a number")
     return form, a0 * _best_scale(problem, a0, squares)
 
 

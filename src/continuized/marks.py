@@ -225,9 +225,14 @@ def checked_batch(batch: Any) -> int:
 def checked_probabilities(p: ArrayLike) -> Floats:
     """A distribution as float64, or a sentence that says what is wrong."""
     try:
-        values = np.array(p, dtype=np.float64)
+        given = np.asarray(p)
     except (TypeError, ValueError) as error:
         raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}") from error
+    if isinstance(p, np.ma.MaskedArray):
+        raise TypeError("probabilities are a masked array: the mask would be lost; fill it")
+    if given.dtype.kind not in "fiu":
+        raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}")
+    values = given.astype(np.float64)
     if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
         raise ValueError("probabilities must be a vector of one or more finite numbers")
     if np.any(values < 0.0):

@@ -26,7 +26,7 @@ from continuized.methods import Method
 from continuized.noise import Noise, checked_noise
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.progress import bar
-from continuized.result import Result, Status
+from continuized.result import Result, Status, reported_gap
 from continuized.words import brief
 
 
@@ -194,6 +194,7 @@ def minimize(
         with bar(engine.name, limits.maxiter, progress) as show:
             kept = keeper(engine.constants)
             r = marked.Run(engine, start, stream, limits, bool(record), called, show, kept).go()
+        r.gap = reported_gap(r.gap, r.fun, problem)
         return _finished(r, why, nonfinite)
     stream = (chosen.clock(root) if clock is None else clock).stream()
     with bar(chosen.name, limits.maxiter, progress) as show:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -178,3 +179,17 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))
+
+
+def reported_gap(gap: float | None, fun: float, problem: Any) -> float | None:
+    """A duality gap; 0 where it is negative by no more than rounding errors.
+
+    The gap is f less the dual objective, both means over n rows.  The terms of f are at least 0,
+    and so are as large as f; those of the dual, a_i y_i - a_i^2 / 2 and the like, are in the mean
+    at most 2 sqrt(f f(0)) in size, by Cauchy-Schwarz.  n rounding errors add up as sqrt(n).
+    """
+    if gap is None or not gap < 0.0:
+        return gap
+    size = fun + 2.0 * math.sqrt(fun * problem.fun(np.zeros(problem.dim)))
+    rounding = 4.0 * math.sqrt(len(problem.y)) * math.ulp(1.0) * size
+    return 0.0 if gap >= -rounding else gap

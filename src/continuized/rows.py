@@ -3,17 +3,19 @@
 Rows a with labels b = <a, x*> and no noise on them, H = E[a a^T].  With the smallest R2 and kappa
 such that E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H, the step of x is 1/R2 and
 the parameters are those of the process with L := R2 kappa and mu the smallest eigenvalue of H
-(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  In batches, the
-mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`batch_constants`).
+(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  A batch of rows
+has a mean of several a a^T in place of a a^T, and smaller R2 and kappa (`batches`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from continuized.batches import batch_constants, largest_eigenvalue
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import batches, lazy
 from continuized.kernels.layout import at_factor, index_arrays, pairs_at, touched
@@ -21,21 +23,22 @@ from continuized.marks import Batches, Categorical, Finite, checked_batch
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
-from continuized.problems.spectrum import spectrum
+from continuized.problems.linear import check_squares
 from continuized.problems.threads import norm
-from continuized.words import brief, is_real
+from continuized.words import brief, check_flag, is_real
 
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
 FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
+BLOCK_NUMBERS = 2**16  # entries of X made dense at once, or as many as H has, if that is more
+GIVEN = 1e-9  # relative; constants that are given may be rounded
 
 
 class RowConstants(NamedTuple):
-    """R2, kappa and mu, and whether they were computed, or only estimated."""
+    """R2, kappa and mu."""
 
     R2: float
     kappa: float
     mu: float
-    exact: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +49,12 @@ class StochasticLeastSquares:
 
     At a row a with label b, x -= (<a, x> - b) a / R2 and z -= gamma' (<a, x> - b) a, with the
     parameters of Continuized(R2 kappa, mu).  accelerated: False for stochastic gradient descent.
-    start: as in Continuized.  Raises ValueError for constants that are negative or not finite.
+    start: as in Continuized.  Raises ValueError for constants that are negative or not finite, and
+    in a run where mu > R2 kappa.  `r.constants` has those used, and whether all were computed.
 
-    batch: how many rows an event draws, independently, so that one may be there twice; the step is
-    along the mean of their (<a, x> - b) a.  R2 and kappa are still given for single rows; those of
-    batches follow (`rows.batch_constants`), and are in r.constants.  Raises TypeError or ValueError
-    unless it is an integer >= 1.
+    batch: how many rows an event draws, independently, for a step along the mean of their
+    (<a, x> - b) a; an integer >= 1, else TypeError or ValueError.  R2 and kappa are given for
+    single rows: those of batches follow (`batches.batch_constants`), and are in r.constants.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -59,11 +62,9 @@ class StochasticLeastSquares:
     >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, seed=0)
     >>> r.success, r.x.round(4).tolist()
     (True, [1.0, 1.0, 1.0, 1.0])
-    >>> batches = cz.minimize(
-    ...     p, np.zeros(4), method=cz.StochasticLeastSquares(batch=8), tol=1e-6, seed=0
-    ... )
-    >>> batches.success, batches.constants["R2"] < r.constants["R2"], batches.nit < r.nit
-    (True, True, True)
+    >>> method = cz.StochasticLeastSquares(batch=8)
+    >>> cz.minimize(p, np.zeros(4), method=method, tol=1e-6, seed=0).nit < r.nit
+    True
     """
 
     R2: float | None = None
@@ -75,6 +76,7 @@ class StochasticLeastSquares:
     name: ClassVar[str] = "stochastic-least-squares"
 
     def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
         object.__setattr__(self, "batch", checked_batch(self.batch))
         for name in ("R2", "kappa", "mu"):
             value, sign = getattr(self, name), ">=" if name == "mu" else ">"
@@ -145,75 +147,89 @@ def _rows_of(problem: Problem, who: str) -> Any:
             f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "
             "or DualCoordinate"
         )
+    if problem.dim == 0:
+        raise ValueError("the problem has no variables: there is nothing to project on")
+    check_squares(problem.row_norms2, problem.X)
     return sparse.csr_array(problem.X)
 
 
-def row_constants(rows: Any, p: Array, factors: Array) -> RowConstants:
-    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i."""
-    d = rows.shape[1]
-    norms2 = factors**2 * np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    if d > EXACT_UP_TO:
-        R2 = float(norms2[p > 0].max(initial=0.0)) or 1.0
-        return RowConstants(R2, _estimated_kappa(rows, p, factors), 0.0, exact=False)
-    a = rows.toarray() * factors[:, None]
-    values, vectors = np.linalg.eigh(a.T @ (p[:, None] * a))
-    live = values > FULL_RANK * values[-1] if d else np.zeros(0, bool)
-    white = (a @ vectors[:, live]) / np.sqrt(values[live])  # rows H^{-1/2} a
-    largest = [
-        float(np.linalg.eigvalsh(white.T @ ((p * w)[:, None] * white))[-1]) if live.any() else 1.0
-        for w in (norms2, (white**2).sum(axis=1))
-    ]
-    mu = float(values[0]) if live.all() and d else 0.0
-    return RowConstants(largest[0], largest[1], mu, exact=True)
+def row_constants(
+    rows: Any,
+    p: Array,
+    factors: Array,
+    R2: float | None = None,
+    kappa: float | None = None,
+    mu: float | None = None,
+) -> RowConstants:
+    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
 
-
-def _estimated_kappa(rows: Any, p: Array, factors: Array) -> float:
-    """kappa as if H were diagonal, for rare columns make it far larger than d + 2; never more
-    than 1 / min p, which always holds, for |a_i|^2_{H^-1} <= 1 / p_i."""
-    squares = rows.astype(np.float64).power(2)  # of a_i, without its factor
-    weights = p * factors**2
-    diagonal = squares.T @ weights
-    inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
-    norms2 = factors**2 * (squares @ inverse)  # |a|^2_{H^-1}
-    largest = float((inverse * (squares.T @ (weights * norms2))).max())
-    return float(min(max(rows.shape[1] + 2.0, largest), 1.0 / p[p > 0.0].min()))
-
-
-def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
-    """R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
-
-    The mean A of b independent copies of a a^T has b^2 products of two copies in its square; in b
-    of them a copy meets itself, in the others two that are independent, of mean H each.  So
-
-        E[A A] = E[|a|^2 a a^T] / b + (1 - 1/b) H^2               <= (R2 / b + (1 - 1/b) L_H) H
-        E[A H^-1 A] = E[|a|^2_{H^-1} a a^T] / b + (1 - 1/b) H     <= (kappa / b + 1 - 1/b) H
-
-    which take the places of E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H.
-
-    >>> batch_constants(RowConstants(R2=8.0, kappa=5.0, mu=0.1, exact=True), L_H=2.0, batch=2)
-    RowConstants(R2=5.0, kappa=3.0, mu=0.1, exact=True)
+    Those that are given are taken as they are, and not computed.
     """
-    shared = 1.0 - 1.0 / batch
-    return row._replace(R2=row.R2 / batch + shared * L_H, kappa=row.kappa / batch + shared)
-
-
-def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
-    """An upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
-    rounding that itself, or with the certificate of `problems.spectrum`."""
     from scipy import sparse
 
-    n = rows.shape[0]
-    scaled = sparse.csr_array(sparse.diags_array(factors * np.sqrt(n * p)) @ rows)
-    return spectrum(scaled, lambda v: scaled.T @ (scaled @ v) / n).largest
+    d = rows.shape[1]
+    if R2 is None or kappa is None or (mu is None and d <= EXACT_UP_TO):
+        # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
+        scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
+        find = _exact if d <= EXACT_UP_TO else _estimated
+        R2, kappa, mu = find(scaled, p, R2, kappa, mu)
+    return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
-def _with_given(found: RowConstants, method: StochasticLeastSquares) -> RowConstants:
-    return RowConstants(
-        found.R2 if method.R2 is None else float(method.R2),
-        found.kappa if method.kappa is None else float(method.kappa),
-        found.mu if method.mu is None else float(method.mu),
-        found.exact,
-    )
+def _exact(
+    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
+) -> tuple[float, float, float]:
+    d = a.shape[1]
+    H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
+    values, vectors = np.linalg.eigh(H)
+    live = values > FULL_RANK * values[-1]
+    if mu is None:
+        mu = float(values[0]) if live.all() else 0.0
+    if R2 is None or kappa is None:
+        found = _largest(a, p, vectors[:, live] / np.sqrt(values[live]))
+        R2, kappa = found[0] if R2 is None else R2, found[1] if kappa is None else kappa
+    return R2, kappa, mu
+
+
+def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
+    """The largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
+    rank = W.shape[1]
+    if rank == 0:  # nothing but zeros
+        return 1.0, 1.0
+    sums = np.zeros((2, rank, rank))
+    for at, block in _blocks(a):
+        white = block @ W
+        for total, lines in zip(sums, (block, white), strict=True):
+            weights = p[at] * np.einsum("ij,ij->i", lines, lines)
+            total += white.T @ (weights[:, None] * white)
+    largest = np.linalg.eigvalsh(sums)[:, -1]
+    return float(largest[0]), float(largest[1])
+
+
+def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
+    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
+    n, d = a.shape
+    size = max(d, BLOCK_NUMBERS // d)
+    for first in range(0, n, size):
+        at = slice(first, first + size)
+        yield at, a[at].toarray()
+
+
+def _estimated(
+    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
+) -> tuple[float, float, float]:
+    """R2 = max |a|^2 and mu = 0, which hold; kappa as if H were diagonal, for rare columns make it
+    far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i."""
+    squares = a.power(2)
+    if R2 is None:
+        R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
+    if kappa is None:
+        diagonal = squares.T @ p
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+        norms2 = squares @ inverse  # |a|^2_{H^-1}
+        largest = float((inverse * (squares.T @ (p * norms2))).max())
+        kappa = float(min(max(a.shape[1] + 2.0, largest), 1.0 / p[p > 0.0].min()))
+    return R2, kappa, mu or 0.0
 
 
 class Rows:
@@ -231,17 +247,24 @@ class Rows:
         x0: Array,
     ) -> None:
         self.problem, self.accelerated, self.name = problem, method.accelerated, method.name
-        self.batch, self.row = method.batch, _with_given(row_constants(rows, p, factors), method)
-        law, used = Categorical(p), self.row
-        self.law: Finite = law
+        given = (method.R2, method.kappa, method.mu)
+        self.row, self.batch = row_constants(rows, p, factors, *given), method.batch
+        self.R2, self.kappa, mu = self.row
+        self.law: Finite = Categorical(p)
         if self.batch > 1:
             self.L_H = largest_eigenvalue(rows, p, factors)
-            used = batch_constants(self.row, self.L_H, self.batch)
-            self.law = Batches(law, self.batch)
-        self.R2, self.kappa, self.mu, self.exact = used
+            self.R2, self.kappa = batch_constants(self.R2, self.kappa, self.L_H, self.batch)
+            self.law = Batches(self.law, self.batch)
+        self.exact = given == (None, None, None) and rows.shape[1] <= EXACT_UP_TO
         self.for_another_law = method.for_another_law
         L = self.R2 * self.kappa
-        self.process = Continuized(L, min(self.mu, L), method.start)
+        if mu > L * (1.0 + GIVEN):
+            raise ValueError(
+                f"mu must be at most R2 kappa = {L:.6g}, whatever the rows, got mu = {mu:.6g}; "
+                "leave out what you gave, or give smaller mu"
+            )
+        self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
+        self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
         self.indptr, self.indices = index_arrays(rows)
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
@@ -253,7 +276,7 @@ class Rows:
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What was used, given or computed."""
+        """What was used; exact: whether all of it was computed, none given or estimated."""
         found = {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 

@@ -46,6 +46,18 @@ def is_real(value: Any) -> bool:
     return any(word in str(value.dtype) for word in ("float", "int"))
 
 
+def check_flag(value: Any, name: str) -> None:
+    """Raise TypeError unless a value is True or False: of other values, the truth surprises.
+
+    >>> check_flag("False", "accelerated")
+    Traceback (most recent call last):
+    ...
+    TypeError: accelerated must be True or False, got 'False'
+    """
+    if type(value).__name__ not in ("bool", "bool_"):  # the latter is NumPy's
+        raise TypeError(f"{name} must be True or False, got {brief(value)}")
+
+
 def as_float(value: Any) -> float:
     """float(value), infinite where a Python integer is too large for it."""
     try:

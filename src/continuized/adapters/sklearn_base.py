@@ -17,6 +17,7 @@ from continuized.adapters.checks import (
     check_row_weights,
 )
 from continuized.problems.base import Array
+from continuized.problems.sparse_format import check_format
 from continuized.words import brief, is_real
 
 try:
@@ -36,6 +37,14 @@ FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become fl
 LARGEST_SEED = 2**31 - 1
 
 
+def _check_sparse(X: Any) -> None:
+    """Refuse wrong indices, which scikit-learn would follow to anywhere in memory."""
+    from scipy import sparse
+
+    if sparse.issparse(X) and X.ndim == 2:
+        check_format(X)
+
+
 class LinearEstimator(BaseEstimator):
     """The checks, the start, the number of iterations, and the predictions."""
 
@@ -53,6 +62,7 @@ class LinearEstimator(BaseEstimator):
         check_at_least(self.max_iter, 1, "max_iter")
         if self.max_iter != int(self.max_iter):
             raise ValueError(f"max_iter must be an integer, got {brief(self.max_iter)}")
+        _check_sparse(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
         if sample_weight is None:
             return X, y, None
@@ -98,6 +108,7 @@ class LinearEstimator(BaseEstimator):
     def _scores(self, X: Any) -> Array:
         """X coef^T + intercept."""
         check_is_fitted(self)
+        _check_sparse(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array, numbers, real_array
+from continuized.problems.sparse_format import check_format
 from continuized.words import brief
 
 INT32_MAX = int(np.iinfo(np.int32).max)
@@ -109,11 +110,9 @@ def _checked_sparse(X: Any) -> Any:
 
     if X.ndim != 2:
         return X
+    check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
     csr = sparse.csr_array(X, dtype=_dtype(X.dtype, "X"))  # of a CSR matrix, it shares the arrays
-    try:
-        csr.check_format(full_check=True)  # compiled code would follow a wrong index anywhere
-    except ValueError as error:
-        raise ValueError(f"X is not a valid sparse matrix: {error}") from error
+    csr.check_format(full_check=True)  # drops what stands after the last entry, too
     if not csr.has_canonical_format:
         if any(np.shares_memory(a, b) for a, b in zip(_arrays(csr), _arrays(X), strict=False)):
             csr = csr.copy()  # the user's own matrix stays as it is

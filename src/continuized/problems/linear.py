@@ -21,6 +21,7 @@ from continuized.problems.losses import SQUARED
 from continuized.problems.spectrum import Spectrum, entries_of, spectrum
 from continuized.words import brief
 
+LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
 LARGE = 2**19  # entries of X from which all threads are quicker than one
 
 
@@ -152,6 +153,11 @@ class Linear(Problem):
         """
         return float(self.curvature * self.spectrum.largest + self.l2)
 
+    @property
+    def rounding(self) -> float:
+        """How much of L, and of what mu is too small, is there for rounding errors alone."""
+        return float(self.curvature * self.spectrum.rounding)
+
     @cached_property
     def mu(self) -> float:  # type: ignore[override]
         """A lower bound of the strong convexity: l2, for the loss itself may be flat.
@@ -199,3 +205,16 @@ def squares_of(entries: Array) -> Array:
     """In float64, whatever they are held in."""
     with np.errstate(over="ignore"):  # who asks looks at the sums, and says it in a sentence
         return entries.astype(np.float64) ** 2
+
+
+def check_squares(sums: Array, X: Any) -> None:
+    """Refuse an X with these sums of squares, of rows or columns, if the largest is out of range.
+
+    Steps divide by them and multiply them: the range leaves room for that.
+    """
+    largest = float(sums.max(initial=0.0))
+    is_zero = not np.any(X if isinstance(X, np.ndarray) else X.data)
+    if LEAST_SQUARE <= largest <= MOST_SQUARE or is_zero:
+        return
+    what = "underflow" if largest < LEAST_SQUARE else "overflow"
+    raise ValueError(f"the squares of X's entries {what} (sums of {largest:.3g}): rescale X")

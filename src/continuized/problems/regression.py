@@ -15,7 +15,7 @@ from continuized.problems.data import INT32_MAX, check_labels
 from continuized.problems.linear import Linear, squares_of
 from continuized.problems.losses import LOGISTIC, SQUARED
 
-DIRECT_UP_TO = 2000  # the number of variables for which least squares is solved directly,
+DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 
 
@@ -58,6 +58,12 @@ class _Regression(Linear):
         if not self.is_sparse:
             return np.asfortranarray(self.X)
         return self.X.tocsc()
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether X is small enough to solve linear systems made of it."""
+        n, d = self.X.shape
+        return bool(d <= DIRECT_UP_TO and (n + d) * d <= DIRECT_ENTRIES)
 
     # The function and its gradient
 
@@ -187,7 +193,7 @@ class LeastSquares(_Regression):
     def x_star(self) -> Array | None:  # type: ignore[override]
         """The least-norm minimiser, by a direct solver; None where that would be too dear."""
         n, d = self.X.shape
-        if d > DIRECT_UP_TO or (n + d) * d > DIRECT_ENTRIES:
+        if not self._is_small:
             return None
         A, y = self.sample_rows(slice(None)), self.y
         A = A.toarray() if self.is_sparse else A
@@ -224,6 +230,19 @@ class LogisticRegression(_Regression):
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
         check_labels(self.y)
+
+    @cached_property
+    def x_star(self) -> Array | None:  # type: ignore[override]
+        """The minimiser, by Newton's method, to rounding.
+
+        None where X is too large for that, l2 is 0 (there may be no minimum), or there is an
+        intercept but only one class.
+        """
+        from continuized.problems.newton import newton
+
+        counted = self.y if self.weights is None else self.y[self.weights > 0.0]
+        is_bounded = not self.intercept or len(np.unique(counted)) == 2
+        return newton(self) if self.l2 > 0.0 and is_bounded and self._is_small else None
 
     def separated_by(self, x: ArrayLike) -> bool:
         """Whether <x_i, x> has the sign of y_i in all rows; then, without l2, f has no minimum."""

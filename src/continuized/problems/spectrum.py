@@ -24,12 +24,14 @@ class Spectrum(NamedTuple):
 
     how: "exact" (all eigenvalues, widened by a bound on the rounding errors), "lanczos", or
     "norms".  failure: the probability that `largest` is too small; 0 unless how is "lanczos".
+    rounding: how much of the distance to the eigenvalue is there for rounding errors alone.
     """
 
     smallest: float
     largest: float
     how: str
     failure: float
+    rounding: float
 
 
 def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
@@ -39,18 +41,19 @@ def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
     if not math.isfinite(trace):
         raise ValueError("the squares of X's entries overflow: rescale X")
     if trace == 0.0:
-        return Spectrum(0.0, 0.0, "exact", 0.0)
+        return Spectrum(0.0, 0.0, "exact", 0.0, 0.0)
     inner, side = max(n, d), min(n, d)
     rounding = math.ulp(1.0) * trace
     if side <= EXACT_UP_TO and _gram_work(X) <= EXACT_WORK:
         eigenvalues = np.linalg.eigvalsh(_gram(X) / n)
         error = gram_error(inner, side, trace)
         smallest = float(eigenvalues[0]) - error if d <= n else 0.0
-        return Spectrum(max(smallest, 0.0), float(eigenvalues[-1]) + error, "exact", 0.0)
+        largest = float(eigenvalues[-1]) + error
+        return Spectrum(max(smallest, 0.0), largest, "exact", 0.0, 2.0 * error)
     above = lanczos_bound(multiply, d, SLACK, FAILURE) + inner * rounding
     if norms <= above:
-        return Spectrum(0.0, norms, "norms", 0.0)
-    return Spectrum(0.0, above, "lanczos", FAILURE)
+        return Spectrum(0.0, norms, "norms", 0.0, 2.0 * _sum_error(X) * norms)
+    return Spectrum(0.0, above, "lanczos", FAILURE, 2.0 * inner * rounding)
 
 
 def gram_error(inner: int, side: int, trace: Any) -> Any:
@@ -136,8 +139,13 @@ def _safe_bounds(X: Any) -> tuple[float, float]:
             rows = float((abs(X) @ np.ones(d)).max(initial=0.0))
             columns = np.bincount(X.indices, sizes, minlength=d)
         norms = rows * float(columns.max(initial=0.0))
-    up = 1.0 + 3.0 * entries_of(X) * math.ulp(1.0)  # a sum of m terms >= 0 errs by less than m eps
+    up = 1.0 + _sum_error(X)
     return float(square / n * up), float(min(square, norms) / n * up)
+
+
+def _sum_error(X: Any) -> float:
+    """Relative, of such sums over X: one of m terms >= 0 errs by less than m eps."""
+    return 3.0 * entries_of(X) * math.ulp(1.0)
 
 
 def entries_of(X: Any) -> int:

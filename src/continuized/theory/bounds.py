@@ -109,7 +109,8 @@ def bound(
     ----------
     method : a method, marked or not, network.Gossip or network.Dual
     problem : Problem, or a Graph or a pair (Graph, Objective) for the last two
-        x* and f* must be known.
+        x* and f* must be known: given to a Problem, computed by a regression of moderate size (the
+        logistic one where l2 > 0), or set as problem.x_star and problem.f_star.
     x0 : array
         The start.
     t, k : number or array

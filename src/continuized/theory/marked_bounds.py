@@ -14,7 +14,7 @@ a supermartingale, so that E e_t <= phi_0 / A_t, as in the paper, where
   -|u|_H^2 / (2 R2), by the choice of R2, and E |w|^2_{H^{-1}} by at most
   -2 gamma' <u, w> + gamma'^2 kappa |u|_H^2, by that of kappa.  So u = grad e plays the part of g,
   and mu |u|^2_{H^{-1}} <= |u|^2 that of strong convexity.  Batches differ in R2 and kappa alone
-  (`rows.batch_constants`).
+  (`batches.batch_constants`).
 
 **Plain**, mu > 0.  Each event takes off a share r of E e at least, hence (1 - r)^k, and e^{-rt} at
 time t, where N_t is Poisson(t):
@@ -56,6 +56,7 @@ from continuized.theory.checks import (
 )
 from continuized.theory.marked_start import check_row_constants, row_start
 from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power, theorem_of
+from continuized.words import check_flag
 
 
 class Terms(NamedTuple):
@@ -80,6 +81,7 @@ def log_bound(
     if sigma2 > 0.0:
         raise ValueError(f"no theorem covers additive noise for {method.name}; use sigma2=0")
     theorem = theorem_of(method, THEOREMS)
+    check_flag(method.accelerated, "accelerated")
     engine = method.prepare(problem, x0)
     terms = theorem(method, engine, problem, x0)
     if engine.accelerated:

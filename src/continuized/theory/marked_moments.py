@@ -31,6 +31,7 @@ from continuized.rows import StochasticLeastSquares
 from continuized.theory.checks import checked_times, minimiser, minimum, start_of
 from continuized.theory.marked_start import row_start
 from continuized.theory.moment_maps import Moments, Rates, apply, flow_matrix, jump_map, rates
+from continuized.words import check_flag
 
 RTOL, ATOL = 1e-11, 1e-14
 CHUNK = 8.0  # moments are rescaled this often, lest they decay below ATOL
@@ -133,6 +134,7 @@ def marked_moments(
         raise ValueError(f"the moments of {method.name} are for fixed times: give times, not k=")
     if sigma2 > 0.0:
         raise ValueError(f"{method.name} draws its own gradients: sigma2 must be 0")
+    check_flag(getattr(method, "accelerated", True), "accelerated")
     x = start_of(p, x0)
     t = np.atleast_1d(checked_times(times, "times", ordered=True))
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
@@ -168,7 +170,7 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
     else:
         marks, u = row_marks(engine, p, x)
     m = integrated(_rates(engine), marks.drift, np.stack([np.outer(u, u)] * 3), t)
-    X = p.X.toarray() if hasattr(p.X, "toarray") else p.X
+    X = (p.X.toarray() if p.is_sparse else p.X).astype(np.float64)  # or X^T X is off by 1e-7
     hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
     fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
     xx, xz, zz = np.moveaxis(np.einsum("tbii->tbi", m), 1, 0)
