@@ -11,9 +11,9 @@ import pytest
 from scipy import sparse
 
 import continuized as cz
-from continuized import rows as rows_module
+from continuized import row_constants as constants_module
 from continuized.result import reported_gap
-from continuized.rows import row_constants
+from continuized.row_constants import row_constants
 from refusals import one_sentence
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -155,24 +155,24 @@ def test_what_is_given_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> Any:
         raise AssertionError("computed")
 
-    monkeypatch.setattr(rows_module, "_largest", never)
+    monkeypatch.setattr(constants_module, "_largest", never)
     cz.Kaczmarz(R2=1.0, kappa=9.0).prepare(p, ZERO)  # mu is: it takes H only
-    monkeypatch.setattr(rows_module, "_blocks", never)
+    monkeypatch.setattr(constants_module, "_blocks", never)
     cz.Kaczmarz(R2=1.0, kappa=9.0, mu=0.0).prepare(p, ZERO)
-    monkeypatch.setattr(rows_module, "EXACT_UP_TO", 3)
-    monkeypatch.setattr(rows_module, "_estimated", never)
+    monkeypatch.setattr(constants_module, "EXACT_UP_TO", 3)
+    monkeypatch.setattr(constants_module, "_estimated", never)
     assert cz.Kaczmarz(R2=1.0, kappa=9.0).prepare(p, ZERO).constants["mu"] == 0.0
 
 
 def test_no_more_rows_are_made_dense_than_there_are_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rows_module, "BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(constants_module, "BLOCK_NUMBERS", 1)
     whole = sparse.csr_array(X)
-    assert [len(block) for _, block in rows_module._blocks(whole)] == [4] * 7 + [2]
+    assert [len(block) for _, block in constants_module._blocks(whole)] == [4] * 7 + [2]
     p = np.full(30, 1.0 / 30)
     in_blocks = row_constants(whole, p, np.ones(30))
-    monkeypatch.setattr(rows_module, "BLOCK_NUMBERS", 2**16)
+    monkeypatch.setattr(constants_module, "BLOCK_NUMBERS", 2**16)
     np.testing.assert_allclose(in_blocks, row_constants(whole, p, np.ones(30)), rtol=1e-13)
 
 

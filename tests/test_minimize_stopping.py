@@ -95,7 +95,8 @@ def test_a_gradient_that_noise_makes_small_is_not_convergence() -> None:
 def test_the_carry_is_that_of_the_last_event_done(python):
     """A block that ends early leaves the carry of its last event, not of its end."""
     from continuized import driver
-    from continuized.kernels.schedule import CARRY, coefficients
+    from continuized.kernels.schedule import coefficients
+    from continuized.rules import CARRY
     from continuized.stopping import Limits
 
     class Python(cz.Nesterov):

@@ -53,7 +53,7 @@ ROOMS = (
     "blocks",
     "forms",
     "rows",
-    "batches",
+    "row_constants",
     "curvature",
     "metric",
     "prox",

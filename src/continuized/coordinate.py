@@ -20,7 +20,7 @@ from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import blocks as block_kernels
 from continuized.kernels import lazy
-from continuized.kernels.layout import D, S, at_factor, pairs_at, touched
+from continuized.kernels.layout import REBASED, D, S, at_factor, pairs_at, touched
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -101,7 +101,7 @@ class Coordinates:
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
-        self.scalars, self.events = np.array([0.5, -0.5]), np.zeros(1, np.int64)
+        self.scalars, self.events = np.array(REBASED), np.zeros(1, np.int64)
         self._value: float | None = None
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0

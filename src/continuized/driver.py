@@ -11,7 +11,7 @@ import numpy as np
 from continuized import clock as clocks
 from continuized.checkpoints import AnyKeeper, State, check_events, nowhere
 from continuized.kernels import loop as kernel
-from continuized.kernels.schedule import CARRY, coefficients
+from continuized.kernels.schedule import coefficients
 from continuized.methods import Method
 from continuized.noise import Noise, drawn
 from continuized.oracle import Exact, Noisy
@@ -19,6 +19,7 @@ from continuized.problems.base import Array, Compiled, Problem
 from continuized.progress import Bar, silent
 from continuized.recording import Recorder
 from continuized.result import ConstantsWarning, Result, Status
+from continuized.rules import CARRY
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 from continuized.watching import (
     SIGNALS,

@@ -19,11 +19,11 @@ from continuized.coordinate import Coordinates, next_doubling
 from continuized.forms import Form, dual_form
 from continuized.kernels import lazy
 from continuized.kernels.layout import at_factor
-from continuized.kernels.schedule import GAMMA_PRIME
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
+from continuized.rules import GAMMA_PRIME
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a block of the driver may be many passes
 FIRST_METRIC = 3  # passes, plain ones; then at each doubling

@@ -18,10 +18,11 @@ from continuized.arrays import ForeignProblem
 from continuized.driver import BLOCK
 from continuized.flow import mix
 from continuized.kernels import loop as kernel
-from continuized.kernels.schedule import CARRY, coefficients
+from continuized.kernels.schedule import coefficients
 from continuized.methods import Method, jump
 from continuized.progress import Bar, silent
 from continuized.result import ConstantsWarning, Path, Result, Status, Trace
+from continuized.rules import CARRY
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 from continuized.watching import (
     SIGNALS,

@@ -17,13 +17,14 @@ import numpy as np
 
 from continuized import clock as clocks
 from continuized.checkpoints import AnyKeeper, Rows, State, check_events, nowhere
-from continuized.kernels.schedule import CARRY, coefficients
+from continuized.kernels.schedule import coefficients
 from continuized.marked_clock import Drawn, checked_marks
 from continuized.marks import events_of
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem
 from continuized.progress import Bar, silent
 from continuized.result import Result, Status, Trace
+from continuized.rules import CARRY
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 
 SMALLEST_BLOCK = 4096  # events or more, where nothing is recorded

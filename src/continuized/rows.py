@@ -3,42 +3,34 @@
 Rows a with labels b = <a, x*> and no noise on them, H = E[a a^T].  With the smallest R2 and kappa
 such that E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H, the step of x is 1/R2 and
 the parameters are those of the process with L := R2 kappa and mu the smallest eigenvalue of H
-(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  A batch of rows
-has a mean of several a a^T in place of a a^T, and smaller R2 and kappa (`batches`).
+(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  In batches, the
+mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`row_constants`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.batches import batch_constants, largest_eigenvalue
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import batches, lazy
-from continuized.kernels.layout import at_factor, index_arrays, pairs_at, touched
+from continuized.kernels.layout import REBASED, at_factor, index_arrays, pairs_at, touched
 from continuized.marks import Batches, Categorical, Finite, checked_batch
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
 from continuized.problems.linear import check_squares
 from continuized.problems.threads import norm
+from continuized.row_constants import (
+    GIVEN,
+    are_exact,
+    batch_constants,
+    largest_eigenvalue,
+    row_constants,
+)
 from continuized.words import brief, check_flag, is_real
-
-EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
-FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
-BLOCK_NUMBERS = 2**16  # entries of X made dense at once, or as many as H has, if that is more
-GIVEN = 1e-9  # relative; constants that are given may be rounded
-
-
-class RowConstants(NamedTuple):
-    """R2, kappa and mu."""
-
-    R2: float
-    kappa: float
-    mu: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +44,10 @@ class StochasticLeastSquares:
     start: as in Continuized.  Raises ValueError for constants that are negative or not finite, and
     in a run where mu > R2 kappa.  `r.constants` has those used, and whether all were computed.
 
-    batch: how many rows an event draws, independently, for a step along the mean of their
-    (<a, x> - b) a; an integer >= 1, else TypeError or ValueError.  R2 and kappa are given for
-    single rows: those of batches follow (`batches.batch_constants`), and are in r.constants.
+    batch: how many rows an event draws, independently, so that one may be there twice; the step is
+    along the mean of their (<a, x> - b) a.  R2 and kappa are still given for single rows; those of
+    batches follow (`row_constants.batch_constants`), and are in r.constants.  Raises TypeError or
+    ValueError unless it is an integer >= 1.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -62,9 +55,11 @@ class StochasticLeastSquares:
     >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, seed=0)
     >>> r.success, r.x.round(4).tolist()
     (True, [1.0, 1.0, 1.0, 1.0])
-    >>> method = cz.StochasticLeastSquares(batch=8)
-    >>> cz.minimize(p, np.zeros(4), method=method, tol=1e-6, seed=0).nit < r.nit
-    True
+    >>> batches = cz.minimize(
+    ...     p, np.zeros(4), method=cz.StochasticLeastSquares(batch=8), tol=1e-6, seed=0
+    ... )
+    >>> batches.success, batches.constants["R2"] < r.constants["R2"], batches.nit < r.nit
+    (True, True, True)
     """
 
     R2: float | None = None
@@ -153,85 +148,6 @@ def _rows_of(problem: Problem, who: str) -> Any:
     return sparse.csr_array(problem.X)
 
 
-def row_constants(
-    rows: Any,
-    p: Array,
-    factors: Array,
-    R2: float | None = None,
-    kappa: float | None = None,
-    mu: float | None = None,
-) -> RowConstants:
-    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
-
-    Those that are given are taken as they are, and not computed.
-    """
-    from scipy import sparse
-
-    d = rows.shape[1]
-    if R2 is None or kappa is None or (mu is None and d <= EXACT_UP_TO):
-        # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
-        scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
-        find = _exact if d <= EXACT_UP_TO else _estimated
-        R2, kappa, mu = find(scaled, p, R2, kappa, mu)
-    return RowConstants(float(R2), float(kappa), float(mu or 0.0))
-
-
-def _exact(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
-    d = a.shape[1]
-    H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
-    values, vectors = np.linalg.eigh(H)
-    live = values > FULL_RANK * values[-1]
-    if mu is None:
-        mu = float(values[0]) if live.all() else 0.0
-    if R2 is None or kappa is None:
-        found = _largest(a, p, vectors[:, live] / np.sqrt(values[live]))
-        R2, kappa = found[0] if R2 is None else R2, found[1] if kappa is None else kappa
-    return R2, kappa, mu
-
-
-def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
-    """The largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
-    rank = W.shape[1]
-    if rank == 0:  # nothing but zeros
-        return 1.0, 1.0
-    sums = np.zeros((2, rank, rank))
-    for at, block in _blocks(a):
-        white = block @ W
-        for total, lines in zip(sums, (block, white), strict=True):
-            weights = p[at] * np.einsum("ij,ij->i", lines, lines)
-            total += white.T @ (weights[:, None] * white)
-    largest = np.linalg.eigvalsh(sums)[:, -1]
-    return float(largest[0]), float(largest[1])
-
-
-def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
-    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
-    n, d = a.shape
-    size = max(d, BLOCK_NUMBERS // d)
-    for first in range(0, n, size):
-        at = slice(first, first + size)
-        yield at, a[at].toarray()
-
-
-def _estimated(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
-    """R2 = max |a|^2 and mu = 0, which hold; kappa as if H were diagonal, for rare columns make it
-    far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i."""
-    squares = a.power(2)
-    if R2 is None:
-        R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
-    if kappa is None:
-        diagonal = squares.T @ p
-        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
-        norms2 = squares @ inverse  # |a|^2_{H^-1}
-        largest = float((inverse * (squares.T @ (p * norms2))).max())
-        kappa = float(min(max(a.shape[1] + 2.0, largest), 1.0 / p[p > 0.0].min()))
-    return R2, kappa, mu or 0.0
-
-
 class Rows:
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
@@ -247,16 +163,17 @@ class Rows:
         x0: Array,
     ) -> None:
         self.problem, self.accelerated, self.name = problem, method.accelerated, method.name
-        given = (method.R2, method.kappa, method.mu)
-        self.row, self.batch = row_constants(rows, p, factors, *given), method.batch
-        self.R2, self.kappa, mu = self.row
-        self.law: Finite = Categorical(p)
+        self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
+        self.row = row_constants(rows, p, factors, *given)
+        self.exact = given == (None, None, None) and are_exact(rows)
+        self.for_another_law = method.for_another_law
+        law, used = Categorical(p), self.row
+        self.law: Finite = law
         if self.batch > 1:
             self.L_H = largest_eigenvalue(rows, p, factors)
-            self.R2, self.kappa = batch_constants(self.R2, self.kappa, self.L_H, self.batch)
-            self.law = Batches(self.law, self.batch)
-        self.exact = given == (None, None, None) and rows.shape[1] <= EXACT_UP_TO
-        self.for_another_law = method.for_another_law
+            used = batch_constants(self.row, self.L_H, self.batch)
+            self.law = Batches(law, self.batch)
+        self.R2, self.kappa, mu = used
         L = self.R2 * self.kappa
         if mu > L * (1.0 + GIVEN):
             raise ValueError(
@@ -270,7 +187,7 @@ class Rows:
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
-        self.scalars = np.array([0.5, -0.5])
+        self.scalars = np.array(REBASED)
         self.pairs = pairs_at(x0.ravel())
         self.live = touched(self.indices, x0.size)
 

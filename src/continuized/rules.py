@@ -23,6 +23,8 @@ Rule = Callable[
     [int, float, float, float, float, float, float, float],
     tuple[float, float, float, float, float],
 ]
+A, B, GAMMA, GAMMA_PRIME, CARRY = range(5)  # the entries of what a rule gives
+COEFFICIENTS = 5  # how many they are
 # (t0, t, dt, L, mu, start) -> (a, b)
 FlowRule = Callable[[float, float, float, float, float, float], tuple[float, float]]
 

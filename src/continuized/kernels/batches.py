@@ -10,6 +10,7 @@ from continuized.kernels.columns import column_slope, fetch_column, subtract_col
 from continuized.kernels.layout import REBASED
 from continuized.kernels.lazy import ALPHA, BETA, is_due, rebase
 from continuized.problems.losses import SQUARED
+from continuized.rules import GAMMA_PRIME, A, B
 
 
 @jit
@@ -30,8 +31,9 @@ def batch_events(
         if e + 1 < marks.shape[0]:
             for j in range(batch):
                 fetch_column(marks[e + 1, j], indptr, indices, values)
+        gamma_prime = coefficients[e, GAMMA_PRIME]
         if accelerated:
-            alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
                 rebase(alpha, beta, pairs, live)
                 alpha, beta = REBASED
@@ -43,7 +45,7 @@ def batch_events(
         for j in range(batch):
             i = np.uintp(marks[e, j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
-            dd = (step - coefficients[e, 3]) * residuals[j] / (alpha - beta) if accelerated else 0.0
+            dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
             ds = step * residuals[j] - alpha * dd
             subtract_column(begin, end, indices, values, ds, dd, pairs)
     scalars[ALPHA], scalars[BETA] = alpha, beta

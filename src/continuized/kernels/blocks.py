@@ -18,6 +18,7 @@ from continuized.kernels.columns import (
 )
 from continuized.kernels.layout import REBASED, D, S
 from continuized.kernels.lazy import ALL, ALPHA, BETA, is_due, rebase
+from continuized.rules import GAMMA_PRIME, A, B
 
 
 @jit
@@ -34,22 +35,22 @@ def block_events(
     g = np.empty(members.size)
     alpha, beta = scalars[ALPHA], scalars[BETA]
     for e in range(marks.size):
-        alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
+        alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
         if is_due(alpha, beta):
             rebase(alpha, beta, pairs, ALL)
             rebase(alpha, beta, images, live)
             alpha, beta = REBASED
-        B = marks[e]
-        for j in range(bounds[B], bounds[B + 1]):
+        block = marks[e]
+        for j in range(bounds[block], bounds[block + 1]):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
             g[j] = c * slope + ridge[i] * (pairs[i, S] + alpha * pairs[i, D] - center[i])
-        for j in range(bounds[B], bounds[B + 1]):
+        for j in range(bounds[block], bounds[block + 1]):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
-            dx = steps[B] * g[j]
-            dd = (dx - coefficients[e, 3] * weights[B] * g[j]) / (alpha - beta)
+            dx = steps[block] * g[j]
+            dd = (dx - coefficients[e, GAMMA_PRIME] * weights[block] * g[j]) / (alpha - beta)
             ds = dx - alpha * dd
             pairs[i, S] -= ds
             pairs[i, D] -= dd
@@ -65,15 +66,15 @@ def plain_block_events(
     kind, c = h
     g = np.empty(members.size)
     for e in range(marks.size):
-        B = marks[e]
-        for j in range(bounds[B], bounds[B + 1]):
+        block = marks[e]
+        for j in range(bounds[block], bounds[block + 1]):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
             slope = plain_slope(kind, begin, end, indices, values, targets, u)
             g[j] = c * slope + ridge[i] * (x[i] - center[i])
-        for j in range(bounds[B], bounds[B + 1]):
+        for j in range(bounds[block], bounds[block + 1]):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
-            dx = steps[B] * g[j]
+            dx = steps[block] * g[j]
             x[i] -= dx
             plain_subtract(begin, end, indices, values, dx, u)

@@ -36,8 +36,9 @@ from continuized.kernels.columns import (
     subtract_then_slope,
 )
 from continuized.kernels.entropy import entropy_step, logit
-from continuized.kernels.layout import D, S
+from continuized.kernels.layout import REBASED, D, S
 from continuized.problems.losses import SQUARED
+from continuized.rules import GAMMA_PRIME, A, B
 
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
@@ -119,11 +120,11 @@ def coordinate_events(
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
         if not is_known:
-            alpha, beta = mix(alpha, beta, coefficients[e, 0], coefficients[e, 1])
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
                 rebase(alpha, beta, pairs, ALL)
                 rebase(alpha, beta, images, live)
-                alpha, beta = 0.5, -0.5
+                alpha, beta = REBASED
         x = pairs[i, S] + alpha * pairs[i, D]
         if entropy > 0.0:
             # All that does not depend on the slope, which takes long, comes before it.
@@ -138,14 +139,14 @@ def coordinate_events(
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
-        dd = (dx - coefficients[e, 3] * weights[i] * g) / (alpha - beta)
+        dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
         ds = dx - alpha * dd
         pairs[i, S] -= ds
         pairs[i, D] -= dd
         ds, dd = scale[i] * ds, scale[i] * dd
         is_known = False
         if indices is None and e + 1 < marks.size:
-            later = mix(alpha, beta, coefficients[e + 1, 0], coefficients[e + 1, 1])
+            later = mix(alpha, beta, coefficients[e + 1, A], coefficients[e + 1, B])
             is_known = not is_due(later[ALPHA], later[BETA])
         if is_known:
             alpha, beta = later
@@ -219,15 +220,15 @@ def row_events(
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        gamma_prime = coefficients[e, GAMMA_PRIME]
         if accelerated:
-            a, b = coefficients[e, 0], coefficients[e, 1]
-            alpha, beta = mix(alpha, beta, a, b)
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
                 rebase(alpha, beta, pairs, live)
-                alpha, beta = 0.5, -0.5
+                alpha, beta = REBASED
         residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
         residual *= factors[i] * factors[i]
-        dd = (step - coefficients[e, 3]) * residual / (alpha - beta) if accelerated else 0.0
+        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
         ds = step * residual - alpha * dd
         subtract_column(begin, end, indices, values, ds, dd, pairs)
     scalars[ALPHA], scalars[BETA] = alpha, beta

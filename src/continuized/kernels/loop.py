@@ -24,6 +24,7 @@ from numba import types
 from continuized.flow import mix
 from continuized.jit import data_type, gradient_type, jit, matrix, vector
 from continuized.methods import jump
+from continuized.rules import GAMMA, GAMMA_PRIME, A, B
 from continuized.witness import seen_L, seen_mu
 
 Y, W, G_LAST, Y_LAST, X, Z = range(6)
@@ -49,7 +50,7 @@ inlined = partial(jit, inline="always")
 @jit
 def mix_next(work, coefficients, i):
     """y and z at event i of the block, before its jump."""
-    a, b = coefficients[i, 0], coefficients[i, 1]
+    a, b = coefficients[i, A], coefficients[i, B]
     for c in range(work.shape[1]):
         work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
 
@@ -104,7 +105,7 @@ def observe(g, work, watch):
 @jit
 def take(g, work, coefficients, i):
     """The jump of event i."""
-    gamma, gamma_prime = coefficients[i, 2], coefficients[i, 3]
+    gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
     for c in range(g.size):
         work[X, c], work[Z, c] = jump(work[Y, c], work[W, c], g[c], gamma, gamma_prime)
 
@@ -123,7 +124,7 @@ def step(g, work, coefficients, watch, i):
     A step that fails is not taken; after any other, y and z are mixed for the next event.
     """
     g2 = observe(g, work, watch)
-    signal = verdict(watch, g2, coefficients[i, 2], coefficients[i, 3])
+    signal = verdict(watch, g2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
     if signal in (NOT_FINITE, DIVERGED):
         return signal
     take(g, work, coefficients, i)

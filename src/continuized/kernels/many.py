@@ -23,7 +23,7 @@ from continuized.jit import (
     vector,
 )
 from continuized.methods import jump
-from continuized.rules import FlowRule
+from continuized.rules import GAMMA, GAMMA_PRIME, A, B, FlowRule
 
 # An event is written out in both loops.  As a function it would be too long for LLVM to inline,
 # and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
@@ -39,7 +39,7 @@ def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
     n = coefficients.shape[1]
     for r in range(xs.shape[0]):
         x, z = xs[r], zs[r]
-        a, b = coefficients[r, 0, 0], coefficients[r, 0, 1]
+        a, b = coefficients[r, 0, A], coefficients[r, 0, B]
         for c in range(x.size):
             y[c], z[c] = mix(x[c], z[c], a, b)
         for i in range(n):
@@ -47,10 +47,10 @@ def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
             if marks.shape[0] > 0:
                 for c in range(x.size):
                     g[c] += marks[r, i, c]
-            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
+            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
             a = b = 0.0  # after the last event of the block nothing is mixed yet
             if i + 1 < n:
-                a, b = coefficients[r, i + 1, 0], coefficients[r, i + 1, 1]
+                a, b = coefficients[r, i + 1, A], coefficients[r, i + 1, B]
             for c in range(x.size):
                 x_c, z_c = jump(y[c], z[c], g[c], gamma, gamma_prime)
                 x[c] = x_c
@@ -79,8 +79,8 @@ def pass_times(
                 passed[r] += 1
             if passed[r] == times.size:
                 break
-            a, b = coefficients[r, i, 0], coefficients[r, i, 1]
-            gamma, gamma_prime = coefficients[r, i, 2], coefficients[r, i, 3]
+            a, b = coefficients[r, i, A], coefficients[r, i, B]
+            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
             for c in range(x.size):
                 x[c], z[c] = mix(x[c], z[c], a, b)
             grad(x, g, data)

@@ -12,11 +12,7 @@ from continuized.clock import Events
 from continuized.jit import compile_formulas, is_ours, jit, matrix, vector
 from continuized.methods import Method
 from continuized.problems.base import Array
-from continuized.rules import Rule
-
-# A row of coefficients: a, b, gamma, gamma', and the rule's carry after the event.
-GAMMA_PRIME, CARRY = 3, 4
-COEFFICIENTS = 5
+from continuized.rules import CARRY, COEFFICIENTS, Rule
 
 
 def runs_compiled(method: Method) -> bool:
@@ -37,7 +33,7 @@ def compiled_fill(rule: Rule) -> Any:
             for i in range(t.shape[1]):
                 row = rule(k + 1 + i, last, t[r, i], dt[r, i], c, L, mu, start)
                 out[r, i, 0], out[r, i, 1], out[r, i, 2], out[r, i, 3], out[r, i, 4] = row
-                last, c = t[r, i], row[4]
+                last, c = t[r, i], row[CARRY]
 
     floats, rows = vector(np.float64), matrix(np.float64)
     signature = types.void(

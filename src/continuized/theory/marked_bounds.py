@@ -14,7 +14,7 @@ a supermartingale, so that E e_t <= phi_0 / A_t, as in the paper, where
   -|u|_H^2 / (2 R2), by the choice of R2, and E |w|^2_{H^{-1}} by at most
   -2 gamma' <u, w> + gamma'^2 kappa |u|_H^2, by that of kappa.  So u = grad e plays the part of g,
   and mu |u|^2_{H^{-1}} <= |u|^2 that of strong convexity.  Batches differ in R2 and kappa alone
-  (`batches.batch_constants`).
+  (`row_constants.batch_constants`).
 
 **Plain**, mu > 0.  Each event takes off a share r of E e at least, hence (1 - r)^k, and e^{-rt} at
 time t, where N_t is Poisson(t):

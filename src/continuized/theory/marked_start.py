@@ -7,14 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array, Problem
-from continuized.rows import (
-    EXACT_UP_TO,
-    FULL_RANK,
-    GIVEN,
-    Rows,
-    StochasticLeastSquares,
-    row_constants,
-)
+from continuized.row_constants import EXACT_UP_TO, FULL_RANK, GIVEN, row_constants
+from continuized.rows import Rows, StochasticLeastSquares
 from continuized.theory.checks import ROUNDING, minimiser
 
 CONSISTENT = 1e-8  # relative residual below which x* counts as a solution of Xx = y
