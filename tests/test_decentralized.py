@@ -211,7 +211,7 @@ PARTS_5 = network.split(regression(), 5)
             "speeds must be 5 finite numbers > 0",
         ),
         (lambda: A2CiD2(step=0.0), "step must be a finite number > 0, got 0.0"),
-        (lambda: A2CiD2(batch=-1), "batch must be an integer >= 0, got -1"),
+        (lambda: A2CiD2(batch=-1), r"batch must be an integer >= 0, below 2\^31, got -1"),
         (lambda: A2CiD2(communications=math.inf), "communications must be a finite number > 0"),
         (lambda: cz.theory.bound(Dual(), "cycle:5", 0.0, t=1.0), r"a pair \(graph, Objective\)"),
         (

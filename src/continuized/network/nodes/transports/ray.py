@@ -17,7 +17,7 @@ from continuized.network.nodes import records
 from continuized.network.nodes.crew import Event, Plan
 
 REPORT_EVERY = 0.1  # seconds
-START_WITHIN = 60.0
+START_WITHIN = 120.0
 LONGEST_REST = 1.0
 MOST_WAITING = 1 << 20  # bytes for one place: above, frames are dropped, as if lost
 NAMESPACE = "continuized"
