@@ -63,7 +63,7 @@ def passes_to(
     p: Any, f_star: float, within: float, most: int, clock: Any = None, **options: bool
 ) -> tuple[float, float]:
     """(passes until f - f* is at most `within` f*, where that stands at the end).  f is measured
-    after every pass."""
+    after every pass, or after 4096 events, if those are more."""
 
     def enough(intermediate_result: Any) -> None:
         if intermediate_result.fun - f_star <= within * f_star:

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numba
 import numpy as np
@@ -22,9 +21,10 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.kernels.schedule import coefficients
+from coordinate import timed
 
 ROWS = 1000
-BLOCK = 5 * ROWS  # events, about as many as `minimize` takes at a time
+BLOCK = 5 * ROWS  # events, as many as `minimize` takes at a time where columns are few
 BLOCKS = 80  # in a round
 
 
@@ -38,19 +38,6 @@ def advancer(p: cz.Problem) -> Callable[[], None]:
             engine.advance(events.marks, coefficients(engine.process, events, 0.0))
 
     return work
-
-
-def timed(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Seconds, the minimum over interleaved rounds; the first call of each is not counted."""
-    best = dict.fromkeys(works, float("inf"))
-    for work in works.values():
-        work()
-    for _ in range(rounds):
-        for name, work in works.items():
-            started = time.perf_counter()
-            work()
-            best[name] = min(best[name], time.perf_counter() - started)
-    return best
 
 
 def events_of(d: int, per_row: int) -> tuple[Callable[[], None], Callable[[], None]]:

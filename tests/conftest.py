@@ -1,8 +1,8 @@
 """Fixtures of the tests of checkpoints, and coverage without Numba's compiler.
 
 The compiler is Python of another library, where no line is counted, but a trace function is called
-at each of its lines all the same; compiling takes half as long again, and a large part of the time
-of all tests.  Of this package, only what says how to compile is lost to the count: the inside of
+at each of its lines all the same; compiling, a large part of the time of all tests, would take half
+as long again.  Of this package, only what says how to compile is lost to the count: the inside of
 the intrinsics in `jit`, and of the choice of a kind in `engine_kinds`.
 """
 

@@ -227,6 +227,30 @@ def test_the_law_of_a_clock_is_compared_with_that_of_the_batches():
         cz.minimize(p, np.zeros(D), method=method, clock=cz.clock.Poisson(3, marks=uniform))
 
 
+@pytest.mark.parametrize(
+    "method",
+    [
+        cz.StochasticLeastSquares(R2=50.0, kappa=9.0, mu=0.0, batch=2),
+        cz.Kaczmarz(accelerated=False, batch=2),
+    ],
+)
+def test_constants_of_batches_are_for_one_law(method):
+    p = least_squares(9)
+    other = np.arange(1.0, 21.0) / 210.0
+    clock = cz.clock.Poisson(3, marks=cz.marks.Batches(cz.marks.Categorical(other), 2))
+    with pytest.raises(ValueError, match=r"by the clock, .* give batch=1, and R2"):
+        cz.minimize(p, np.zeros(D), method=method, clock=clock, maxiter=5)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_batches_of_another_size_are_refused(batch):
+    p, method = least_squares(9), cz.StochasticLeastSquares(batch=batch)
+    law = cz.marks.Batches(cz.marks.Categorical(np.full(20, 0.05)), 2)
+    words = f"has 2 marks, but one of stochastic-least-squares takes {batch}; give a clock without"
+    with pytest.raises(ValueError, match=words):
+        cz.minimize(p, np.zeros(D), method=method, clock=cz.clock.Poisson(3, marks=law))
+
+
 def test_merged_clocks_have_no_batches():
     clock = cz.clock.Merged([cz.clock.Poisson(0), cz.clock.Poisson(1)])
     method = cz.StochasticLeastSquares(batch=2)

@@ -216,6 +216,10 @@ def test_columns_of_zeros_are_valid():
     assert r.x[1] == r.x[3] == 1.0
 
 
+def test_blocks_larger_than_all_are_all():
+    assert partition(10**30, 5).bounds.tolist() == [0, 5]
+
+
 @pytest.mark.parametrize("is_sparse", [False, True])
 def test_squares_that_overflow_are_refused(is_sparse):
     X = np.array([[1e200, 1.0], [1.0, 1.0]])

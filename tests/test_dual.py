@@ -132,6 +132,20 @@ def test_marks_of_another_law_keep_theirs():
     assert np.all(engine.metric == 1.0)
 
 
+def test_rows_in_many_columns_run_alike_with_and_without_a_record():
+    rng = np.random.default_rng(0)
+    columns = rng.integers(0, 10**6, ROWS)
+    X = sparse.csr_array((np.ones(ROWS), (np.arange(ROWS), columns)), (ROWS, 10**6))
+    p = cz.problems.LogisticRegression(X, np.where(rng.random(ROWS) < 0.5, -1.0, 1.0), l2=1e-4)
+    runs = [
+        cz.minimize(p, np.zeros(10**6), method=cz.DualCoordinate(), seed=0, maxiter=5 * ROWS,
+                    record=record)
+        for record in (True, False)
+    ]  # fmt: skip
+    assert runs[0].constants == runs[1].constants
+    np.testing.assert_array_equal(runs[0].x, runs[1].x)
+
+
 @pytest.mark.parametrize("before", [2, 5])  # plain passes only, and in the local metric
 def test_a_run_resumed_is_the_same(tmp_path, before):
     def run(passes, **options):

@@ -75,19 +75,9 @@ def test_rows_of_zeros_only() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("flag", ["False", 0, None, np.array([True])])
 def test_accelerated_must_be_a_flag(kind: Any, flag: Any) -> None:
-    words = "accelerated must be True or False, got "
-    p = least_squares(kind)
-    calls = {
-        "run": lambda: cz.minimize(p, ZERO, method=kind(accelerated=flag), maxiter=1),
-        "bound": lambda: cz.theory.bound(kind(accelerated=flag), p, ZERO, t=1.0),
-        "moments": lambda: cz.theory.moments(p, kind(accelerated=flag), ZERO, [1.0]),
-    }
-    if kind in ROWS:
-        calls = {"made": lambda: kind(accelerated=flag)}
-    for call in calls.values():
-        with pytest.raises(TypeError, match=words) as caught:
-            call()
-        one_sentence(caught)
+    with pytest.raises(TypeError, match="accelerated must be True or False, got ") as caught:
+        kind(accelerated=flag)
+    one_sentence(caught)
 
 
 @pytest.mark.parametrize("kind", COORDINATES)

@@ -13,7 +13,7 @@ from continuized.methods import METHODS, GradientDescent, Method
 from continuized.parameters import check_constants
 from continuized.problems.base import Problem
 from continuized.stopping import Callback, Limits
-from continuized.words import as_float, brief, check_flag, is_real
+from continuized.words import as_float, brief, is_real
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
@@ -67,8 +67,7 @@ def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
 
 
 def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinite: str) -> None:
-    """Raise ValueError for what does not go with a marked method, TypeError for a bad flag."""
-    check_flag(getattr(method, "accelerated", True), "accelerated")
+    """Raise ValueError for what does not go with a marked method."""
     if L is not None or mu is not None:
         raise ValueError(f"{method.name} finds its own constants; drop L= and mu=")
     if noise is not None:

@@ -61,7 +61,7 @@ def partition(blocks: Any, d: int) -> Partition:
     if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool):
         if blocks < 1:
             raise ValueError(f"the size of blocks must be >= 1, got {blocks}")
-        return Partition(np.arange(d), np.append(np.arange(0, d, int(blocks)), d))
+        return Partition(np.arange(d), np.append(np.arange(0, d, min(int(blocks), max(d, 1))), d))
     indices = [_checked_block(block, b, d) for b, block in enumerate(_sequence(blocks))]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)

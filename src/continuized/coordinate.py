@@ -27,7 +27,7 @@ from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.threads import norm
-from continuized.words import brief
+from continuized.words import brief, check_flag
 
 FIRST_REFRESH = 16  # passes; then at each doubling
 
@@ -69,6 +69,9 @@ class CoordinateDescent:
     blocks: Any = None
     name: ClassVar[str] = "coordinate-descent"
 
+    def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
+
     def prepare(self, problem: Problem, x0: Array) -> Coordinates:
         """The run on this problem from x0.
 
@@ -86,7 +89,7 @@ class CoordinateDescent:
 class Coordinates:
     """A run of coordinate steps: the state, and what may be asked of it between blocks."""
 
-    measured, measures_gap = "gradient norm", False
+    measured, measures_gap, law_changes = "gradient norm", False, False
     unit = "coordinate"  # what a mark is
 
     def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:

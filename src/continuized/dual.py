@@ -24,8 +24,9 @@ from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
 from continuized.rules import GAMMA_PRIME
+from continuized.words import check_flag
 
-SMALLEST_LOCAL = 4096  # coordinates: with fewer, a block of the driver may be many passes
+SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
 FIRST_METRIC = 3  # passes, plain ones; then at each doubling
 TRUST = 0.7  # of the curvature found: a moves on
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
@@ -59,6 +60,9 @@ class DualCoordinate:
     accelerated: bool = True
     start: float | None = None
     name: ClassVar[str] = "dual-coordinate"
+
+    def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
         """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.
@@ -105,14 +109,14 @@ class DualCoordinates(Coordinates):
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
         entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
-        self._is_local = self.accelerated and follows and exponential and entropic and many
+        self.law_changes = self.accelerated and follows and exponential and entropic and many
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
         return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
 
     def advance(self, marks: Array, coefficients: Array) -> None:
-        if not (self._is_local and self.law.is_drawn):  # marks of another law keep theirs
+        if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
         before, first = self.events.item(), FIRST_METRIC * self.metric.size
@@ -142,11 +146,11 @@ class DualCoordinates(Coordinates):
 
     @property
     def _changing(self) -> tuple[str, ...]:
-        return (*super()._changing, "metric") if self._is_local else super()._changing
+        return (*super()._changing, "metric") if self.law_changes else super()._changing
 
     def restore(self, arrays: dict[str, Array]) -> None:
         super().restore(arrays)
-        if self._is_local and np.any(self.metric != 1.0):
+        if self.law_changes and np.any(self.metric != 1.0):
             self._follow_metric()
 
     def point(self) -> Array:

@@ -27,7 +27,7 @@ from continuized.result import Result, Status, Trace
 from continuized.rules import CARRY
 from continuized.stopping import Callback, Limits, called_back, status_at_end
 
-SMALLEST_BLOCK = 4096  # events or more, where nothing is recorded
+SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
 LOOKS = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
 
@@ -37,6 +37,7 @@ class Engine(Drawn, Protocol):
 
     measured: str  # in words
     measures_gap: bool  # whether it bounds f - f*
+    law_changes: bool  # from a pass to the next, perhaps
     problem: Problem
     process: Method
     costs: Array
@@ -78,7 +79,8 @@ class Run:
         self.rows = _Rows()
         self.good, law = engine.point(), engine.law
         # Whole passes, for stratified marks to be the same with and without a record.
-        passes = 1 if record else _passes_a_block(law.size, self.good.size, engine)
+        is_short = record or engine.law_changes
+        passes = 1 if is_short else _passes_a_block(law.size, self.good.size, engine)
         self.block = events_of(law, law.size * passes)
         self.k, self.t, self.carry, self.cost = 0, 0.0, 0.0, 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
@@ -175,10 +177,10 @@ class Run:
         self.good = self.engine.point()
 
 
-def _passes_a_block(events: int, dim: int, engine: Engine) -> int:
+def _passes_a_block(marks: int, dim: int, engine: Engine) -> int:
     """Where nothing is recorded: so many that what is done between blocks, of which the least is
     to look at the point, costs little against the events."""
-    return max(1, -(-SMALLEST_BLOCK // events), -(-LOOKS * dim // engine.size))
+    return max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * dim // engine.size))
 
 
 def _like(x0: Array, x: Array) -> Array:

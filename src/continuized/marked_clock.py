@@ -62,6 +62,12 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
 def _check_law(clock: Any, engine: Drawn) -> None:
     """Steps are made for the probabilities of their marks; where they are not, every mark must
     still come.  Raises ValueError with the first mark for which it is otherwise."""
+    drawn, taken = _batch(getattr(clock, "marks", None)), _batch(engine.law)
+    if drawn > 1 and drawn != taken:
+        raise ValueError(
+            f"an event of the clock has {drawn} marks, but one of {engine.name} takes {taken}; "
+            "give a clock without marks"
+        )
     its, ours = laws.probabilities(clock), probabilities(engine.law)
     if its is None or ours is None:
         return
@@ -86,6 +92,10 @@ def _check_law(clock: Any, engine: Drawn) -> None:
             f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {engine.name} "
             f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
+
+
+def _batch(law: Any) -> int:
+    return law.batch if isinstance(law, Batches) else 1
 
 
 def checked_marks(events: clocks.Events, law: Finite) -> Array:

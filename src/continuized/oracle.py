@@ -86,7 +86,7 @@ class Coordinates:
 
 class Rows:
     """Mark i: the gradient of row i, (<a, x> - b) a with a = factors_i a_i; several marks at
-    once are a minibatch, their mean.  x -= g / R2 and z -= gamma' g, on the rows' entries."""
+    once are a batch, their mean.  x -= g / R2 and z -= gamma' g, on the rows' entries."""
 
     def __init__(self, problem: Any, R2: float, factors: Array | None = None) -> None:
         from scipy import sparse

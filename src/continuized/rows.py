@@ -86,6 +86,8 @@ class StochasticLeastSquares:
     @property
     def for_another_law(self) -> str:
         """What rows drawn with other probabilities need: the law enters by the constants alone."""
+        if self.batch > 1:  # those of batches take the largest eigenvalue of H for this law
+            return "batch=1, and R2, kappa and mu for that law"
         names = ("R2", "kappa", "mu") if self.accelerated else ("R2",)
         missing = [name for name in names if getattr(self, name) is None]
         return f"the method {', '.join(missing)} for that law" if missing else ""
@@ -102,10 +104,10 @@ class StochasticLeastSquares:
 
 @dataclass(frozen=True, eq=False)
 class Kaczmarz(StochasticLeastSquares):
-    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1.
+    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1 of one row.
 
-    A step projects x on {x : <a, x> = b}.  R2, kappa, mu, accelerated, start and batch: as
-    for StochasticLeastSquares.
+    A step on one row projects x on {x : <a, x> = b}.  R2, kappa, mu, accelerated, start and batch:
+    as for StochasticLeastSquares.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -119,7 +121,7 @@ class Kaczmarz(StochasticLeastSquares):
     @property
     def for_another_law(self) -> str:
         """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
-        return super().for_another_law if self.accelerated else ""
+        return super().for_another_law if self.accelerated or self.batch > 1 else ""
 
     def prepare(self, problem: Problem, x0: Array) -> Rows:
         """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
@@ -151,7 +153,7 @@ def _rows_of(problem: Problem, who: str) -> Any:
 class Rows:
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
-    measured, measures_gap = "gradient norm", False
+    measured, measures_gap, law_changes = "gradient norm", False, False
 
     def __init__(
         self,

@@ -10,9 +10,9 @@ same alpha and beta.  An event costs as much as what it touches.
 
 `rebase` expresses the state anew with alpha = 1/2, beta = -1/2.  It is due when alpha - beta has
 become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
-before d would overflow.  That takes a time of order 1/eta, which is never less than the number
-of coordinates.  Where there are fewer entries than images, those that no entry touches are left
-out: they have d = 0, and stay.  So its cost is spread thin, over as many events as touch as much.
+before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
+all coordinates once.  Where there are fewer entries than images, those that no entry touches are
+left out: they have d = 0, and stay.  So its cost is spread thin, over events that touch as much.
 
 Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
 function of their own, given the arrays, an event takes up to three times as long.

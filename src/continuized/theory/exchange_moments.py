@@ -177,7 +177,7 @@ def _three_lines(
     theta: float, gamma: float, gamma_prime: float, A: Array, B: Array, C: Array, S: Array,
     LA: Array, LB: Array, out: Array,
 ) -> None:  # fmt: skip
-    """In one sweep: most of the time went into arrays that were made on the way."""
+    """In one sweep, which makes no arrays on the way."""
     for i in range(A.shape[0]):
         for j in range(A.shape[0]):
             a, s, b, b_T = A[i, j], S[i, j], B[i, j], B[j, i]

@@ -56,7 +56,6 @@ from continuized.theory.checks import (
 )
 from continuized.theory.marked_start import check_row_constants, row_start
 from continuized.theory.theorems import continuized_bound, log_of, log_phi_0, log_power, theorem_of
-from continuized.words import check_flag
 
 
 class Terms(NamedTuple):
@@ -81,7 +80,6 @@ def log_bound(
     if sigma2 > 0.0:
         raise ValueError(f"no theorem covers additive noise for {method.name}; use sigma2=0")
     theorem = theorem_of(method, THEOREMS)
-    check_flag(method.accelerated, "accelerated")
     engine = method.prepare(problem, x0)
     terms = theorem(method, engine, problem, x0)
     if engine.accelerated:

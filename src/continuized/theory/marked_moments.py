@@ -31,7 +31,6 @@ from continuized.rows import StochasticLeastSquares
 from continuized.theory.checks import checked_times, minimiser, minimum, start_of
 from continuized.theory.marked_start import row_start
 from continuized.theory.moment_maps import Moments, Rates, apply, flow_matrix, jump_map, rates
-from continuized.words import check_flag
 
 RTOL, ATOL = 1e-11, 1e-14
 CHUNK = 8.0  # moments are rescaled this often, lest they decay below ATOL
@@ -134,7 +133,6 @@ def marked_moments(
         raise ValueError(f"the moments of {method.name} are for fixed times: give times, not k=")
     if sigma2 > 0.0:
         raise ValueError(f"{method.name} draws its own gradients: sigma2 must be 0")
-    check_flag(getattr(method, "accelerated", True), "accelerated")
     x = start_of(p, x0)
     t = np.atleast_1d(checked_times(times, "times", ordered=True))
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
