@@ -28,14 +28,14 @@ def sparse(n: int, d: int, per_row: int = 50) -> tuple[Any, Array]:
     return X, labels(X, rng)
 
 
-def sparse_rows(n: int, d: int, per_row: int, rng: np.random.Generator) -> Any:
-    """Rows of unit norm with Gaussian entries, column j drawn in proportion to j^-0.7.
+def sparse_rows(n: int, d: int, per_row: int, rng: np.random.Generator, power: float = 0.7) -> Any:
+    """Rows of unit norm with Gaussian entries, column j drawn in proportion to j^-power.
 
     Entries that fall into the same column of a row are added up.
     """
     from scipy.sparse import csr_array
 
-    popularity = np.arange(1, d + 1.0) ** -0.7
+    popularity = np.arange(1, d + 1.0) ** -power
     columns = Categorical(popularity / popularity.sum()).draw(rng, n * per_row)
     starts = np.arange(0, n * per_row + 1, per_row, dtype=np.int32)
     entries = rng.standard_normal(n * per_row)
