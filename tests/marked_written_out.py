@@ -1,9 +1,13 @@
-"""Marked methods as matrices, read off the eager oracle, and problems to run them on."""
+"""Marked methods as matrices, read off the eager oracle, problems to run them on, and what of their
+moments is bounded and measured."""
 
 import numpy as np
 
 import continuized as cz
 from continuized import oracle, parameters
+from continuized.statistics import Moments, mean_test
+from continuized.theory import moments
+from continuized.verify import marked as marked_checks
 
 
 def least_squares(seed=0, n=6, d=3, noise=0.0, l2=0.0):
@@ -25,6 +29,26 @@ CASES = {
     "kaczmarz": (CLEAN, cz.Kaczmarz),
 }
 PLAIN = {"accelerated": False}
+RUNS = 4000
+
+
+def bounded_moment(p, method, times):
+    """What the theorem bounds: E f - f* of coordinates, E |x - x*|^2 / 2 of rows, from X0."""
+    m = moments(p, method, X0, times)
+    if isinstance(method, cz.CoordinateDescent):
+        return m.fun - p.f_star
+    return 0.5 * m.xx.sum(axis=1)
+
+
+def compared(p, engine, exact, times, alpha):
+    """f of coordinates, |x - x*|^2 / 2 of rows, of RUNS runs against their expectations."""
+    x = marked_checks.samples(engine, times, RUNS, 1)
+    if hasattr(engine, "form"):
+        found, expected = np.stack([p.values(row) for row in x]), exact.fun
+    else:
+        found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
+        expected = 0.5 * exact.xx.sum(axis=1)
+    return mean_test(Moments.of(found), expected, alpha)
 
 
 def jump_matrices(p, engine, gamma_prime):

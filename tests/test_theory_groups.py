@@ -12,7 +12,6 @@ from scipy.linalg import expm
 
 import continuized as cz
 from continuized import oracle, parameters
-from continuized.statistics import Moments, mean_test
 from continuized.theory import bound, moments
 from continuized.verify import groups
 from continuized.verify import marked as marked_checks
@@ -25,13 +24,14 @@ from marked_written_out import (
     RIDGE,
     X0,
     bounded_form,
+    bounded_moment,
+    compared,
     flow_generator,
     hessian,
     start_moments,
 )
 
 ALPHA = 1e-6
-RUNS = 4000
 BLOCKS = [[2, 0], [1]]
 BATCH = 2
 CASES = {
@@ -129,13 +129,6 @@ BOUNDED = [
 ]
 
 
-def bounded_moment(p, method, times):
-    m = moments(p, method, X0, times)
-    if isinstance(method, cz.CoordinateDescent):
-        return m.fun - p.f_star
-    return 0.5 * m.xx.sum(axis=1)
-
-
 @pytest.mark.parametrize(("p", "method"), BOUNDED)
 def test_exact_moments_are_below_the_bounds(p, method):
     ratio = bounded_moment(p, method, TIMES) / bound(method, p, X0, t=TIMES)
@@ -179,22 +172,13 @@ ENGINES = {
 }
 
 
-def compared(p, engine, exact, times):
-    """f of blocks, |x - x*|^2 / 2 of batches, against their expectations."""
-    x = marked_checks.samples(engine, times, RUNS, 1)
-    if hasattr(engine, "form"):
-        found, expected = np.stack([p.values(row) for row in x]), exact.fun
-    else:
-        found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
-        expected = 0.5 * exact.xx.sum(axis=1)
-    return mean_test(Moments.of(found), expected, ALPHA / len(ENGINES))
-
-
 @pytest.mark.parametrize("name", ENGINES)
 def test_measured_means_equal_exact_moments(name):
     p, method, times = ENGINES[name]
     x0 = np.zeros(p.dim)
-    test = compared(p, method.prepare(p, x0), moments(p, method, x0, times), times)
+    test = compared(
+        p, method.prepare(p, x0), moments(p, method, x0, times), times, ALPHA / len(ENGINES)
+    )
     assert test.usable, test
     assert test.passed, test
 
@@ -203,7 +187,7 @@ def test_a_forgotten_p_is_caught():
     p, method, times = ENGINES["blocks, start 0"]
     x0 = np.zeros(p.dim)
     mutant = ForgottenP(blocks=3, start=0.0).prepare(p, x0)
-    test = compared(p, mutant, moments(p, method, x0, times), times)
+    test = compared(p, mutant, moments(p, method, x0, times), times, ALPHA / len(ENGINES))
     assert test.usable, test
     assert test.z > 3.0 * test.limit
 

@@ -21,6 +21,7 @@ from marked_written_out import (
     RIDGE,
     X0,
     bounded_form,
+    bounded_moment,
     flow_generator,
     jump_matrices,
     least_squares,
@@ -44,13 +45,6 @@ BOUNDED = [
         for options in ({}, {"start": 0.0}, {"mu": 0.0}, PLAIN, {**PLAIN, "mu": 0.0})
     ),
 ]
-
-
-def bounded_moment(p, method, times):
-    m = moments(p, method, X0, times)
-    if isinstance(method, cz.CoordinateDescent):
-        return m.fun - p.f_star
-    return 0.5 * m.xx.sum(axis=1)
 
 
 @pytest.mark.parametrize(("p", "method"), BOUNDED)

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.statistics import Moments, mean_test
 from continuized.theory import moments
 from continuized.verify import marked as marked_checks
 from continuized.verify.mutants import ForgottenP
-from marked_written_out import PLAIN
+from marked_written_out import PLAIN, compared
 
 ALPHA = 1e-6
-RUNS = 4000
 MANY = marked_checks.quadratic()
 WIDE = marked_checks.wide_least_squares()
 SPARSE = cz.problems.LeastSquares(
@@ -33,23 +31,12 @@ ENGINES = {
 }
 
 
-def compared(p, engine, exact, times):
-    """f of coordinates, |x - x*|^2 / 2 of rows, against their expectations."""
-    x = marked_checks.samples(engine, times, RUNS, 1)
-    if hasattr(engine, "form"):
-        found, expected = np.stack([p.values(row) for row in x]), exact.fun
-    else:
-        found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
-        expected = 0.5 * exact.xx.sum(axis=1)
-    return mean_test(Moments.of(found), expected, ALPHA / len(ENGINES))
-
-
 @pytest.mark.parametrize("name", ENGINES)
 def test_measured_means_equal_exact_moments(name):
     p, method, times = ENGINES[name]
     x0 = np.zeros(p.dim)
     exact = moments(p, method, x0, times)
-    test = compared(p, method.prepare(p, x0), exact, times)
+    test = compared(p, method.prepare(p, x0), exact, times, ALPHA / len(ENGINES))
     assert test.usable, test
     assert test.passed, test
 
@@ -57,7 +44,7 @@ def test_measured_means_equal_exact_moments(name):
 def test_a_forgotten_p_is_caught():
     p, x0, times = MANY, np.zeros(MANY.dim), [10.0, 25.0]
     exact = moments(p, cz.CoordinateDescent(start=0.0), x0, times)
-    test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times)
+    test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(ENGINES))
     assert test.usable, test
     assert test.z > 3.0 * test.limit
 
@@ -71,6 +58,6 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     monkeypatch.setattr(
         type(engine), "advance", lambda self, marks, coefs: advance(self, marks, coefs * longer)
     )
-    test = compared(p, engine, exact, times)
+    test = compared(p, engine, exact, times, ALPHA / len(ENGINES))
     assert test.usable, test
     assert test.z > 1.5 * test.limit
