@@ -58,8 +58,10 @@ def load(path: Path) -> Model:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())
             w = np.asarray(file["w"])
-        labels = None if header["labels"] is None else tuple(map(float, header["labels"]))
-        model = Model(w, str(header["loss"]), float(header["l2"]), labels)  # type: ignore[arg-type]
+        model = Model(w, str(header["loss"]), float(header["l2"]))
+        if header["labels"] is not None:
+            below, above = map(float, header["labels"])
+            model = model._replace(labels=(below, above))
         known = header["format"] == FORMAT and model.loss in LOSSES
     except FileNotFoundError:
         raise

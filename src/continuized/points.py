@@ -89,7 +89,8 @@ class Points:
 
     def _checked(self, g: Any) -> Array:
         if self._foreign:  # checked already
-            return g  # type: ignore[no-any-return]
+            given: Array = g
+            return given
         array, eps = checked_gradient(g, self._shape)
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)

@@ -2,6 +2,9 @@
 
 Along Newton's direction |gradient|^2 falls at first, its derivative is -2 |gradient|^2: so a step
 is halved until the norm falls, and where no halving makes it fall, what is left is rounding.
+
+Once for a problem, on data of any kind; `network.optimisation.conjugates` has the compiled one, on
+a node's few dense rows at every event.
 """
 
 from __future__ import annotations
