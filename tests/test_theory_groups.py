@@ -99,6 +99,18 @@ def test_constant_parameters_equal_a_matrix_exponential(name, options):
         assert_moments(m, i, expm(t * G) @ start_moments(p), p, 1e-8)
 
 
+@pytest.mark.parametrize("name", ["blocks of least squares", "batches", "batches of kaczmarz"])
+def test_late_moments_have_the_same_relative_accuracy(name):
+    """What rounding adds that is not symmetric must not outlive the moments."""
+    p, make = CASES[name]
+    t, d = 700.0, p.dim
+    G = generator(p, make().prepare(p, X0), 0.0)
+    M = np.diag((expm(t * G) @ start_moments(p)).reshape(2 * d, 2 * d))
+    m = moments(p, make(), X0, [t])
+    assert M.sum() < 1e-5 * start_moments(p).max()
+    np.testing.assert_allclose(np.concatenate([m.xx[0], m.zz[0]]), M, rtol=1e-8)
+
+
 @pytest.mark.parametrize("name", ["blocks of least squares", "batches"])
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]

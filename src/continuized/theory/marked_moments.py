@@ -246,7 +246,9 @@ def _chunk(
     units = _units(m)
 
     def right_hand_side(t: float, y: Array) -> Array:
-        n = y.reshape(m.shape) * units
+        # Where rounding makes E uu^T and E ww^T not symmetric, the difference grows, while all
+        # else decays: here it is not seen, and below it is taken out.
+        n = _symmetric(y.reshape(m.shape) * units)
         flow = _symmetric((flow_matrix(rate, t) @ n.reshape(3, -1)).reshape(n.shape))
         return np.ravel((flow + drift(n, rate.gamma_prime(t))) / units)
 
@@ -255,14 +257,14 @@ def _chunk(
     solver.set_initial_value((m / units).ravel(), t0)
     values = np.empty((len(stops), *m.shape))
     for i, stop in enumerate(stops.tolist()):
-        values[i] = solver.integrate(stop).reshape(m.shape) * units
+        values[i] = _symmetric(solver.integrate(stop).reshape(m.shape) * units)
         if not solver.successful():
             raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
     return values
 
 
 def _symmetric(m: Array) -> Array:
-    """E uu^T and E ww^T of what was made from E uw^T, which is not symmetric."""
+    """The same with E uu^T and E ww^T symmetric; E uw^T is not."""
     if m.ndim == 3:
         m[0], m[2] = 0.5 * (m[0] + m[0].T), 0.5 * (m[2] + m[2].T)
     return m
