@@ -41,8 +41,8 @@ def test_the_local_metric_is_the_curvature_of_the_entropy_where_the_points_agree
     margins = np.log1p(-a) - np.log(np.maximum(a, 1e-300))
     curvature = 1.0 / np.maximum(a * (1.0 - a), 1e-300)
     found = dual.local_metric(a, a, margins, smooth=np.full(7, 100.0))
-    trusted = np.clip(dual.TRUST * curvature / 4.0, 1.0, dual.SHARE * 100.0)
-    np.testing.assert_allclose(found, trusted, rtol=1e-12)
+    known = np.clip(curvature / 4.0, 1.0, dual.SHARE * 100.0)
+    np.testing.assert_allclose(found, known, rtol=1e-12)
     assert found[2] > found[1] > found[0] == 1.0
 
 
@@ -53,7 +53,7 @@ def test_the_local_metric_trusts_no_point_that_another_contradicts(which):
     x, z, slope = points
     margins = np.log((1.0 - slope) / slope)
     found = dual.local_metric(x, z, margins, smooth=np.array([1e9]))
-    assert found == pytest.approx(max(1.0, dual.TRUST / (4.0 * 0.3 * 0.7)))
+    assert found == pytest.approx(1.0 / (4.0 * 0.3 * 0.7))
 
 
 def test_marks_constants_and_steps_follow_the_metric():
@@ -86,39 +86,59 @@ def test_the_local_metric_saves_passes():
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, atol=1e-7)
 
 
-def test_the_process_begins_after_plain_passes():
-    plain = engine_of(cz.DualCoordinate(accelerated=False))
-    engine, stream = engine_of(), cz.clock.Poisson(0, marks=plain.law).stream()
-    engine.law.is_drawn = True  # the same marks for both
-    for _ in range(dual.FIRST_METRIC + 1):
-        begun = engine.metric.max() > 1.0
+def far(engine):
+    """|x - z|, and the same of the images."""
+    return [
+        (engine.scalars[0] - engine.scalars[1]) * np.abs(pairs[:, 1]).max()
+        for pairs in (engine.pairs, engine.image_pairs)
+    ]
+
+
+@pytest.mark.parametrize("less", [0.0, 0.9, 1e9])  # never, as it stands, always
+def test_the_process_begins_anew_where_S_falls(monkeypatch, less):
+    monkeypatch.setattr(dual, "ANEW", less)
+    engine = engine_of()
+    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+    for passes in range(1, 13):
+        S = engine.S
         events = stream.draw(ROWS)
-        for each in (engine, plain):
-            each.advance(events.marks, coefficients(each.process, events, 0.0))
-        apart = np.abs(engine.coordinates() - plain.coordinates()).max()
-        x_from_z = (engine.scalars[0] - engine.scalars[1]) * np.abs(engine.pairs[:, 1]).max()
-        assert begun == (apart > 1e-3) == (x_from_z > 1e-3)
-        assert begun or max(apart, x_from_z) < 1e-12
+        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        follows = passes in (3, 5, 8, 12)
+        assert follows == (engine.S != S)
+        is_anew = follows and engine.S < less * S
+        assert [v == 0.0 for v in far(engine)] == [is_anew] * 2
 
 
-def passes_to_the_gap(tol):
-    r = cz.minimize(
-        problem(), np.zeros(1500), method=cz.DualCoordinate(), tol=tol, seed=0, record=False
-    )
+def test_beginning_anew_leaves_x_and_its_images():
+    engine = advance(engine_of(), 4)
+    x, u = engine.coordinates(), engine.images()
+    assert min(far(engine)) > 0.0
+    engine._begin_anew()
+    assert max(far(engine)) == 0.0
+    np.testing.assert_array_equal(engine.coordinates(), x)
+    np.testing.assert_array_equal(engine.images(), u)
+
+
+def passes_to_the_gap(p):
+    r = cz.minimize(p, np.zeros(p.dim), method=cz.DualCoordinate(), tol=1e-7, seed=0, record=False)
     assert r.success
     return r.passes
 
 
-def test_plain_passes_first_save_passes(monkeypatch):
-    first_plain = passes_to_the_gap(1e-7)
-    monkeypatch.setattr(dual.DualCoordinates, "_plain", lambda self, marks, ours: ours)
-    assert first_plain < 0.85 * passes_to_the_gap(1e-7)
+def test_beginning_anew_saves_passes(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((ROWS, 2100), density=0.02, rng=rng, data_sampler=rng.standard_normal)
+    y = np.where(X @ rng.standard_normal(2100) > 0.0, 1.0, -1.0)  # S falls to a hundredth
+    p = cz.problems.LogisticRegression(X.tocsr(), y, l2=0.01 / ROWS)
+    anew = passes_to_the_gap(p)
+    monkeypatch.setattr(dual, "ANEW", 0.0)
+    assert anew < 0.7 * passes_to_the_gap(p)
 
 
 def test_stratified_marks_save_passes(monkeypatch):
-    stratified = passes_to_the_gap(1e-7)
+    stratified = passes_to_the_gap(problem())
     monkeypatch.setattr(dual.DualCoordinates, "_law", lambda self: marks.Categorical(self.p))
-    assert stratified < 0.85 * passes_to_the_gap(1e-7)
+    assert stratified < 0.85 * passes_to_the_gap(problem())
 
 
 def test_marks_of_another_law_keep_theirs():
@@ -146,7 +166,7 @@ def test_rows_in_many_columns_run_alike_with_and_without_a_record():
     np.testing.assert_array_equal(runs[0].x, runs[1].x)
 
 
-@pytest.mark.parametrize("before", [2, 5])  # plain passes only, and in the local metric
+@pytest.mark.parametrize("before", [2, 6])  # before and in the local metric
 def test_a_run_resumed_is_the_same(tmp_path, before):
     def run(passes, **options):
         return cz.minimize(

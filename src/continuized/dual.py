@@ -4,8 +4,8 @@ The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a
 1/(a(1-a)) is at least 4, which is what the constants of the process start from, but far more where
 a is near 0 or 1: in rows that are fitted well.  So the run takes the norm sum_i m_i v_i^2 with m_i
 the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.  Which rows those are
-is not known at the start, where the process, with constants that are far too cautious, may lead
-away for many passes: it begins after a few passes of plain steps.
+shows on the way: the norm is made anew now and then.  Where S falls much, so is the process, with
+z = x, for the steps of the old norm, far too cautious for the new one, have led z far away.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.coordinate import Coordinates, next_doubling
+from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
 from continuized.kernels import lazy
 from continuized.kernels.layout import at_factor
@@ -23,13 +23,12 @@ from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
-from continuized.rules import GAMMA_PRIME
 from continuized.words import check_flag
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
-FIRST_METRIC = 3  # passes, plain ones; then at each doubling
-TRUST = 0.7  # of the curvature found: a moves on
+FIRST_METRIC = 3  # passes; then whenever there are half as many more
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
+ANEW = 0.9  # of S: where a norm has less, the process begins anew in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +42,8 @@ class DualCoordinate:
     So its marks need not be independent: every pass takes each row about as often as its
     probability says (`cz.marks.Stratified`), which saves a third of the passes.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
-    (`local_metric`) after three passes of plain steps, where there are 4096 rows or more and the
-    run draws its own marks.
+    (`local_metric`) from the third pass on, where there are 4096 rows or more and the run draws
+    its own marks.
 
     sampling, accelerated, start: as for CoordinateDescent.
 
@@ -84,7 +83,7 @@ class DualCoordinate:
 
 
 def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
-    """m_i = the curvature of the entropy over 4, as far as it can be trusted; at least 1.
+    """m_i = the curvature of the entropy over 4, as far as it is known; at least 1.
 
     x and z are the dual points, and the slopes of the losses at the margins y <x_i, w> are a third
     one: far from the solution they differ, and the least curvature of the three is taken.  smooth:
@@ -94,8 +93,20 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
     variances = [a * (1.0 - a) for a in (np.clip(x, 0.0, 1.0), np.clip(z, 0.0, 1.0), slopes)]
     largest = np.max(variances, axis=0)
     with np.errstate(divide="ignore", over="ignore"):
-        found = 0.25 * TRUST / largest
+        found = 0.25 / largest
     return np.asarray(np.maximum(np.minimum(found, SHARE * smooth), 1.0))
+
+
+def next_metric(passes: int) -> int:
+    """The least of 3, 5, 8, 12, 18, 27, ... passes that is more than those so far.
+
+    >>> [next_metric(passes) for passes in (0, 2, 3, 5, 30)]
+    [3, 3, 5, 8, 41]
+    """
+    due = FIRST_METRIC
+    while due <= passes:
+        due += (due + 1) // 2
+    return due
 
 
 class DualCoordinates(Coordinates):
@@ -119,18 +130,13 @@ class DualCoordinates(Coordinates):
         if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
-        before, first = self.events.item(), FIRST_METRIC * self.metric.size
-        is_begun = before >= first
-        super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
-        if self.events.item() >= next_doubling(before, first):
-            self.metric[:] = self._local_metric()
+        n, before = self.metric.size, self.events.item()
+        super().advance(marks, coefficients)
+        if self.events.item() >= next_metric(before // n) * n:
+            S, self.metric[:] = self.S, self._local_metric()
             self._follow_metric()
-
-    def _plain(self, marks: Array, coefficients: Array) -> Array:
-        """Others in their place, with which x and z do not mix and take the same steps."""
-        together = np.zeros_like(coefficients)
-        together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
-        return together
+            if self.S < ANEW * S:
+                self._begin_anew()
 
     def _local_metric(self) -> Array:
         p: Any = self.problem
