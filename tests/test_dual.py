@@ -105,7 +105,7 @@ def test_the_process_begins_anew_where_S_falls(monkeypatch, less):
         engine.advance(events.marks, coefficients(engine.process, events, 0.0))
         follows = passes in (3, 5, 8, 12)
         assert follows == (engine.S != S)
-        is_anew = follows and engine.S < less * S
+        is_anew = follows and less * S > engine.S
         assert [v == 0.0 for v in far(engine)] == [is_anew] * 2
 
 
