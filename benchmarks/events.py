@@ -4,9 +4,9 @@
 
 The dual of logistic regression on 1000 rows, so that their entries stay in cache: with the nonzeros
 of a row fixed, what could grow is only what depends on the columns.  Beside it stands what the
-machine takes to read and write the same entries of as many columns, in another order of rows: the
-columns' values leave the nearer caches.  Drawing marks and times is counted, and so are rebasings:
-a round holds several.  Interleaved, the minimum over the rounds.
+machine takes to read and write the same entries where the values of all columns are kept, in
+another order of rows: then they leave the nearer caches.  Drawing marks and times is counted, and
+so are rebasings: a round holds several.  Interleaved, the minimum over the rounds.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     loops = (lazy.row_events, batches.batch_events)
     for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
         loop(marks, steps, e.factors, 1.0 / e.R2, e.indptr, e.indices, e.values, e.rhs,
-             accelerated, e.scalars, e.pairs, e.live)  # fmt: skip
+             accelerated, e.scalars, e.pairs)  # fmt: skip
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized import coordinate, oracle
+from continuized import forms, oracle, rows
 from continuized.flow import mix
 from continuized.kernels.schedule import coefficients
 from continuized.methods import marked_step
@@ -71,7 +71,7 @@ def test_a_million_events_do_not_drift(case):
     stream = cz.clock.Poisson(0, marks=engine.law).stream()
     for _ in range(10):  # the time is the stream's: a long run at mu = 0 needs many digits of it
         advanced(engine, stream.draw(100_000))
-    recomputed = engine.form.image(engine.coordinates())
+    recomputed = engine.form.spread(engine.form.image(engine.coordinates()))
     np.testing.assert_allclose(
         engine.images(), recomputed, rtol=0.0, atol=1e-11 * np.abs(recomputed).max()
     )
@@ -151,24 +151,44 @@ def test_a_far_start_leaves_no_rounding_behind(name, accelerated):
     np.testing.assert_allclose(r.x, exact, atol=1e-8)
 
 
-def sparse_rows_in_many_columns():
+def few_entries(shape):
+    """6 x 40, or 40 x 6, with entries in 5 of the 40 only."""
     rng = np.random.default_rng(10)
     X = np.zeros((6, 40))
     X[:, rng.permutation(40)[:5]] = data(6, 5, 10)[0]
-    return cz.problems.LeastSquares(sparse.csr_array(X), rng.standard_normal(6), l2=0.01)
+    X = X if shape == "wide" else X.T
+    return sparse.csr_array(X), rng.standard_normal(X.shape[0])
 
 
-def test_rebasing_leaves_out_only_what_no_entry_touches(monkeypatch):
-    problem = sparse_rows_in_many_columns()
+EMPTY = {
+    "dual": ("wide", {"l2": 0.01}, cz.DualCoordinate),
+    "rows": ("wide", {}, cz.StochasticLeastSquares),
+    "batches": ("wide", {}, lambda **o: cz.Kaczmarz(batch=2, **o)),
+    "coordinates": ("tall", {"l2": 0.01}, cz.CoordinateDescent),
+    "blocks": ("tall", {}, lambda **o: cz.CoordinateDescent(blocks=2, **o)),
+}
+
+
+@pytest.mark.parametrize("accelerated", [True, False])
+@pytest.mark.parametrize("name", EMPTY)
+def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, accelerated):
+    shape, options, method = EMPTY[name]
+    problem = cz.problems.LeastSquares(*few_entries(shape), **options)
 
     def run():
-        engine = cz.DualCoordinate().prepare(problem, np.ones(40))
+        engine = method(accelerated=accelerated).prepare(problem, np.ones(problem.dim))
         events = cz.clock.Poisson(0, marks=engine.law).stream().draw(5000)
-        return engine.live.size, advanced(engine, events).point()
+        return engine, advanced(engine, events).point()
 
-    some, found = run()
-    monkeypatch.setattr(coordinate, "touched", lambda indices, length: indices[:0])
-    none, expected = run()
-    assert 0 < some < 40
-    assert none == 0
-    np.testing.assert_array_equal(found, expected)
+    engine, found = run()
+    for module in (forms, rows):
+        monkeypatch.setattr(module, "occurring", lambda indices, length: (slice(None), indices))
+    whole, expected = run()
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13)
+    if shape == "wide":
+        empty = np.diff(problem.X.tocsc().indptr) == 0
+        assert empty.sum() == 35
+        assert np.all(found[empty] == (0.0 if name == "dual" else 1.0))
+    if hasattr(engine, "images"):
+        assert engine.form.targets.size == 5
+        np.testing.assert_allclose(engine.images(), whole.images(), rtol=0.0, atol=1e-13)

@@ -20,7 +20,7 @@ from continuized.checkpoints import copies, put_back
 from continuized.forms import Form, primal_form
 from continuized.kernels import blocks as block_kernels
 from continuized.kernels import lazy
-from continuized.kernels.layout import REBASED, D, S, at_factor, pairs_at, touched
+from continuized.kernels.layout import REBASED, D, S, at_factor, pairs_at
 from continuized.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.methods import Continuized
 from continuized.problems import Problem
@@ -110,7 +110,6 @@ class Coordinates:
         self.shift = form.targets if form.kind == SQUARED else 0.0
         images = form.image(x0) - self.shift
         if self.accelerated:
-            self.live = touched(form.indices, images.size)
             self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
             if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
                 self.image_pairs = np.asfortranarray(self.image_pairs)
@@ -161,7 +160,7 @@ class Coordinates:
         if self.accelerated:
             lazy.coordinate_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs, self.live,
+                self.scalars, self.pairs, self.image_pairs,
             )  # fmt: skip
         else:
             lazy.plain_coordinate_events(
@@ -209,7 +208,8 @@ class Coordinates:
 
     def images(self) -> Array:
         """u = A diag(scale) x, as carried along."""
-        return self.shift + (self._now(self.image_pairs) if self.accelerated else self.u)
+        u = self._now(self.image_pairs) if self.accelerated else self.u
+        return self.form.spread(self.shift + u)
 
     def point(self) -> Array:
         """The point in the problem's own variables."""
@@ -252,7 +252,7 @@ class BlockCoordinates(Coordinates):
         if self.accelerated:
             block_kernels.block_events(
                 marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs, self.live,
+                self.scalars, self.pairs, self.image_pairs,
             )  # fmt: skip
         else:
             block_kernels.plain_block_events(

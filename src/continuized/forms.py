@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from continuized.kernels.layout import index_arrays
+from continuized.kernels.layout import index_arrays, occurring
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.problems.linear import check_squares
@@ -20,7 +20,11 @@ BISECTIONS = 12  # for the scale of a start: it need not be exact
 @dataclass(frozen=True)
 class Form:
     """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i), with
-    u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity."""
+    u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity.
+
+    Where A has fewer entries than rows, rows without entries are left out: u is in the order of
+    the rows `kept` of all there are, `length`.
+    """
 
     kind: float
     c: float
@@ -34,6 +38,8 @@ class Form:
     targets: Array
     L_i: Array
     mu: float
+    kept: Any
+    length: int
 
     def image(self, x: Array) -> Array:
         """A diag(scale) x."""
@@ -41,6 +47,12 @@ class Form:
             return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
         columns = (self.values, self.indices.view(np.int32), self.indptr.astype(np.int64))
         return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
+
+    def spread(self, u: Array) -> Array:
+        """Images of all rows: those of rows without entries are 0."""
+        out = np.zeros(self.length)
+        out[self.kept] = u
+        return out
 
 
 def primal_form(problem: Problem) -> Form:
@@ -50,7 +62,7 @@ def primal_form(problem: Problem) -> Form:
         empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
         ints = np.zeros(0, np.uint32)
         return Form(SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none,
-                    lam, problem.mu)  # fmt: skip
+                    lam, problem.mu, slice(None), 0)  # fmt: skip
     if not isinstance(problem, LeastSquares | LogisticRegression):
         raise TypeError(
             "CoordinateDescent is for Quadratic, LeastSquares and LogisticRegression, got "
@@ -60,8 +72,10 @@ def primal_form(problem: Problem) -> Form:
     check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
     indptr, indices, values = _columns(problem)
+    kept, indices = occurring(indices, n)
     return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
-                indices, values, problem.y, problem.coordinate_L, float(problem.mu))  # fmt: skip
+                indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept,
+                n)  # fmt: skip
 
 
 def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, Array]:
@@ -94,6 +108,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
     indptr, indices, values = _rows(problem.X)
+    kept, indices = occurring(indices, d)
     margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
@@ -101,7 +116,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
     else:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
     form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
-                indices, values, np.zeros(d), smooth + mu, mu)  # fmt: skip
+                indices, values, np.zeros(d)[kept], smooth + mu, mu, kept, d)  # fmt: skip
     w = form.image(a0)
     with np.errstate(over="ignore"):  # if the first does, the best scale is 0
         squares = problem.l2 * float(w @ w)

@@ -16,7 +16,7 @@ import numpy as np
 
 from continuized.checkpoints import copies, put_back
 from continuized.kernels import batches, lazy
-from continuized.kernels.layout import REBASED, at_factor, index_arrays, pairs_at, touched
+from continuized.kernels.layout import REBASED, at_factor, index_arrays, occurring, pairs_at
 from continuized.marks import Batches, Categorical, Finite, checked_batch
 from continuized.methods import Continuized
 from continuized.problems import LeastSquares, Problem
@@ -185,13 +185,14 @@ class Rows:
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.indptr, self.indices = index_arrays(rows)
+        self.indptr, indices = index_arrays(rows)
+        self.kept, self.indices = occurring(indices, x0.size)  # other entries of x stay
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
         self.scalars = np.array(REBASED)
-        self.pairs = pairs_at(x0.ravel())
-        self.live = touched(self.indices, x0.size)
+        self.x0 = np.array(x0.ravel(), dtype=np.float64)
+        self.pairs = pairs_at(self.x0[self.kept])
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -204,7 +205,7 @@ class Rows:
         events = lazy.row_events if self.batch == 1 else batches.batch_events
         events(
             marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs, self.live,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
         )  # fmt: skip
 
     def state(self) -> dict[str, Array]:
@@ -217,7 +218,9 @@ class Rows:
 
     def point(self) -> Array:
         """x now."""
-        return at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        x = self.x0.copy()
+        x[self.kept] = at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        return x
 
     def value(self) -> float:
         """f at the point."""

@@ -15,14 +15,12 @@ from continuized.rules import GAMMA_PRIME, A, B
 
 @jit
 def batch_events(
-    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs,
-    live,
-):  # fmt: skip
+    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
+):
     """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
     r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
 
     All residuals are of the same x: they are taken before anything is subtracted.
-    live: the columns with entries, as for `rebase`.
     """
     batch = marks.shape[1]
     residuals = np.empty(batch)
@@ -35,7 +33,7 @@ def batch_events(
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs, live)
+                rebase(alpha, beta, pairs)
                 alpha, beta = REBASED
         for j in range(batch):
             i = np.uintp(marks[e, j])

@@ -17,19 +17,18 @@ from continuized.kernels.columns import (
     subtract_column,
 )
 from continuized.kernels.layout import REBASED, D, S
-from continuized.kernels.lazy import ALL, ALPHA, BETA, is_due, rebase
+from continuized.kernels.lazy import ALPHA, BETA, is_due, rebase
 from continuized.rules import GAMMA_PRIME, A, B
 
 
 @jit
 def block_events(
     marks, coefficients, steps, weights, ridge, center, members, bounds, indptr, indices, values,
-    targets, h, scalars, pairs, images, live,
+    targets, h, scalars, pairs, images,
 ):  # fmt: skip
     """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
 
     All of g is of the same x: it is taken before anything is subtracted.
-    live: the images that A touches, as for `rebase`.
     """
     kind, c = h
     g = np.empty(members.size)
@@ -37,8 +36,8 @@ def block_events(
     for e in range(marks.size):
         alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
         if is_due(alpha, beta):
-            rebase(alpha, beta, pairs, ALL)
-            rebase(alpha, beta, images, live)
+            rebase(alpha, beta, pairs)
+            rebase(alpha, beta, images)
             alpha, beta = REBASED
         block = marks[e]
         for j in range(bounds[block], bounds[block + 1]):

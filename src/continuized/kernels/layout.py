@@ -31,7 +31,19 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
     return compressed.indptr.astype(np.uint64), indices
 
 
-def touched(indices: Array, length: int) -> Array:
-    """The entries of a vector of this length that occur among the indices, where they are known to
-    be few; an empty array where they may be all (`lazy.rebase`)."""
-    return np.unique(indices) if indices.size < length else indices[:0]
+def occurring(indices: Array, length: int) -> tuple[Any, Array]:
+    """The entries of a vector of this length that occur among the indices, in the order in which
+    they do, and the indices as places among those; (a slice of all, the same indices) where the
+    indices are as many as the entries, or there are none.
+
+    >>> kept, places = occurring(np.array([7, 2, 7, 4], np.uint32), 9)
+    >>> kept.tolist(), places.tolist()
+    ([7, 2, 4], [0, 1, 0, 2])
+    """
+    if not 0 < indices.size < length:
+        return slice(None), indices
+    order, place = np.arange(indices.size), np.empty(length, np.int64)
+    place[indices[::-1]] = order[::-1]  # of equal indices the last one, here the first, counts
+    kept = indices[place[indices] == order]
+    place[kept] = np.arange(kept.size)
+    return kept, place[indices].astype(indices.dtype)

@@ -11,8 +11,8 @@ same alpha and beta.  An event costs as much as what it touches.
 `rebase` expresses the state anew with alpha = 1/2, beta = -1/2.  It is due when alpha - beta has
 become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
 before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
-all coordinates once.  Where there are fewer entries than images, those that no entry touches are
-left out: they have d = 0, and stay.  So its cost is spread thin, over events that touch as much.
+all coordinates once.  Images that no entry touches are not among those given, where they may be
+many (`layout.occurring`).  So its cost is spread thin, over events that touch as much.
 
 Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
 function of their own, given the arrays, an event takes up to three times as long.
@@ -44,7 +44,6 @@ WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
 
 ALPHA, BETA = 0, 1  # the entries of `scalars`
-ALL = np.zeros(0, np.uint32)  # for `rebase`
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
@@ -52,13 +51,9 @@ ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
 @jit
-def rebase(alpha, beta, pairs, live):
-    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2.
-
-    live: which pairs, where not all; an empty array for all.
-    """
-    for k in range(live.size or pairs.shape[0]):
-        i = np.intp(live[k]) if live.size else k
+def rebase(alpha, beta, pairs):
+    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
+    for i in range(pairs.shape[0]):
         x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
         pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
 
@@ -87,7 +82,7 @@ def fetch_constants(i, steps, ridge, center, entropy, scale):
 @jit
 def coordinate_events(
     marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
-    targets, h, scalars, pairs, images, live,
+    targets, h, scalars, pairs, images,
 ):  # fmt: skip
     """Accelerated coordinate steps on
 
@@ -100,7 +95,6 @@ def coordinate_events(
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
     g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
-    live: the images that A touches, as for `rebase`.
     """
     kind, c = h
     alpha, beta = scalars[ALPHA], scalars[BETA]
@@ -122,8 +116,8 @@ def coordinate_events(
         if not is_known:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs, ALL)
-                rebase(alpha, beta, images, live)
+                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, images)
                 alpha, beta = REBASED
         x = pairs[i, S] + alpha * pairs[i, D]
         if entropy > 0.0:
@@ -201,11 +195,10 @@ def plain_coordinate_events(
 
 @jit
 def row_events(
-    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs,
-    live,
-):  # fmt: skip
+    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
+):
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
-    x -= step r a and z -= gamma' r a.  live: the columns with entries, as for `rebase`."""
+    x -= step r a and z -= gamma' r a."""
     alpha, beta = scalars[ALPHA], scalars[BETA]
     far = are_far(indices, pairs)
     for e in range(marks.size):
@@ -224,7 +217,7 @@ def row_events(
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs, live)
+                rebase(alpha, beta, pairs)
                 alpha, beta = REBASED
         residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
         residual *= factors[i] * factors[i]
