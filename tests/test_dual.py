@@ -94,6 +94,20 @@ def far(engine):
     ]
 
 
+def test_the_process_begins_after_plain_passes():
+    plain = engine_of(cz.DualCoordinate(accelerated=False))
+    engine, stream = engine_of(), cz.clock.Poisson(0, marks=plain.law).stream()
+    engine.law.is_drawn = True  # the same marks for both
+    for _ in range(dual.FIRST_METRIC + 1):
+        begun = engine.metric.max() > 1.0
+        events = stream.draw(ROWS)
+        for each in (engine, plain):
+            each.advance(events.marks, coefficients(each.process, events, 0.0))
+        apart = np.abs(engine.coordinates() - plain.coordinates()).max()
+        assert begun == (apart > 1e-3) == (far(engine)[0] > 1e-3)
+        assert begun or max(apart, far(engine)[0]) < 1e-12
+
+
 @pytest.mark.parametrize("less", [0.0, 0.9, 1e9])  # never, as it stands, always
 def test_the_process_begins_anew_where_S_falls(monkeypatch, less):
     monkeypatch.setattr(dual, "ANEW", less)
@@ -120,19 +134,37 @@ def test_beginning_anew_leaves_x_and_its_images():
 
 
 def passes_to_the_gap(p):
-    r = cz.minimize(p, np.zeros(p.dim), method=cz.DualCoordinate(), tol=1e-7, seed=0, record=False)
+    r = cz.minimize(
+        p,
+        np.zeros(p.dim),
+        method=cz.DualCoordinate(),
+        tol=1e-7,
+        seed=0,
+        record=False,
+    )
     assert r.success
     return r.passes
 
 
-def test_beginning_anew_saves_passes(monkeypatch):
+@cache
+def fitted():
+    """Rows that can all be fitted; S falls to a hundredth and less."""
     rng = np.random.default_rng(0)
     X = sparse.random_array((ROWS, 2100), density=0.02, rng=rng, data_sampler=rng.standard_normal)
-    y = np.where(X @ rng.standard_normal(2100) > 0.0, 1.0, -1.0)  # S falls to a hundredth
-    p = cz.problems.LogisticRegression(X.tocsr(), y, l2=0.01 / ROWS)
-    anew = passes_to_the_gap(p)
+    y = np.where(X @ rng.standard_normal(2100) > 0.0, 1.0, -1.0)
+    return cz.problems.LogisticRegression(X.tocsr(), y, l2=1e-4 / ROWS)
+
+
+def test_beginning_anew_saves_passes(monkeypatch):
+    anew = passes_to_the_gap(fitted())
     monkeypatch.setattr(dual, "ANEW", 0.0)
-    assert anew < 0.7 * passes_to_the_gap(p)
+    assert anew < 0.7 * passes_to_the_gap(fitted())
+
+
+def test_plain_passes_first_save_passes(monkeypatch):
+    first_plain = passes_to_the_gap(fitted())
+    monkeypatch.setattr(dual.DualCoordinates, "_plain", lambda self, marks, ours: ours)
+    assert first_plain < 0.5 * passes_to_the_gap(fitted())
 
 
 def test_stratified_marks_save_passes(monkeypatch):
@@ -166,7 +198,7 @@ def test_rows_in_many_columns_run_alike_with_and_without_a_record():
     np.testing.assert_array_equal(runs[0].x, runs[1].x)
 
 
-@pytest.mark.parametrize("before", [2, 6])  # before and in the local metric
+@pytest.mark.parametrize("before", [2, 6])  # plain passes only, and in the local metric
 def test_a_run_resumed_is_the_same(tmp_path, before):
     def run(passes, **options):
         return cz.minimize(
@@ -183,7 +215,7 @@ def test_a_run_resumed_is_the_same(tmp_path, before):
 
 def test_the_gap_is_a_bound_and_the_images_do_not_drift_in_a_changing_metric():
     engine = advance(engine_of(), 200)
-    images = engine.form.image(engine.coordinates())
+    images = engine.form.spread(engine.form.image(engine.coordinates()))
     np.testing.assert_allclose(engine.images(), images, rtol=0.0, atol=1e-11 * abs(images).max())
     assert -1e-14 <= engine.measure() <= 1e-12
 

@@ -175,12 +175,6 @@ class Coordinates:
         else:
             self.u[:] = self.form.image(self.x) - self.shift
 
-    def _begin_anew(self) -> None:
-        """z = x."""
-        for pairs in (self.pairs, self.image_pairs):
-            pairs[:, S], pairs[:, D] = self._now(pairs), 0.0
-        self.scalars[:] = REBASED
-
     @property
     def _changing(self) -> tuple[str, ...]:
         own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")

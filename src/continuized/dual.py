@@ -4,8 +4,10 @@ The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a
 1/(a(1-a)) is at least 4, which is what the constants of the process start from, but far more where
 a is near 0 or 1: in rows that are fitted well.  So the run takes the norm sum_i m_i v_i^2 with m_i
 the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.  Which rows those are
-shows on the way: the norm is made anew now and then.  Where S falls much, so is the process, with
-z = x, for the steps of the old norm, far too cautious for the new one, have led z far away.
+shows on the way, and the norm is made anew now and then.  At the start the constants are far too
+cautious, and with them the process may lead away for many passes: it begins after a few passes of
+plain steps.  Where S falls much later on, the process begins anew, from z = x: the steps of a norm
+that was too cautious have led z too far away.
 """
 
 from __future__ import annotations
@@ -18,15 +20,16 @@ import numpy as np
 from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
 from continuized.kernels import lazy
-from continuized.kernels.layout import at_factor
+from continuized.kernels.layout import REBASED, D, S, at_factor
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.problems.threads import inner
+from continuized.rules import GAMMA_PRIME
 from continuized.words import check_flag
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
-FIRST_METRIC = 3  # passes; then whenever there are half as many more
+FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
 ANEW = 0.9  # of S: where a norm has less, the process begins anew in it
 
@@ -42,8 +45,8 @@ class DualCoordinate:
     So its marks need not be independent: every pass takes each row about as often as its
     probability says (`cz.marks.Stratified`), which saves a third of the passes.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
-    (`local_metric`) from the third pass on, where there are 4096 rows or more and the run draws
-    its own marks.
+    (`local_metric`) after three passes of plain steps, where there are 4096 rows or more and the
+    run draws its own marks; now and then, the process begins anew from z = x.
 
     sampling, accelerated, start: as for CoordinateDescent.
 
@@ -130,13 +133,26 @@ class DualCoordinates(Coordinates):
         if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
             super().advance(marks, coefficients)
             return
-        n, before = self.metric.size, self.events.item()
-        super().advance(marks, coefficients)
+        n, before, cautious = self.metric.size, self.events.item(), self.S
+        is_begun = before >= FIRST_METRIC * n
+        super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
         if self.events.item() >= next_metric(before // n) * n:
-            S, self.metric[:] = self.S, self._local_metric()
+            self.metric[:] = self._local_metric()
             self._follow_metric()
-            if self.S < ANEW * S:
+            if ANEW * cautious > self.S:
                 self._begin_anew()
+
+    def _plain(self, marks: Array, coefficients: Array) -> Array:
+        """Others in their place, with which x and z do not mix and take the same steps."""
+        together = np.zeros_like(coefficients)
+        together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
+        return together
+
+    def _begin_anew(self) -> None:
+        """z = x."""
+        for pairs in (self.pairs, self.image_pairs):
+            pairs[:, S], pairs[:, D] = at_factor(pairs, self.scalars[lazy.ALPHA]), 0.0
+        self.scalars[:] = REBASED
 
     def _local_metric(self) -> Array:
         p: Any = self.problem

@@ -32,9 +32,11 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
 
 
 def occurring(indices: Array, length: int) -> tuple[Any, Array]:
-    """The entries of a vector of this length that occur among the indices, in the order in which
-    they do, and the indices as places among those; (a slice of all, the same indices) where the
-    indices are as many as the entries, or there are none.
+    """The entries of a vector of this length that occur among the indices, and the indices as
+    places among those; (a slice of all, the same indices) where the indices are as many as the
+    entries, or there are none.
+
+    They are in the order in which they occur, so that what a row meets alone lies side by side.
 
     >>> kept, places = occurring(np.array([7, 2, 7, 4], np.uint32), 9)
     >>> kept.tolist(), places.tolist()
