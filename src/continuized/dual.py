@@ -42,7 +42,7 @@ class DualCoordinate:
     So its marks need not be independent: every pass takes each row about as often as its
     probability says (`cz.marks.Stratified`), which saves a third of the passes.
     With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
-    (`local_metric`) from the third pass on, where there are 4096 rows or more and the run draws
+    (`local_metric`) after the third pass, where there are 4096 rows or more and the run draws
     its own marks.
 
     sampling, accelerated, start: as for CoordinateDescent.
