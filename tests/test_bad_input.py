@@ -185,7 +185,7 @@ def test_times_that_do_not_increase(times: list[float]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([1.0, math.nan],), ValueError, "finite numbers"),
+        (([1.0, math.nan],), ValueError, r"finite numbers, got \[1.0, nan\]"),
         (([1.0, math.inf],), ValueError, "finite numbers"),
         (([[1.0]],), ValueError, "one-dimensional"),
         ((3.0,), ValueError, "one-dimensional"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -50,11 +52,21 @@ def test_a_planted_upward_import_is_found(
     assert complaint in result.stdout
 
 
-def test_contributing_names_every_room() -> None:
-    table = (ROOT / "CONTRIBUTING.md").read_text().partition("## The rooms")[2].partition("##")[0]
-    rooms = [path.stem for path in SOURCES.glob("*.py") if path.stem != "__init__"]
-    rooms += [path.parent.name for path in SOURCES.glob("*/__init__.py")]
-    assert [room for room in rooms if f"`{room}`" not in table] == []
+def tabled(page: str) -> list[str]:
+    """The rooms in a page's table, from the top."""
+    cells = re.findall(r"^\| (`.*?) \|", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE)
+    return [room for cell in cells for room in re.findall(r"`(\w+)`", cell)]
+
+
+def test_the_tables_of_rooms_are_in_the_order_of_the_imports() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "check_layers.py"))
+    rooms = [room for room in tool["ROOMS"] if room != tool["FACE"]]
+    there = {path.stem for path in SOURCES.glob("*.py") if path.stem != tool["FACE"]}
+    there |= {path.parent.name for path in SOURCES.glob("*/__init__.py")}
+    assert set(rooms) == there
+    assert tabled("CONTRIBUTING.md") == rooms
+    some = tabled("docs/architecture.md")
+    assert some == [room for room in rooms if room in some]
 
 
 @pytest.mark.parametrize(

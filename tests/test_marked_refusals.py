@@ -102,6 +102,13 @@ def test_probabilities_must_be_numbers(kind: Any, p: Any) -> None:
         cz.marks.Stratified(p)
 
 
+@pytest.mark.parametrize("p", [[], [[1.0]], [0.5, np.nan], np.full((30, 30), 1.0 / 900.0)])
+def test_probabilities_must_be_a_finite_vector(p: Any) -> None:
+    with pytest.raises(ValueError, match="vector of one or more finite numbers, got ") as caught:
+        cz.marks.Categorical(p)
+    one_sentence(caught)
+
+
 # The constants of rows
 
 

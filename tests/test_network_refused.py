@@ -12,6 +12,7 @@ import pytest
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph
+from continuized.network.nodes.running import _places
 from continuized.words import brief
 from refusals import one_sentence
 
@@ -100,6 +101,14 @@ def test_a_delay_that_no_float_holds_is_a_value_error() -> None:
 def test_nodes_may_be_whole_numbers_of_any_type(node: Any) -> None:
     assert Faults(deaths=[(2, node)]).deaths == ((2.0, 1),)
     assert Graph.of([(0, node), (1, 2)]).nodes == 3
+
+
+@pytest.mark.parametrize("two", [np.int64(2), np.uint8(2)])
+def test_counts_may_be_integers_of_numpy(two: Any) -> None:
+    assert _places(5, two, {1}) == _places(5, 2, {1})
+    assert type(A2CiD2(batch=two).batch) is int  # another type would be compiled again
+    skewed = Graph.of("path:4", rates=[1.0, 2.0, 4.0])
+    assert skewed.optimise_rates(maxiter=two).theta == skewed.optimise_rates(maxiter=2).theta
 
 
 @pytest.mark.parametrize("runs", [0, True, 1.5, math.nan])

@@ -233,7 +233,7 @@ def test_limits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["n_features", "max_index", "max_line"])
-@pytest.mark.parametrize("value", [0, -1, 2**53 + 1, 1.5, True, "3"])
+@pytest.mark.parametrize("value", [0, -1, 2**53 + 1, 1.5, True, "3", np.True_, np.ones(2, int)])
 def test_bad_options(tmp_path: Path, name: str, value: Any) -> None:
     with pytest.raises((TypeError, ValueError), match=f"{name} must be a whole number"):
         read(tmp_path, **{name: value})

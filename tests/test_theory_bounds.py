@@ -152,11 +152,16 @@ def test_noise_is_not_lost_to_underflow_at_a_minute_mu():
         lambda: bound(cz.Continuized(L), P, X0, k=np.arange(1000) - 5),
         lambda: bound(cz.Continuized(L), P, X0, t=1.0, sigma2=np.ones((30, 30))),
         lambda: bound(cz.Continuized(L), print, X0, t=1.0),
+        lambda: bound(cz.Continuized(L), P, X0, t=1.0, sigma2=10**400),
         lambda: cz.theory.moments(P, "nesterov", X0, [1.0]),
+        lambda: cz.theory.moments(P, np.ones((30, 30)), X0, [1.0]),
+        lambda: bound(np.ones((30, 30)), P, X0, t=1.0),
         lambda: cz.theory.moments(P, cz.Continuized(L), X0, k=10**12),
         lambda: cz.theory.drift(cz.Continuized(L), P, 1.0, np.zeros(9), np.zeros(9)),
         lambda: cz.theory.expected_scaling_distance(P, X0, 1.0, [L / 2, L]),
         lambda: cz.theory.expected_scaling_distance(P, X0, 1.0, [L, 2 * L], points=0),
+        lambda: cz.theory.expected_scaling_distance(P, X0, 10**400, [L, 2 * L]),
+        lambda: cz.theory.scaling_distance(P, X0, 1.0, [L, 2 * L], runs=np.ones((30, 30))),
     ],
 )
 def test_errors_are_one_short_sentence_of_ours(call):

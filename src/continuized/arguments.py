@@ -13,7 +13,7 @@ from continuized.methods import METHODS, GradientDescent, Method
 from continuized.parameters import check_constants
 from continuized.problems.base import Problem
 from continuized.stopping import Callback, Limits
-from continuized.words import as_float, brief, is_real
+from continuized.words import as_float, brief, is_real, is_whole
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
@@ -87,7 +87,7 @@ def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None =
             raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
         tol = as_float(tol)
     if maxiter is not None:
-        if isinstance(maxiter, bool) or not isinstance(maxiter, int | np.integer):
+        if not is_whole(maxiter):
             raise TypeError(f"maxiter must be an integer, got {brief(maxiter)}")
         if maxiter < 0:
             raise ValueError(f"maxiter must be >= 0, got {maxiter}")

@@ -15,7 +15,7 @@ import numpy as np
 from continuized.problems import Quadratic
 from continuized.problems.base import Array
 from continuized.problems.spectrum import gram_error, spectrum
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
 
@@ -58,7 +58,7 @@ def partition(blocks: Any, d: int) -> Partition:
         ...
     ValueError: coordinate 1 is in block 0 and in block 1: it must be in one only
     """
-    if isinstance(blocks, int | np.integer) and not isinstance(blocks, bool):
+    if is_whole(blocks):
         if blocks < 1:
             raise ValueError(f"the size of blocks must be >= 1, got {blocks}")
         return Partition(np.arange(d), np.append(np.arange(0, d, min(int(blocks), max(d, 1))), d))

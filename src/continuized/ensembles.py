@@ -24,7 +24,7 @@ from continuized.noise import Noise, checked_noise
 from continuized.problems.base import Array, Problem, checked_start, numbers
 from continuized.progress import bar
 from continuized.statistics import Moments, normal_quantile
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ def _checked_task(
 
 
 def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+    if not is_whole(value):
         raise TypeError(f"{name} must be an integer, got {brief(value)}")
     if value <= 0:
         raise ValueError(f"{name} must be > 0, got {brief(value)}")
@@ -230,9 +230,9 @@ def checked_times(times: ArrayLike | None) -> Array:
         return np.zeros(0)
     values = np.atleast_1d(numbers(times, "times"))
     if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
-        raise ValueError("times must be one or more finite numbers")
+        raise ValueError(f"times must be one or more finite numbers, got {brief(times)}")
     if values[0] < 0.0 or np.any(np.diff(values) < 0.0):
-        raise ValueError("times must be >= 0 and in increasing order")
+        raise ValueError(f"times must be >= 0 and in increasing order, got {brief(times)}")
     return values
 
 

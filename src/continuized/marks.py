@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 __all__ = ["Batches", "Categorical", "Changing", "Finite", "Law", "Stratified"]
 
@@ -215,7 +215,7 @@ def events_of(law: Finite, marks: int) -> int:
 
 def checked_batch(batch: Any) -> int:
     """How many marks a batch has, or a sentence that says what is wrong."""
-    if isinstance(batch, bool | np.bool_) or not isinstance(batch, int | np.integer):
+    if not is_whole(batch):
         raise TypeError(f"batch must be an integer >= 1, got {brief(batch)}")
     if batch < 1:
         raise ValueError(f"batch must be an integer >= 1, got {batch}")
@@ -234,7 +234,9 @@ def checked_probabilities(p: ArrayLike) -> Floats:
         raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}")
     values = given.astype(np.float64)
     if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
-        raise ValueError("probabilities must be a vector of one or more finite numbers")
+        raise ValueError(
+            f"probabilities must be a vector of one or more finite numbers, got {brief(p)}"
+        )
     if np.any(values < 0.0):
         raise ValueError(f"probabilities must be >= 0, got {values.min():.6g}")
     total = float(values.sum())

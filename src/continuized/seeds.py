@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 # The children of a run's root.  Rows of decentralised optimisation are drawn where links are.
 TIMES, MARKS, METRICS, LINKS, COUNTED = 0, 1, 2, 3, 4
@@ -48,7 +48,7 @@ def seed_sequence(seed: Seed) -> Root:
     if isinstance(seed, np.random.Generator):
         return np.random.SeedSequence(seed.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
     if seed is not None:
-        wrong_type = isinstance(seed, bool) or not isinstance(seed, int | np.integer)
+        wrong_type = not is_whole(seed)
         if wrong_type or seed < 0:
             raise (TypeError if wrong_type else ValueError)(
                 "seed must be an integer >= 0, a SeedSequence, a Generator or None, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 LONGEST = 60
@@ -44,6 +44,15 @@ def is_real(value: Any) -> bool:
         return False
     # By name: each library has dtypes of its own, with no other property in common.
     return any(word in str(value.dtype) for word in ("float", "int"))
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is one integer, of Python or of NumPy; truth values are none.
+
+    >>> is_whole(2), is_whole(2.0), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_flag(value: Any, name: str) -> None:

@@ -33,7 +33,7 @@ from continuized.methods import Continuized
 from continuized.pace import MOST_L
 from continuized.result import Status
 from continuized.rules import Rule
-from continuized.words import as_float, brief, is_real
+from continuized.words import as_float, brief, is_real, is_whole
 
 __all__ = ["Result", "gaps", "minimize"]
 
@@ -294,7 +294,6 @@ def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
         maxiter = DEFAULT_MAXITER if events is None else events + (tol >= 0.0)
     elif not isinstance(maxiter, jax.Array):
         most = np.iinfo(np.int32).max - 1
-        whole = isinstance(maxiter, int | np.integer) and not isinstance(maxiter, bool)
-        if not (whole and 0 <= maxiter <= most):
+        if not (is_whole(maxiter) and 0 <= maxiter <= most):
             raise ValueError(f"maxiter must be an integer in [0, {most}], got {brief(maxiter)}")
     return jnp.asarray(tol, real_dtype()), jnp.asarray(maxiter, jnp.int32)

@@ -9,7 +9,7 @@ from continuized import clock as clocks
 from continuized import flow, methods
 from continuized.adapters.jax_formulas import real_dtype
 from continuized.adapters.jax_import import jax, jnp
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 Tree = Any
 
@@ -51,8 +51,8 @@ def key_of(key: Any) -> Any:
         return key
     if dtype == jnp.uint32 and len(shape) == 1:
         return jax.random.wrap_key_data(key)
-    whole = isinstance(key, int) or (dtype is not None and jnp.issubdtype(dtype, jnp.integer))
-    if isinstance(key, bool) or not whole or shape != ():
+    whole = is_whole(key) or (dtype is not None and jnp.issubdtype(dtype, jnp.integer))
+    if not whole or shape != ():
         raise TypeError(f"key must be an integer or one key of jax.random, got {brief(key)}")
     try:
         return jax.random.key(key)

@@ -6,11 +6,9 @@ import math
 import secrets
 from typing import Any
 
-import numpy as np
-
 from continuized import methods
 from continuized.adapters.torch_import import torch
-from continuized.words import brief, is_real
+from continuized.words import brief, is_real, is_whole
 
 Tensor = torch.Tensor
 
@@ -46,7 +44,7 @@ def kept_seed(seed: Any) -> int:
     """A seed that can be kept in a `state_dict`."""
     if seed is None:
         return secrets.randbits(128)
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer):
+    if not is_whole(seed):
         raise TypeError(f"seed must be an integer >= 0 or None, got {brief(seed)}")
     if seed < 0:
         raise ValueError(f"seed must be an integer >= 0 or None, got {brief(seed)}")

@@ -191,6 +191,8 @@ def _vector(values: ArrayLike, name: str) -> Floats:
         raise TypeError(f"{name} must be a sequence of numbers, got {brief(values)}")
     array = np.array(given, dtype=np.float64)
     if array.ndim != 1 or not np.all(np.isfinite(array)):
-        raise ValueError(f"{name} must be a one-dimensional sequence of finite numbers")
+        raise ValueError(
+            f"{name} must be a one-dimensional sequence of finite numbers, got {brief(values)}"
+        )
     array.flags.writeable = False
     return array

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.problems.base import Array
-from continuized.words import as_float, brief, is_real
+from continuized.words import as_float, brief, is_real, is_whole
 
 PATIENCE = 20.0  # times what the theorem promises, where no limit is given
 NO_LIMIT = 2**62  # exchanges
@@ -52,10 +52,8 @@ def checked_limits(tol: Any, events: Any, until: Any) -> tuple[float, int, float
     """tol, the most exchanges and the end, where none is given as good as infinite."""
     if not (is_real(tol) and 0.0 <= tol < 1.0):
         raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
-    if events is not None:
-        whole = isinstance(events, int | np.integer) and not isinstance(events, bool)
-        if not whole or events < 0:
-            raise ValueError(f"events must be a number of exchanges >= 0, got {brief(events)}")
+    if events is not None and not (is_whole(events) and events >= 0):
+        raise ValueError(f"events must be a number of exchanges >= 0, got {brief(events)}")
     if until is not None and not (is_real(until) and 0.0 <= as_float(until) < math.inf):
         raise ValueError(f"until must be a finite time >= 0, got {brief(until)}")
     most = NO_LIMIT if events is None else min(int(events), NO_LIMIT)

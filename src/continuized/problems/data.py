@@ -8,7 +8,7 @@ import numpy as np
 
 from continuized.problems.base import Array, numbers, real_array
 from continuized.problems.sparse_format import check_format
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 INT32_MAX = int(np.iinfo(np.int32).max)
 
@@ -76,7 +76,7 @@ def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
     """Labels 0, ..., classes - 1 as integers and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
-    if isinstance(classes, bool) or not isinstance(classes, int | np.integer):
+    if not is_whole(classes):
         raise TypeError(f"classes must be an integer or None, got {brief(classes)}")
     wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
     if wrong.size:

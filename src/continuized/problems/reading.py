@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from continuized.problems.base import Array
 from continuized.problems.source import Source
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
@@ -116,12 +116,8 @@ def read(
 
 def _whole(name: str, value: Any) -> int:
     """A whole number from 1 to 2^53."""
-    try:
-        number = None if isinstance(value, bool) else value.__index__()
-    except AttributeError:
-        number = None
-    if number is None:
+    if not is_whole(value):
         raise TypeError(f"{name} must be a whole number, got {brief(value)}")
-    if not 1 <= number <= LIMIT:
+    if not 1 <= value <= LIMIT:
         raise ValueError(f"{name} must be a whole number from 1 to 2**53, got {brief(value)}")
-    return int(number)
+    return int(value)

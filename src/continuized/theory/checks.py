@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from continuized.methods import Method
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.problems.quadratic import Quadratic
-from continuized.words import brief
+from continuized.words import as_float, brief, is_real
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 
@@ -61,7 +61,7 @@ def excess(problem: Problem, x0: Array) -> float:
 
 def checked_sigma2(sigma2: Any) -> float:
     """The noise's total variance E|noise|^2, a finite number >= 0."""
-    if not (_is_real(sigma2) and math.isfinite(sigma2) and sigma2 >= 0.0):
+    if not (is_real(sigma2) and 0.0 <= as_float(sigma2) < math.inf):
         raise ValueError(f"sigma2 must be a finite number >= 0, got {brief(sigma2)}")
     return float(sigma2)
 
@@ -87,7 +87,9 @@ def checked_counts(k: ArrayLike) -> Array:
 def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
     if not isinstance(method, Method):
-        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
+        raise TypeError(
+            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
+        )
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
@@ -106,14 +108,14 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
 
 def check_probability(value: Any, name: str) -> float:
     """A probability strictly between 0 and 1."""
-    if not (_is_real(value) and 0.0 < value < 1.0):
+    if not (is_real(value) and 0.0 < value < 1.0):
         raise ValueError(f"{name} must be a probability in (0, 1), got {brief(value)}")
     return float(value)
 
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number > 0."""
-    if not (_is_real(value) and math.isfinite(value) and value > 0.0):
+    if not (is_real(value) and 0.0 < as_float(value) < math.inf):
         raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
     return float(value)
 
@@ -133,7 +135,3 @@ def _array(values: ArrayLike, name: str, kinds: str, what: str) -> Array:
     if array.dtype.kind not in kinds and array.size:
         raise TypeError(f"{name} must be {what}, got {brief(values)}")
     return array
-
-
-def _is_real(value: Any) -> bool:
-    return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)

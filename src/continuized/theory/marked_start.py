@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array, Problem
-from continuized.row_constants import EXACT_UP_TO, FULL_RANK, GIVEN, row_constants
+from continuized.row_constants import FULL_RANK, GIVEN, are_exact, row_constants
 from continuized.rows import Rows, StochasticLeastSquares
 from continuized.theory.checks import ROUNDING, minimiser
 
@@ -55,7 +55,7 @@ def _check_labels(X: Array, y: Array, star: Array) -> None:
 
 def check_row_constants(method: StochasticLeastSquares, engine: Rows, rows: Array) -> None:
     """Refuse constants that are known not to hold, and a kappa that is only a guess."""
-    if rows.shape[1] > EXACT_UP_TO:
+    if not are_exact(rows):
         if method.kappa is None:
             raise ValueError(
                 f"kappa of {rows.shape[1]} columns is only estimated, and a bound needs one that "

@@ -11,6 +11,7 @@ from continuized import parameters
 from continuized.custom import CustomContinuized
 from continuized.methods import Continuized, Method
 from continuized.problems.base import Array
+from continuized.words import brief
 
 Number = float | Array
 Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
@@ -52,7 +53,9 @@ def rates(method: Method) -> Rates:
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
     if not isinstance(method, Method):
-        raise TypeError(f"method must be a method such as cz.Continuized(L, mu), got {method!r}")
+        raise TypeError(
+            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
+        )
     if not isinstance(method, Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants

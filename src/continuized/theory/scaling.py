@@ -19,7 +19,7 @@ from continuized import seeds
 from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
 from continuized.theory.checks import check_positive, checked_times, start_of
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 RTOL, ATOL = 1e-11, 1e-13
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
@@ -135,8 +135,8 @@ def scaling_distance(
     """
     horizon = check_positive(horizon, "horizon")
     L = checked_L_values(p, L_values)
-    if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 2:
-        raise ValueError(f"runs must be an integer >= 2, got {runs!r}")
+    if not is_whole(runs) or runs < 2:
+        raise ValueError(f"runs must be an integer >= 2, got {brief(runs)}")
     s = checked_points(horizon, points)
     limit = scaling_limit(p, x0, s)
     root = seeds.seed_sequence(seed)
@@ -164,7 +164,7 @@ def checked_L_values(p: Problem, L_values: ArrayLike) -> Array:
 
 def checked_points(horizon: float, points: int) -> Array:
     """The times horizon/points, ..., horizon."""
-    if isinstance(points, bool) or not isinstance(points, int | np.integer) or points < 1:
+    if not is_whole(points) or points < 1:
         raise ValueError(f"points must be an integer >= 1, got {brief(points)}")
     return horizon * np.arange(1, points + 1) / points
 

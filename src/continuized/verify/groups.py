@@ -56,7 +56,7 @@ def batch_equality(subject: Subject, effort: Effort) -> Measurement:
 
 
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of section 1 with S = max_B L_B / p_B^2 for L."""
+    """E f(x_t) - f* <= the bound of theory.marked_bounds with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
         (correlated(), {}),
         (correlated(), {"sampling": "uniform", "start": 0.0}),

@@ -172,7 +172,7 @@ def below(
 
 
 def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of section 1 with S for L; and the plain bounds."""
+    """E f(x_t) - f* <= the bound of theory.marked_bounds with S for L; and the plain bounds."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
         (small_quadratic(), {}),
         (small_quadratic(), {"sampling": "uniform", "start": 0.0}),

@@ -13,7 +13,7 @@ from continuized.memory import check_memory
 from continuized.network.graphs import random_graphs
 from continuized.network.graphs.random_graphs import Made, check_nodes
 from continuized.problems.base import Array
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
@@ -64,7 +64,7 @@ def parse(spec: str, seed: seeds.Seed = None) -> tuple[Made, str]:
         raise ValueError(f"{spec} has a seed already: leave out seed=, or the last number")
     chosen = rest[0] if rest else 0 if seed is None else seed
     rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
-    known = isinstance(chosen, int | np.integer)
+    known = is_whole(chosen)
     return make(rng, *given), f"{kind}:{':'.join(fields[: len(fields) - len(rest)])}" + (
         f":{chosen}" if known else ""
     )

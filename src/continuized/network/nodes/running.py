@@ -27,7 +27,7 @@ from continuized.network.simulation.faults import DELAYS_TO_WAIT, Faults
 from continuized.problems.base import number
 from continuized.progress import bar
 from continuized.seeds import Seed, child, seed_sequence
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
@@ -194,7 +194,7 @@ def _dim(rules: Sequence[RuleSpec]) -> int:
 def _places(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """The nodes of each process: dealt out in turn, so that neighbours seldom share one."""
     count = PER_CORE * (os.cpu_count() or 1) if processes is None else processes
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+    if not is_whole(count) or count < 1:
         raise ValueError(f"processes must be an integer >= 1, got {brief(processes)}")
     others = [node for node in range(nodes) if node not in alone]
     shared = [others[k::count] for k in range(min(count, len(others)))]
@@ -217,14 +217,13 @@ def _positive(value: Any, name: str) -> float:
 
 
 def _check_port(port: Any) -> None:
-    whole = isinstance(port, int | np.integer) and not isinstance(port, bool)
-    if port is not None and not (whole and 0 < port < 2**16):
+    if port is not None and not (is_whole(port) and 0 < port < 2**16):
         raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
 
 
 def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
     nodes = graph.nodes
-    if isinstance(kill, int | np.integer) and not isinstance(kill, bool):
+    if is_whole(kill):
         if not 0 <= kill < nodes:
             raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
         kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, int(kill), random))]

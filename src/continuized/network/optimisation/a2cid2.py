@@ -22,7 +22,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.rules import Constants
 from continuized.problems.base import number
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 CAUTION = 4.0  # the default step is 1 / (CAUTION times the smoothness of a single row's function)
 
@@ -69,9 +69,9 @@ class A2CiD2:
             given = getattr(self, name)
             if given is not None and not 0.0 < number(given, name) < math.inf:
                 raise ValueError(f"{name} must be a finite number > 0, got {brief(given)}")
-        whole = isinstance(self.batch, int) and not isinstance(self.batch, bool)
-        if not whole or not 0 <= self.batch < 2**31:
+        if not (is_whole(self.batch) and 0 <= self.batch < 2**31):
             raise ValueError(f"batch must be an integer >= 0, below 2^31, got {brief(self.batch)}")
+        object.__setattr__(self, "batch", int(self.batch))  # one type, for one compiled loop
 
     @property
     def name(self) -> str:

@@ -22,7 +22,7 @@ from continuized.network.optimisation.solution import Decentralized
 from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array, numbers
 from continuized.progress import bar
-from continuized.words import brief, is_real
+from continuized.words import brief, is_real, is_whole
 
 if TYPE_CHECKING:
     from continuized.network.optimisation.optimisers import Optimiser
@@ -209,9 +209,8 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
     if not (is_real(tol) and 0.0 <= tol < 1.0):
         raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
     for given, name, least in ((events, "events", 0), (record, "record", 1)):
-        whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         unlimited = name == "events" and given is None
-        if not unlimited and (not whole or given < least):
+        if not unlimited and (not is_whole(given) or given < least):
             raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
 
 

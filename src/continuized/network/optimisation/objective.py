@@ -15,7 +15,7 @@ from continuized.memory import check_memory
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 Regression = LeastSquares | LogisticRegression
 KINDS: dict[float, type[Regression]] = {
@@ -225,8 +225,7 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
     """
     (checked,) = _listed([problem])
     count = len(checked.y)
-    whole = isinstance(nodes, int | np.integer) and not isinstance(nodes, bool)
-    if not whole or not 1 <= nodes <= count:
+    if not (is_whole(nodes) and 1 <= nodes <= count):
         raise ValueError(
             f"nodes must be an integer from 1 to {count}, the number of rows, got {brief(nodes)}"
         )

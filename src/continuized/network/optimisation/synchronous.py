@@ -22,6 +22,7 @@ from continuized.network.optimisation.dual import check_fits
 from continuized.network.optimisation.dual_function import DualFunction
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.problems.base import Array, Problem
+from continuized.problems.losses import SQUARED
 
 
 class Rounds(NamedTuple):
@@ -59,7 +60,7 @@ def all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
     ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
     whole, l2 = KINDS[o.loss], float(o.l2.mean())
     L = whole.curvature * float(ends[1]) + l2
-    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == 0.0 else 0.0)
+    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
     problem = Problem(o.fun, o.grad, L=L, mu=mu)
     return _rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
 

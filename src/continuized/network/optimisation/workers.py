@@ -31,7 +31,7 @@ import numpy as np
 from continuized.methods import Continuized, GradientDescent
 from continuized.parameters import exponential_gamma_prime, omega
 from continuized.problems.base import Array, number
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 WORKERS = (1, 2, 4, 8)
 MULTIPLIERS = tuple(float(2**k) for k in range(13))
@@ -126,8 +126,7 @@ def study_workers(
     """
     if not 1.0 <= number(kappa, "kappa") < math.inf:
         raise ValueError(f"kappa must be a finite number >= 1, got {brief(kappa)}")
-    whole = (isinstance(m, int | np.integer) and not isinstance(m, bool) for m in workers)
-    if not all(whole) or min(workers, default=1) < 1:
+    if not all(map(is_whole, workers)) or min(workers, default=1) < 1:
         raise ValueError(f"workers must be integers >= 1, got {brief(workers)}")
     if len(multipliers) == 0 or not all(
         0.0 < number(c, "a multiplier") < math.inf for c in multipliers

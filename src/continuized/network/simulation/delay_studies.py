@@ -16,7 +16,7 @@ from continuized.network.simulation.faults import Faults
 from continuized.network.simulation.simulator import simulate
 from continuized.network.simulation.traffic import exchange_share
 from continuized.problems.base import number
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left
@@ -99,7 +99,7 @@ def simulated_limit(
 
 
 def _check_runs(runs: Any) -> None:
-    if isinstance(runs, bool) or not isinstance(runs, int | np.integer) or runs < 1:
+    if not is_whole(runs) or runs < 1:
         raise ValueError(f"runs must be an integer >= 1, got {brief(runs)}")
 
 

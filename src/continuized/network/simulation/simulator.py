@@ -27,7 +27,7 @@ from continuized.network.rules import Constants
 from continuized.network.simulation.faults import Faults
 from continuized.problems.base import Array
 from continuized.progress import Bar, bar
-from continuized.words import brief
+from continuized.words import brief, is_whole
 
 ROWS = 500
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
@@ -110,7 +110,7 @@ def simulate(
     limits = checked_limits(tol, events, until)
     if events is None and until is None:
         limits = limits[0], enough_events(graph, gossip, limits[0]), limits[2]
-    if isinstance(record, bool) or not isinstance(record, int | np.integer) or record < 0:
+    if not is_whole(record) or record < 0:
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
