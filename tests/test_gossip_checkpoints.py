@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from continuized import network
-from continuized.checkpoints import CheckpointError
+from continuized.checkpoints import CheckpointError, CheckpointWarning
 from continuized.network import Faults, Graph, Outcome
 from continuized.network.simulation import engine, engine_faulty
 
@@ -112,3 +112,13 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
         [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_warning_of_a_damaged_one_names_the_caller_s_line(tmp_path: Path) -> None:
+    how: dict[str, Any] = {"seed": 0, "checkpoint": tmp_path / "run.npz"}
+    network.simulate("cycle:5", np.arange(5.0), **how)
+    network.simulate("cycle:5", np.arange(5.0), **how)  # for there to be one before it
+    (tmp_path / "run.npz").write_bytes(b"damaged")
+    with pytest.warns(CheckpointWarning, match="the one before it is used") as warned:
+        network.simulate("cycle:5", np.arange(5.0), resume=True, **how)
+    assert [w.filename for w in warned] == [__file__]

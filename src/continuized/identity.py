@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from continuized import checkpoints
 from continuized.methods import Method
 from continuized.oracle import Exact
 from continuized.problems import (
@@ -22,6 +25,15 @@ from continuized.problems.base import Array
 # Two events, (k, t0, t, dt): a method is told by its coefficients there, whatever it is made of.
 EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))
 LONGEST = 300
+
+
+def keeper(
+    path: Path | None, every: float, resume: bool, who: Callable[[], dict[str, str]]
+) -> checkpoints.AnyKeeper:
+    """The keeper of the run that who() says it is; without a path nothing is asked, or kept."""
+    if path is None:
+        return checkpoints.nowhere
+    return checkpoints.Keeper(path, float(every), bool(resume), who())
 
 
 def of_run(
@@ -48,6 +60,11 @@ def of_run(
         "problem": _problem(problem, x0),
     }
     return {name: _shortened(text) for name, text in parts.items()}
+
+
+def of_parts(**parts: Any) -> dict[str, str]:
+    """Each part in words."""
+    return {name: words(value) for name, value in parts.items()}
 
 
 def words(value: Any) -> str:

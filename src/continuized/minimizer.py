@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from continuized import adaptive, arrays, checkpoints, driver, foreign, identity, marked, seeds
 from continuized import clock as clocks
@@ -18,6 +18,7 @@ from continuized.arguments import (
     checked_record,
     limits_of,
 )
+from continuized.checkpoints import AnyKeeper
 from continuized.choice import adaptive_setting, check_metric_and_prox, chosen_for, is_adaptive
 from continuized.marked import Marked
 from continuized.marked_clock import clock_with_marks
@@ -25,8 +26,9 @@ from continuized.marks import events_of
 from continuized.methods import Method
 from continuized.noise import Noise, checked_noise
 from continuized.problems.base import Array, Problem, checked_start
-from continuized.progress import bar
+from continuized.progress import Bar, bar
 from continuized.result import Result, Status, reported_gap
+from continuized.stopping import Callback, Limits
 from continuized.words import brief
 
 
@@ -152,60 +154,107 @@ def minimize(
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
-        given = any(option is not None for option in (L, mu, prox, noise))
-        method, metric, why = chosen_for(problem, metric, given or record == "path")
+        asked = any(option is not None for option in (L, mu, prox, noise))
+        method, metric, why = chosen_for(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    with_marks: Any = method if is_marked else None
     check_metric_and_prox(method, metric, prox, noise)
     adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen = None if is_marked or adaptive_run else as_method(method, problem, L, mu)
+    chosen: Any = method if is_marked or adaptive_run else as_method(method, problem, L, mu)
     limits = limits_of(tol, maxiter, clock)
     record = checked_record(record)
     check_nonfinite(nonfinite, checkpoint)
-    skipping = nonfinite == "skip"
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
     called = None if callback is None else as_callback(callback)
-
-    def keeper(constants: Any = None) -> checkpoints.AnyKeeper:
-        if path is None:
-            return checkpoints.nowhere
-        its_seed = None if seed is None else root
-        rest = (noise, clock, its_seed, record, limits.tol)
-        parts = identity.of_run(problem, start, chosen or method, constants, *rest)
-        return checkpoints.Keeper(path, float(every), bool(resume), parts)
-
+    given = _Given(problem, start, clock, root, limits, record, nonfinite == "skip", called)
     if adaptive_run:
-        rest = (limits, record, root, start.shape, skipping)
-        setting = adaptive_setting(problem, L, mu, metric, prox, *rest)
-        stream = (clocks.Poisson(root) if clock is None else clock).stream()
-        with bar("continuized", limits.maxiter, progress) as show:
-            kept = keeper() if path is None else keeper(setting.identity(identity.probe(start)))
-            r = adaptive.Run(problem, start, stream, setting, called, show, kept).go()
-        return _finished(r, why, nonfinite)
-    if chosen is None:
-        check_marked(with_marks, L, mu, noise, record, nonfinite)
-        engine = with_marks.prepare(problem, start)
-        limits = limits_of(tol, maxiter, clock, events_of(engine.law, engine.law.size))
-        stream = clock_with_marks(clock, engine, root).stream()
-        with bar(engine.name, limits.maxiter, progress) as show:
-            kept = keeper(engine.constants)
-            r = marked.Run(engine, start, stream, limits, bool(record), called, show, kept).go()
+        loop = _adaptive(given, L, mu, metric, prox)
+    elif is_marked:
+        check_marked(chosen, L, mu, noise, record, nonfinite)
+        loop = _marked(given, chosen, tol, maxiter)
+    else:
+        loop = _known(given, chosen, noise)
+
+    def who() -> dict[str, str]:
+        rest = (noise, clock, None if seed is None else root, record, limits.tol)
+        return identity.of_run(problem, start, chosen, loop.constants(), *rest)
+
+    with bar(loop.name, loop.limits.maxiter, progress) as show:
+        # Run from here: warnings count the calls between them and the user's line.
+        r = loop.run(show, identity.keeper(path, every, resume, who)).go()
+    if is_marked:
         r.gap = reported_gap(r.gap, r.fun, problem)
-        return _finished(r, why, nonfinite)
-    stream = (chosen.clock(root) if clock is None else clock).stream()
-    with bar(chosen.name, limits.maxiter, progress) as show:
+    return _finished(r, why, nonfinite)
+
+
+class _Given(NamedTuple):
+    """What every loop is given, checked."""
+
+    problem: Problem
+    start: Any
+    clock: clocks.Clock | None
+    root: seeds.Root
+    limits: Limits
+    record: bool | str
+    skipping: bool
+    callback: Callback | None
+
+
+class _Loop(NamedTuple):
+    """A loop that is ready to run, once it has its bar and its keeper.
+
+    constants: what its checkpoints know it by beside the method; None: the method's coefficients.
+    """
+
+    name: str
+    limits: Limits
+    constants: Callable[[], dict[str, Any] | None]
+    run: Callable[[Bar, AnyKeeper], adaptive.Run | marked.Run | driver.Run | foreign.Run]
+
+
+def _adaptive(given: _Given, L: Any, mu: Any, metric: Any, prox: Any) -> _Loop:
+    """Constants that are not known, metrics and proximal steps."""
+    problem, start, clock, root, limits, record, skipping, called = given
+    rest = (limits, record, root, start.shape, skipping)
+    setting = adaptive_setting(problem, L, mu, metric, prox, *rest)
+    stream = (clocks.Poisson(root) if clock is None else clock).stream()
+
+    def run(show: Bar, keeper: AnyKeeper) -> adaptive.Run:
+        return adaptive.Run(problem, start, stream, setting, called, show, keeper)
+
+    return _Loop("continuized", limits, lambda: setting.identity(identity.probe(start)), run)
+
+
+def _marked(given: _Given, method: Any, tol: Any, maxiter: Any) -> _Loop:
+    """Coordinates and rows."""
+    problem, start, clock, root, _, record, _, called = given
+    engine = method.prepare(problem, start)
+    limits = limits_of(tol, maxiter, clock, events_of(engine.law, engine.law.size))
+    stream = clock_with_marks(clock, engine, root).stream()
+
+    def run(show: Bar, keeper: AnyKeeper) -> marked.Run:
+        return marked.Run(engine, start, stream, limits, bool(record), called, show, keeper)
+
+    return _Loop(engine.name, limits, lambda: engine.constants, run)
+
+
+def _known(given: _Given, method: Method, noise: Noise | None) -> _Loop:
+    """Full gradients and constants that are known, on NumPy's arrays or another library's."""
+    problem, start, clock, root, limits, record, skipping, called = given
+    stream = (method.clock(root) if clock is None else clock).stream()
+
+    def run(show: Bar, keeper: AnyKeeper) -> driver.Run | foreign.Run:
         options: Any = {"record": record, "callback": called, "bar": show, "skipping": skipping}
         if isinstance(problem, arrays.ForeignProblem):
-            r = foreign.Run(chosen, problem, stream, limits, **options).go()
-        else:
-            rng = None if noise is None else seeds.generator(root, seeds.MARKS)
-            options |= {"noise": noise, "rng": rng, "keeper": keeper()}
-            r = driver.Run(chosen, problem, start, stream, limits, **options).go()
-    return _finished(r, why, nonfinite)
+            return foreign.Run(method, problem, stream, limits, **options)
+        rng = None if noise is None else seeds.generator(root, seeds.MARKS)
+        options |= {"noise": noise, "rng": rng, "keeper": keeper}
+        return driver.Run(method, problem, start, stream, limits, **options)
+
+    return _Loop(method.name, limits, lambda: None, run)
 
 
 def _finished(r: Result, why: str, nonfinite: str) -> Result:

@@ -49,6 +49,11 @@ def slope_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
     return -y * (e if y * prediction > 0.0 else 1.0) / (1.0 + e)
 
 
+def logistic_second_slope(e: Any) -> Any:
+    """The second derivative of the logistic loss, where e = tail(LOGISTIC, p, y) is at hand."""
+    return e / (1.0 + e) ** 2
+
+
 def four_losses(kind: float, p: Four, y: Four, e: Four) -> float:
     """The sum of four losses, with their tails e and one logarithm for the four.
 
@@ -113,6 +118,7 @@ FORMULAS = (
     loss,
     slope_by_tail,
     loss_slope,
+    logistic_second_slope,
     joined,
     four_losses,
     conjugate,

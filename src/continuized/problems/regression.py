@@ -13,7 +13,7 @@ from continuized.problems import threads
 from continuized.problems.base import Array, Compiled, flat, pack
 from continuized.problems.data import INT32_MAX, check_labels
 from continuized.problems.linear import Linear, squares_of
-from continuized.problems.losses import LOGISTIC, SQUARED
+from continuized.problems.losses import LOGISTIC, SQUARED, logistic_second_slope
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
@@ -98,8 +98,7 @@ class _Regression(Linear):
     def _second_slopes(self, predictions: Array) -> Array:
         if self.loss == SQUARED:
             return np.ones(len(predictions))
-        e = np.exp(-np.abs(predictions[:, 0]))
-        return np.asarray(e / (1.0 + e) ** 2)
+        return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
 
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
         from continuized.problems.passes import Wanted, one_pass

@@ -6,14 +6,19 @@ The right-hand sides are in `theorems` (full gradients), `marked_bounds` (coordi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.network.methods import Gossip
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
-from continuized.theory import gossip_bounds
+from continuized.theory import dadao_bounds, dual_bounds, gossip_bounds
 from continuized.theory.checks import (
     check_constants_hold,
     checked_problem,
@@ -25,7 +30,14 @@ from continuized.theory.theorems import THEOREMS, log_A, log_scale, theorem_of
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
-    from continuized.network import DADAO, A2CiD2, Dual, Gossip, Graph, Objective
+    from continuized.network import Graph, Objective
+
+ON_NETWORKS: dict[type, Callable[..., Array]] = {
+    Gossip: gossip_bounds.log_bound,
+    A2CiD2: gossip_bounds.exchanges_log_bound,
+    Dual: dual_bounds.log_bound,
+    DADAO: dadao_bounds.log_bound,
+}
 
 
 def bound(
@@ -107,8 +119,8 @@ def bound(
 
     Parameters
     ----------
-    method : a method, marked or not, network.Gossip or network.Dual
-    problem : Problem, or a Graph or a pair (Graph, Objective) for the last two
+    method : a method, marked or not, or network.Gossip, A2CiD2, Dual or DADAO
+    problem : Problem; for the last four, a Graph or a pair (Graph, Objective), as above
         x* and f* must be known: given to a Problem, computed by a regression of moderate size (the
         logistic one where l2 > 0), or set as problem.x_star and problem.f_star.
     x0 : array
@@ -156,9 +168,8 @@ def log_bound(
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
     sigma2 = checked_sigma2(sigma2)
-    if isinstance(method, tuple(gossip_bounds.THEOREMS)):
-        on_network = theorem_of(method, gossip_bounds.THEOREMS)
-        return on_network(method, problem, x0, t, k, sigma2)
+    if isinstance(method, tuple(ON_NETWORKS)):
+        return theorem_of(method, ON_NETWORKS)(method, problem, x0, t, k, sigma2)
     p, x = checked_problem(problem), start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.

@@ -32,7 +32,6 @@ nothing is proved here.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,10 +40,7 @@ from numpy.typing import ArrayLike
 from continuized.network.graphs.graph import Graph
 from continuized.network.methods import Gossip
 from continuized.network.optimisation.a2cid2 import A2CiD2
-from continuized.network.optimisation.dadao import DADAO
-from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array
-from continuized.theory import dadao_bounds, dual_bounds
 from continuized.theory.checks import checked_counts, checked_times
 from continuized.theory.theorems import log_of, log_power
 from continuized.words import brief
@@ -114,11 +110,3 @@ def centred(graph: Graph, x0: ArrayLike) -> Array:
         raise ValueError("x0 must be finite, but it has NaN or infinity in it")
     x = x.reshape(graph.nodes, -1)
     return np.asarray(x - x.mean(axis=0))
-
-
-THEOREMS: dict[type, Callable[..., Array]] = {
-    Gossip: log_bound,
-    Dual: dual_bounds.log_bound,
-    DADAO: dadao_bounds.log_bound,
-    A2CiD2: exchanges_log_bound,
-}

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,10 +32,9 @@ from continuized.rows import StochasticLeastSquares
 from continuized.theory.checks import checked_times, minimiser, minimum, start_of
 from continuized.theory.marked_start import row_start
 from continuized.theory.moment_maps import Moments, Rates, apply, flow_matrix, jump_map, rates
+from continuized.theory.moment_ode import in_chunks, solved
 
 RTOL, ATOL = 1e-11, 1e-14
-CHUNK = 8.0  # moments are rescaled this often, lest they decay below ATOL
-MAX_STEPS = 100_000
 FIRST = 1e-7  # where the series takes over from an infinite eta(0); its error is FIRST^2
 LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
 
@@ -217,23 +217,15 @@ def integrated(
     rate: Rates, drift: Callable[[Array, float], Array], m: Array, times: Array
 ) -> Array:
     """The moments at increasing times from m at 0; shape (len(times), *m.shape)."""
-    out = np.empty((len(times), *m.shape))
-    i = int(np.searchsorted(times, 0.0, side="right"))
-    out[:i] = m
-    t = 0.0
-    if i < len(times) and m.size and math.isinf(rate.eta(0.0)):
-        t = min(FIRST, 0.5 * float(times[i]))
+    t, begun, later = 0.0, m, times[times > 0.0]
+    if later.size and m.size and math.isinf(rate.eta(0.0)):
+        t = min(FIRST, 0.5 * float(later[0]))
         # m = m_0 + t m_1 + O(t^2), where (1 - t F) m_1 = the drift at 0
         source = drift(m, rate.gamma_prime(t))
         inverse = np.linalg.inv(np.eye(3) - t * flow_matrix(rate, t))
-        m = m + t * _symmetric((inverse @ source.reshape(3, -1)).reshape(m.shape))
-    while i < len(times) and m.size:
-        end = min(t + CHUNK, float(times[-1]))
-        j = int(np.searchsorted(times, end, side="right"))
-        stops = np.unique(np.append(times[i:j], end))
-        values = _chunk(rate, drift, m, t, stops)
-        out[i:j] = values[np.searchsorted(stops, times[i:j])]
-        t, m, i = end, values[-1], j
+        begun = m + t * _symmetric((inverse @ source.reshape(3, -1)).reshape(m.shape))
+    out = in_chunks(partial(_chunk, rate, drift), begun, t, times)
+    out[times == 0.0] = m
     return out
 
 
@@ -241,26 +233,17 @@ def _chunk(
     rate: Rates, drift: Callable[[Array, float], Array], m: Array, t0: float, stops: Array
 ) -> Array:
     """From the moments m at t0 to those at `stops`, in units of their sizes at t0."""
-    from scipy.integrate import ode
-
     units = _units(m)
 
-    def right_hand_side(t: float, y: Array) -> Array:
+    def slope(t: float, scaled: Array) -> Array:
         # Where rounding makes E uu^T and E ww^T not symmetric, the difference grows, while all
         # else decays: here it is not seen, and below it is taken out.
-        n = _symmetric(y.reshape(m.shape) * units)
+        n = _symmetric(scaled * units)
         flow = _symmetric((flow_matrix(rate, t) @ n.reshape(3, -1)).reshape(n.shape))
-        return np.ravel((flow + drift(n, rate.gamma_prime(t))) / units)
+        return np.asarray((flow + drift(n, rate.gamma_prime(t))) / units)
 
-    # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
-    solver = ode(right_hand_side).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
-    solver.set_initial_value((m / units).ravel(), t0)
-    values = np.empty((len(stops), *m.shape))
-    for i, stop in enumerate(stops.tolist()):
-        values[i] = _symmetric(solver.integrate(stop).reshape(m.shape) * units)
-        if not solver.successful():
-            raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
-    return values
+    found = solved(slope, m / units, t0, stops, RTOL, ATOL)
+    return np.stack([_symmetric(scaled * units) for scaled in found])
 
 
 def _symmetric(m: Array) -> Array:

@@ -12,6 +12,7 @@ sampling-free value is the sharp test of an implementation; the theorems' bounds
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +42,7 @@ from continuized.theory.moment_maps import (
     jump_noise,
     rates,
 )
+from continuized.theory.moment_ode import in_chunks, solved
 
 if TYPE_CHECKING:
     from continuized.marked import Marked
@@ -48,8 +50,6 @@ if TYPE_CHECKING:
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added
-CHUNK = 8.0  # moments are rescaled this often, lest they decay below ATOL
-MAX_STEPS = 100_000
 FIRST = 1e-6  # where the series takes over from an infinite eta(0); its error is FIRST^2
 
 
@@ -88,7 +88,7 @@ def moments(
     Parameters
     ----------
     p : Quadratic, LeastSquares, Graph, or a pair (Graph, Objective)
-    method : a method, marked or not, network.Gossip or network.Dual
+    method : a method, marked or not, network.Gossip, network.Dual or network.DADAO
     x0 : array
         The start, z_0 = x_0.
     times, k : numbers
@@ -160,21 +160,10 @@ def _packed(p: Quadratic, t: Array | None, k: Array | None, rows: Array) -> Mome
 
 def _at_times(rate: Rates, lam: Array, u0: Array, times: Array, variance: float) -> Array:
     """The moments at increasing times, shape (len(times), 3, dim)."""
-    m = np.stack([u0, u0, u0])
-    out = np.empty((len(times), *m.shape))
-    t, i = 0.0, int(np.searchsorted(times, 0.0, side="right"))
-    out[:i] = m
-    while i < len(times) and lam.size:
-        end = min(t + CHUNK, float(times[-1]))
-        j = int(np.searchsorted(times, end, side="right"))
-        stops = np.unique(np.append(times[i:j], end))
-        values = _chunk(rate, lam, m, t, stops, variance)
-        out[i:j] = values[np.searchsorted(stops, times[i:j])]
-        t, m, i = end, values[-1], j
-    return out
+    return in_chunks(partial(_chunk, rate, lam, variance), np.stack([u0, u0, u0]), 0.0, times)
 
 
-def _chunk(rate: Rates, lam: Array, m: Array, t0: float, stops: Array, variance: float) -> Array:
+def _chunk(rate: Rates, lam: Array, variance: float, m: Array, t0: float, stops: Array) -> Array:
     """From the moments m at t0 to those at `stops`.
 
     u and w are measured in units of each coordinate's own size at t0, for they may differ by
@@ -182,17 +171,14 @@ def _chunk(rate: Rates, lam: Array, m: Array, t0: float, stops: Array, variance:
     integrates the part with at least one event, m - e^{-t} m_0: until the first event x = z
     stands still, whatever eta, so that an infinite eta(0) does no harm.
     """
-    from scipy.integrate import ode
-
     unit_u, unit_w = _units(m, t0, variance, rate.gamma(stops[-1]), rate.gamma_prime(stops[-1]))
     units = np.stack([unit_u * unit_u, unit_u * unit_w, unit_w * unit_w])
     still = m / units if t0 == 0.0 else np.zeros(())
     ratio = unit_w / unit_u
     noise = variance / units
 
-    def right_hand_side(t: float, y: Array) -> Array:
-        n = y.reshape(m.shape)
-        return _derivative(rate, lam, ratio, noise, t, n, math.exp(-t) * still).reshape(-1)
+    def slope(t: float, n: Array) -> Array:
+        return _derivative(rate, lam, ratio, noise, t, n, math.exp(-t) * still)
 
     start, first = m / units - still, t0
     if t0 == 0.0 and math.isinf(rate.eta(0.0)):
@@ -200,16 +186,7 @@ def _chunk(rate: Rates, lam: Array, m: Array, t0: float, stops: Array, variance:
         source = _derivative(rate, lam, ratio, noise, first, np.zeros_like(m), still)
         # n = t n_1 + O(t^2), where (1 - t F) n_1 = the source at 0 (ratio = 1 here)
         start = first * np.linalg.solve(np.eye(3) - first * flow_matrix(rate, first), source)
-    # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
-    solver = ode(right_hand_side).set_integrator(
-        "dop853", rtol=RTOL, atol=ATOL_FIRST if t0 == 0.0 else ATOL, nsteps=MAX_STEPS
-    )
-    solver.set_initial_value(start.ravel(), first)
-    n = np.empty((len(stops), *m.shape))
-    for i, stop in enumerate(stops.tolist()):
-        n[i] = solver.integrate(stop).reshape(m.shape)
-        if not solver.successful():
-            raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
+    n = solved(slope, start, first, stops, RTOL, ATOL_FIRST if t0 == 0.0 else ATOL)
     moment: Array = (n + np.exp(-stops)[:, None, None] * still) * units
     return moment
 

@@ -19,7 +19,7 @@ from continuized.jit import compile_formulas, jit
 from continuized.network.optimisation.objective import Objective
 from continuized.problems import losses
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED, loss, loss_slope, tail
+from continuized.problems.losses import SQUARED, logistic_second_slope, loss, loss_slope, tail
 
 compile_formulas(*losses.FORMULAS)
 
@@ -62,10 +62,7 @@ def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) 
 def hessian(
     kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
 ) -> None:
-    """The lower triangle of its Hessian, into `out`.
-
-    The second slope of the logistic loss is e / (1 + e)^2, e its tail.
-    """
+    """The lower triangle of its Hessian, into `out`."""
     d = w.size
     for c in range(d):
         for b in range(c):
@@ -74,8 +71,7 @@ def hessian(
     for r in range(X.shape[0]):
         second = weights[r]
         if kind != SQUARED:
-            e = tail(kind, inner(X[r], w), y[r])
-            second *= e / (1.0 + e) ** 2
+            second *= logistic_second_slope(tail(kind, inner(X[r], w), y[r]))
         for c in range(d):
             scaled = second * X[r, c]
             for b in range(c + 1):

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized import checkpoints, identity, seeds
-from continuized.checkpoints import AnyKeeper
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
@@ -126,19 +125,19 @@ def minimize(
         raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
     root = seeds.seed_sequence(seed)
     path = checkpoints.checked_path(checkpoint, every, resume)
-    keeper: AnyKeeper = checkpoints.nowhere
-    if path is not None:
-        who = {
-            "graph": graph,
-            "problems": objective,
-            "method": chosen,
-            "speeds": pace,
-            "faults": faults,
-            "seed": None if seed is None else root,
-            "record": record,
-        }
-        named = {part: identity.words(value) for part, value in who.items()}
-        keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
+
+    def who() -> dict[str, str]:
+        return identity.of_parts(
+            graph=graph,
+            problems=objective,
+            method=chosen,
+            speeds=pace,
+            faults=faults,
+            seed=None if seed is None else root,
+            record=record,
+        )
+
+    keeper = identity.keeper(path, every, resume, who)
     optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):

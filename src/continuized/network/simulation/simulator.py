@@ -114,18 +114,18 @@ def simulate(
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
-    keeper: AnyKeeper = checkpoints.nowhere
-    if path is not None:
-        who = {
-            "graph": graph,
-            "values": start,
-            "method": constants,
-            "faults": faults,
-            "seed": None if seed is None else root,
-            "record": [record, times, bool(log)],
-        }
-        named = {part: identity.words(value) for part, value in who.items()}
-        keeper = checkpoints.Keeper(path, float(every), bool(resume), named)
+
+    def who() -> dict[str, str]:
+        return identity.of_parts(
+            graph=graph,
+            values=start,
+            method=constants,
+            faults=faults,
+            seed=None if seed is None else root,
+            record=[record, times, bool(log)],
+        )
+
+    keeper = identity.keeper(path, every, resume, who)
     engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
     total = None if events is None else limits[1]  # the default is far more than are needed
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
