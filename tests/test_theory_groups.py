@@ -111,6 +111,17 @@ def test_late_moments_have_the_same_relative_accuracy(name):
     np.testing.assert_allclose(np.concatenate([m.xx[0], m.zz[0]]), M, rtol=1e-8)
 
 
+def test_late_moments_of_fewer_rows_than_columns_decay_evenly():
+    """At last one mode is left of them, and beside what rows see there is nothing."""
+    X = np.random.default_rng(0).standard_normal((3, 6))
+    p = cz.problems.LeastSquares(X, X @ np.arange(6.0))
+    m = moments(p, cz.Kaczmarz(**PLAIN), np.zeros(6), [400.0, 600.0, 800.0])
+    assert m.xx.min() > 0.0
+    assert m.z2[2] < 1e-20
+    np.testing.assert_allclose(m.xx[2] / m.xx[1], m.xx[1] / m.xx[0], rtol=1e-6)
+    np.testing.assert_allclose(m.fun[2] / m.fun[1], (m.z2[1] / m.z2[0]), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["blocks of least squares", "batches"])
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]

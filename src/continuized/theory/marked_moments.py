@@ -155,7 +155,7 @@ def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -
     steps, weights = _coordinate_steps(engine)
     marks = Alone(engine.spread(engine.p), steps, weights, p.eigenvalues)
     u2 = (x.ravel() - p.x_star) ** 2
-    m = integrated(_rates(engine), marks.drift, np.stack([u2, u2, u2]), t)
+    m = _run(engine, marks, np.stack([u2, u2, u2]), t)
     fun = p.f_star + 0.5 * (m[:, 0] * p.eigenvalues).sum(axis=1)
     return Moments(t, None, fun, m[:, 2].sum(axis=1), m[:, 0], m[:, 1], m[:, 2])
 
@@ -164,10 +164,10 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
     engine = method.prepare(p, x)
     if isinstance(method, CoordinateDescent):
         marks: Blocks | Batches = coordinate_marks(engine)
-        u = x.ravel() - minimiser(p).ravel()
+        basis, u = np.eye(p.dim), x.ravel() - minimiser(p).ravel()
     else:
-        marks, u = row_marks(engine, p, x)
-    m = integrated(_rates(engine), marks.drift, np.stack([np.outer(u, u)] * 3), t)
+        marks, basis, u = row_marks(engine, p, x)
+    m = basis @ _run(engine, marks, np.stack([np.outer(u, u)] * 3), t) @ basis.T
     X = (p.X.toarray() if p.is_sparse else p.X).astype(np.float64)  # or X^T X is off by 1e-7
     hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
     fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
@@ -183,12 +183,16 @@ def coordinate_marks(engine: Any) -> Blocks:
     return Blocks(engine.spread(engine.p), steps, weights, same, _hessian(engine.form))
 
 
-def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array]:
-    """Rows, or batches of them, and x_0 - x*."""
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, Array]:
+    """Rows, or batches of them, the basis in which they are, and x_0 - x* in it.
+
+    What rounding adds beside what rows see would never decay: the basis spans that alone.
+    """
     start = row_start(engine, p, x)
     steps = np.full(len(start.rows), 1.0 / engine.R2)
     weights = np.ones(len(steps)) if engine.accelerated else steps
-    return Batches(engine.p, steps, weights, start.rows, engine.batch), start.u
+    c = start.rows @ start.basis
+    return Batches(engine.p, steps, weights, c, engine.batch), start.basis, start.u
 
 
 def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
@@ -209,8 +213,11 @@ def _hessian(form: Form) -> Array:
     return hessian
 
 
-def _rates(engine: Any) -> Rates:
-    return rates(engine.process) if engine.accelerated else STILL
+def _run(engine: Any, marks: Alone | Blocks | Batches, m: Array, t: Array) -> Array:
+    if engine.accelerated:
+        return integrated(rates(engine.process), marks.drift, m, t)
+    # z is x, but for rounding, and that would not decay.
+    return integrated(STILL, marks.drift, m, t)[:, [0, 0, 0]]
 
 
 def integrated(

@@ -18,9 +18,11 @@ class RowStart(NamedTuple):
     """The rows a that are drawn (with their factors), and u_0 = x_0 - x*, with its norms.
 
     x* is the solution nearest x_0: a component of x_0 - x* that no row sees never changes.
+    basis: orthonormal columns that span what rows see; u_0 is given in it.
     """
 
     rows: Array
+    basis: Array
     u: Array
     norm2: float
     inverse_norm2: float  # |u_0|^2 in the metric of H^{-1}
@@ -35,9 +37,9 @@ def row_start(engine: Rows, problem: Problem, x0: Array) -> RowStart:
     rows = dense * engine.factors[:, None]
     values, vectors = np.linalg.eigh(rows.T @ (engine.p[:, None] * rows))
     seen = values > FULL_RANK * values.max(initial=0.0)
-    parts = vectors[:, seen].T @ (x0.ravel() - star)
-    u: Array = vectors[:, seen] @ parts
-    return RowStart(rows, u, float(parts @ parts), float(parts @ (parts / values[seen])))
+    basis = vectors[:, seen]
+    u: Array = basis.T @ (x0.ravel() - star)
+    return RowStart(rows, basis, u, float(u @ u), float(u @ (u / values[seen])))
 
 
 def _check_labels(X: Array, y: Array, star: Array) -> None:
