@@ -85,7 +85,7 @@ def show_time_of_an_event(sizes: list[int], rounds: int, plot: str | None) -> No
     found = time_of_an_event([(d, 50) for d in sizes], rounds)
     for d, event, touch in zip(sizes, found["event"], found["touch"], strict=True):
         print(f"  d = {d:9,}{event:8.0f} ns an event{event / found['event'][0]:7.2f} x", end="")
-        print(f"   (to read and write its entries{touch / found['touch'][0]:6.2f} x)", flush=True)
+        print(f"   (its entries, among all columns{touch / found['touch'][0]:6.2f} x)", flush=True)
     longer = time_of_an_event([(10_000, m) for m in nnz], rounds)["event"]
     print(f"  {nnz[0]:4} nonzeros{longer[0]:8.0f} ns an event")
     more = np.diff(longer) / np.diff(nnz)
@@ -105,7 +105,7 @@ def draw_times(
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained")
     left.plot(sizes, found["event"], "o-", color="black", label="an event")
-    left.plot(sizes, found["touch"], "s--", color="gray", label="reading and writing its entries")
+    left.plot(sizes, found["touch"], "s--", color="gray", label="its entries, among all columns")
     left.set(xscale="log", xlabel="columns d, with 50 nonzeros a row", ylabel="ns")
     left.set_ylim(0.0, 2.0 * max(found["event"]))
     left.legend(frameon=False)
