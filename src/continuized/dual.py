@@ -20,7 +20,7 @@ import numpy as np
 from continuized.coordinate import Coordinates
 from continuized.forms import Form, dual_form
 from continuized.kernels import lazy
-from continuized.kernels.layout import REBASED, D, S, at_factor
+from continuized.kernels.layout import REBASED, at_factor, pairs_at
 from continuized.marks import Finite, Stratified
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
@@ -151,7 +151,7 @@ class DualCoordinates(Coordinates):
     def _begin_anew(self) -> None:
         """z = x."""
         for pairs in (self.pairs, self.image_pairs):
-            pairs[:, S], pairs[:, D] = at_factor(pairs, self.scalars[lazy.ALPHA]), 0.0
+            pairs[:] = pairs_at(self._now(pairs))
         self.scalars[:] = REBASED
 
     def _local_metric(self) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from continuized import clock as clocks
 from continuized import seeds
 from continuized.clock import laws
-from continuized.marks import Batches, Finite, probabilities
+from continuized.marks import Batches, Finite, batch_of, probabilities
 from continuized.problems.base import Array
 from continuized.words import brief
 
@@ -62,7 +62,7 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
 def _check_law(clock: Any, engine: Drawn) -> None:
     """Steps are made for the probabilities of their marks; where they are not, every mark must
     still come.  Raises ValueError with the first mark for which it is otherwise."""
-    drawn, taken = _batch(getattr(clock, "marks", None)), _batch(engine.law)
+    drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(engine.law)
     if drawn > 1 and drawn != taken:
         raise ValueError(
             f"an event of the clock has {drawn} marks, but one of {engine.name} takes {taken}; "
@@ -92,10 +92,6 @@ def _check_law(clock: Any, engine: Drawn) -> None:
             f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {engine.name} "
             f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
-
-
-def _batch(law: Any) -> int:
-    return law.batch if isinstance(law, Batches) else 1
 
 
 def checked_marks(events: clocks.Events, law: Finite) -> Array:

@@ -208,9 +208,14 @@ def probabilities(law: Any) -> Floats | None:
     return None if p is None or np.shape(p) != (size,) else np.asarray(p, dtype=np.float64)
 
 
+def batch_of(law: Any) -> int:
+    """How many marks an event of a law draws."""
+    return law.batch if isinstance(law, Batches) else 1
+
+
 def events_of(law: Finite, marks: int) -> int:
-    """How many events draw so many marks of a law, but at least one: a batch draws several."""
-    return max(1, marks // law.batch if isinstance(law, Batches) else marks)
+    """How many events draw so many marks of a law, but at least one."""
+    return max(1, marks // batch_of(law))
 
 
 def checked_batch(batch: Any) -> int:

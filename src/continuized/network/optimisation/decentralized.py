@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,18 +126,16 @@ def minimize(
         raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
     root = seeds.seed_sequence(seed)
     path = checkpoints.checked_path(checkpoint, every, resume)
-
-    def who() -> dict[str, str]:
-        return identity.of_parts(
-            graph=graph,
-            problems=objective,
-            method=chosen,
-            speeds=pace,
-            faults=faults,
-            seed=None if seed is None else root,
-            record=record,
-        )
-
+    who = partial(
+        identity.of_parts,
+        graph=graph,
+        problems=objective,
+        method=chosen,
+        speeds=pace,
+        faults=faults,
+        seed=None if seed is None else root,
+        record=record,
+    )
     keeper = identity.keeper(path, every, resume, who)
     optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
     rate = math.nan

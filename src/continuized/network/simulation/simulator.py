@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -114,17 +115,15 @@ def simulate(
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(seed)
-
-    def who() -> dict[str, str]:
-        return identity.of_parts(
-            graph=graph,
-            values=start,
-            method=constants,
-            faults=faults,
-            seed=None if seed is None else root,
-            record=[record, times, bool(log)],
-        )
-
+    who = partial(
+        identity.of_parts,
+        graph=graph,
+        values=start,
+        method=constants,
+        faults=faults,
+        seed=None if seed is None else root,
+        record=[record, times, bool(log)],
+    )
     keeper = identity.keeper(path, every, resume, who)
     engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
     total = None if events is None else limits[1]  # the default is far more than are needed
