@@ -9,7 +9,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from continuized import network, plot
+from continuized import network
+from continuized.plot import figures as plot
 
 INK, BLUE = "#111111", "#1f78b4"
 SIDE, END = 30, 160_000.0

@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized import clock as clocks
-from continuized.adapters.jax_adaptive import minimize_without_L
-from continuized.adapters.jax_formulas import in_jax, real_dtype
-from continuized.adapters.jax_import import jax, jnp, lax
-from continuized.adapters.jax_process import (
+from continuized.adapters._jax_adaptive import minimize_without_L
+from continuized.adapters._jax_formulas import in_jax, real_dtype
+from continuized.adapters._jax_import import jax, jnp, lax
+from continuized.adapters._jax_process import (
     Time,
     Tree,
     all_finite,
@@ -28,12 +27,13 @@ from continuized.adapters.jax_process import (
     time_at,
     where,
 )
-from continuized.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
-from continuized.methods import Continuized
-from continuized.pace import MOST_L
-from continuized.result import Status
-from continuized.rules import Rule
-from continuized.words import as_float, brief, is_real, is_whole
+from continuized.process import clock as clocks
+from continuized.process.coefficients import Rule
+from continuized.process.methods import Continuized
+from continuized.solver.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
+from continuized.solver.result import Status
+from continuized.solver.schedule import MOST_L
+from continuized.support.validation import as_float, brief, is_real, is_whole
 
 __all__ = ["Result", "gaps", "minimize"]
 

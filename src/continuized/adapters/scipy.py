@@ -16,15 +16,16 @@ import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
-from continuized import checkpoints, seeds
-from continuized import clock as clocks
-from continuized.arguments import DEFAULT_TOL
-from continuized.methods import Continuized
-from continuized.minimizer import minimize
 from continuized.problems.base import Array, writes_into_out
-from continuized.prox import Box
-from continuized.result import Status
-from continuized.words import brief
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Continuized
+from continuized.process.prox import Box
+from continuized.solver.arguments import DEFAULT_TOL
+from continuized.solver.minimize import minimize
+from continuized.solver.result import Status
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.validation import brief
 
 __all__ = ["scipy_method"]
 

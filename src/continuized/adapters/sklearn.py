@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.adapters.checks import checked_alphas, root_mean_square
-from continuized.adapters.sklearn_base import LinearClassifier, LinearRegressor
-from continuized.adapters.solving import solve
+from continuized.adapters._checks import checked_alphas, root_mean_square
+from continuized.adapters._sklearn_base import LinearClassifier, LinearRegressor
+from continuized.adapters._solving import solve
 from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
 from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.support.validation import brief, is_real
 
 __all__ = ["ContinuizedLogisticRegression", "ContinuizedRidge"]
 

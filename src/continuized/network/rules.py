@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from continuized.flow import equal_weights, mix
+from continuized.process.flow import equal_weights, mix
 
 
 class Constants(NamedTuple):

@@ -16,9 +16,9 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.problems.data import INT32_MAX
+from continuized.problems.regression.data import INT32_MAX
 from continuized.problems.source import BLOCK, DataError, Source
-from continuized.words import brief
+from continuized.support.validation import brief
 
 MAGIC = b"\x93NUMPY"
 LONGEST_HEADER = 4096  # of a plain array it has about 118 bytes

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.words import brief, is_real
+from continuized.support.validation import brief, is_real
 
 Array = NDArray[Any]
 

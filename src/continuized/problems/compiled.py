@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from continuized.jit import compile_formulas, gradient_type, jit, value_type
 from continuized.problems.base import Array, Compiled
 from continuized.problems.losses import half_square, linear_slope
 from continuized.problems.row_sums import csr_rows, dense_rows, dot
+from continuized.support.jit import compile_formulas, gradient_type, jit, value_type
 
 
 def quadratic_fun(x, data):

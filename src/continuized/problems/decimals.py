@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.jit import byte_at as at
-from continuized.jit import compile_formulas
+from continuized.support.jit import byte_at as at
+from continuized.support.jit import compile_formulas
 
 # What `number` says of a token.
 NO_NUMBER, KNOWN, LEFT_TO_PYTHON = range(3)

@@ -13,9 +13,9 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from continuized.jit import byte_at as at
-from continuized.jit import compile_formulas, jit
 from continuized.problems.decimals import LEFT_TO_PYTHON, NO_NUMBER, ZERO, is_digit, number
+from continuized.support.jit import byte_at as at
+from continuized.support.jit import compile_formulas, jit
 
 # What a parser returns.
 FINE, LABEL, INDEX, NUMBER_0, LARGE, ORDER, VALUE, QID, LONG, FEWER, MORE = range(11)

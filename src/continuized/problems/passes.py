@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.jit import jit
-from continuized.problems import row_sums, threads
+from continuized.problems import row_sums
 from continuized.problems.base import Array
+from continuized.support import threads
+from continuized.support.jit import jit
 
 
 class Wanted(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from continuized.problems.base import Array
 from continuized.problems.source import Source
-from continuized.words import brief, is_whole
+from continuized.support.validation import brief, is_whole
 
 FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits

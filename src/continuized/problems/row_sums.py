@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.jit import compile_formulas, fetch
 from continuized.problems.losses import (
     FORMULAS,
     four_losses,
@@ -17,6 +16,7 @@ from continuized.problems.losses import (
     slope_by_tail,
     tail,
 )
+from continuized.support.jit import compile_formulas, fetch
 
 CSR_BLOCK = 4096  # rows whose predictions are kept at once
 FETCHED = 16  # entries of a dense row that are asked for ahead

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from continuized.words import AdvisedError, brief
+from continuized.support.validation import AdvisedError, brief
 
 BLOCK = 2**20  # bytes that are read at once
 

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.problems.data import INT32_MAX
+from continuized.problems.regression.data import INT32_MAX
 from continuized.problems.source import Block, Growing, Source, blocks, too_long
 
 TARGETS = ("y", "label", "target")

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import seeds
-from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Continuized
+from continuized.support.validation import brief, is_whole
 from continuized.theory.checks import check_positive, checked_times, start_of
-from continuized.words import brief, is_whole
 
 RTOL, ATOL = 1e-11, 1e-13
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
@@ -173,7 +173,7 @@ def _squares(
     p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, seed: np.random.SeedSequence
 ) -> Array:
     """|x_{s sqrt(L)} - X(s)|^2 of one run."""
-    from continuized.minimizer import minimize
+    from continuized.solver.minimize import minimize
 
     method = Continuized(L, float(p.mu or 0.0))
     end = float(s[-1]) * math.sqrt(L)

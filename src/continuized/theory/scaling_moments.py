@@ -11,18 +11,18 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.methods import Continuized
 from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
+from continuized.process.methods import Continuized
 from continuized.theory.checks import check_positive, start_of
-from continuized.theory.moment_maps import Rates, rates
+from continuized.theory.moments.pair import Rates, rates
+from continuized.theory.moments.second_moments import moments
 from continuized.theory.scaling import (
     ScalingDistance,
     checked_L_values,
     checked_points,
     scaling_limit,
 )
-from continuized.theory.second_moments import moments
 
 FIRST = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 

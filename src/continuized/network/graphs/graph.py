@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import seeds
-from continuized.network.graphs import best_rates, edge_files, specs, spectrum
-from continuized.network.graphs.graph_input import (
+from continuized.network.graphs import (
+    families as specs,
+)
+from continuized.network.graphs import (
+    files as edge_files,
+)
+from continuized.network.graphs import (
+    optimal_rates as best_rates,
+)
+from continuized.network.graphs import (
+    spectrum,
+)
+from continuized.network.graphs.checks import (
     check_connected,
     check_simple,
     checked_P,
@@ -21,6 +31,7 @@ from continuized.network.graphs.graph_input import (
     from_networkx,
 )
 from continuized.problems.base import Array
+from continuized.process import random_streams as seeds
 
 
 @dataclass(frozen=True, eq=False)

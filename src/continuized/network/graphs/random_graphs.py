@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.memory import check_memory
 from continuized.problems.base import Array
+from continuized.support.memory import check_memory
 
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from continuized import seeds
-from continuized.memory import check_memory
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.words import brief, is_whole
+from continuized.process import random_streams as seeds
+from continuized.support.memory import check_memory
+from continuized.support.validation import brief, is_whole
 
 Regression = LeastSquares | LogisticRegression
 KINDS: dict[float, type[Regression]] = {
@@ -140,13 +140,13 @@ class Objective:
 
     def fun(self, w: Array) -> float:
         """F(w)."""
-        from continuized.network.optimisation.conjugates import value
+        from continuized.network.optimisation.local_solver import value
 
         return float(value(*self._whole, w))
 
     def grad(self, w: Array) -> Array:
         """The gradient of F at w."""
-        from continuized.network.optimisation.conjugates import slope
+        from continuized.network.optimisation.local_solver import slope
 
         out = np.empty_like(w)
         slope(*self._whole, w, out)
@@ -170,7 +170,7 @@ class Objective:
     @cached_property
     def x_star(self) -> Array:
         """The minimiser of F, to rounding: what a single machine with all rows would find."""
-        from continuized.network.optimisation.conjugates import minimiser
+        from continuized.network.optimisation.local_solver import minimiser
 
         return minimiser(*self._whole)
 
@@ -181,7 +181,7 @@ class Objective:
 
     def agreed(self, alive: Array, tilt: Array) -> Array:
         """The minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
-        from continuized.network.optimisation.conjugates import minimiser
+        from continuized.network.optimisation.local_solver import minimiser
 
         rows = np.repeat(alive, np.diff(self.starts))
         weights, l2 = self.row_scale[rows], float(self.l2[alive].sum())

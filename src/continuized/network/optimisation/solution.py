@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from continuized.network.outcome import EPSILON, ROUNDINGS, Staleness, decay_rate
+from continuized.network.result import EPSILON, ROUNDINGS, Staleness, decay_rate
 from continuized.problems.base import Array
 
 

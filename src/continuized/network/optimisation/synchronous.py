@@ -14,15 +14,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.methods import Nesterov
-from continuized.minimizer import minimize
 from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dual import check_fits
-from continuized.network.optimisation.dual_function import DualFunction
+from continuized.network.optimisation.dual.function import DualFunction
+from continuized.network.optimisation.dual.method import check_fits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
+from continuized.process.methods import Nesterov
+from continuized.solver.minimize import minimize
 
 
 class Rounds(NamedTuple):

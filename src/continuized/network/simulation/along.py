@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.methods import Gossip
-from continuized.network.outcome import ANSWER, JOIN, PAY, Log
-from continuized.network.simulation.replaying import replay
+from continuized.network.result import ANSWER, JOIN, PAY, Log
+from continuized.network.simulation.replay import replay
 from continuized.problems.base import Array
 
 

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized import seeds
+from continuized.network.analysis.stability import delay_limit
+from continuized.network.analysis.traffic import exchange_share
+from continuized.network.faults import Faults
+from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.methods import Gossip
-from continuized.network.simulation.delays import delay_limit
-from continuized.network.simulation.faults import Faults
-from continuized.network.simulation.simulator import simulate
-from continuized.network.simulation.traffic import exchange_share
+from continuized.network.simulation.simulate import simulate
 from continuized.problems.base import number
-from continuized.words import brief, is_whole
+from continuized.process import random_streams as seeds
+from continuized.support.validation import brief, is_whole
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left

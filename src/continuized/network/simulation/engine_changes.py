@@ -7,19 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuized.jit import jit
-from continuized.network.patience import UNKNOWN
-from continuized.network.simulation.engine_kinds import (
-    SPEED,
-    TIME,
-    disagreement,
-    flow_to,
-    share,
-    size,
-    start_from,
-    worth,
-)  # fmt: skip
-from continuized.network.simulation.engine_protocol import (
+from continuized.network.protocol.timeouts import UNKNOWN
+from continuized.network.protocol.transitions import (
     DEVIATION,
     FREE,
     LOG_ANSWER,
@@ -38,7 +27,18 @@ from continuized.network.simulation.engine_protocol import (
     D,
     write,
 )  # fmt: skip
+from continuized.network.simulation.node_models.interface import (
+    SPEED,
+    TIME,
+    disagreement,
+    flow_to,
+    share,
+    size,
+    start_from,
+    worth,
+)  # fmt: skip
 from continuized.problems.base import Array
+from continuized.support.jit import jit
 
 DIED, JOINED = 0, 1  # the rows of `ledger`
 LEDGER_ROWS = 2

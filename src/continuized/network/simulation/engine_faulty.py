@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized import checkpoints, seeds
-from continuized.checkpoints import State
-from continuized.marks import Categorical
+from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
-from continuized.network.outcome import Log, Staleness
+from continuized.network.protocol import transitions as engine_protocol
+from continuized.network.result import Log, Staleness
 from continuized.network.rules import Constants
-from continuized.network.simulation import (  # fmt: skip
-    engine_changes,
-    engine_gossip,
-    engine_node,
-    engine_protocol,
-)
-from continuized.network.simulation.engine import BLOCK, EXCHANGES, TEST, TIME, Block
-from continuized.network.simulation.engine_post import CHANGING, Post
-from continuized.network.simulation.faults import Faults
+from continuized.network.simulation import engine_changes, engine_node
+from continuized.network.simulation.instant import BLOCK, EXCHANGES, TEST, TIME, Block
+from continuized.network.simulation.messages import CHANGING, Post
+from continuized.network.simulation.node_models import gossip as engine_gossip
 from continuized.problems.base import Array
+from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.checkpointer import State
 
 assert engine_gossip  # which tells what nodes of the kind `Constants` do
 

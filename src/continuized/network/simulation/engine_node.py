@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized import flow
-from continuized.flow import equal_weights, mix
-from continuized.jit import compile_formulas, jit
 from continuized.network import rules
 from continuized.network.rules import paid
-from continuized.network.simulation.engine_kinds import SPEED, TIME, inlined
+from continuized.network.simulation.node_models.interface import SPEED, TIME, inlined
 from continuized.problems.base import Array
+from continuized.process import flow
+from continuized.process.flow import equal_weights, mix
+from continuized.support.jit import compile_formulas, jit
 
 compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from continuized.jit import jit
-from continuized.network.outcome import ANSWER, APPLY, FALL, JOIN, PAY
+from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY
 from continuized.network.rules import Constants
-from continuized.network.simulation.engine_kinds import TIME, inlined
 from continuized.network.simulation.engine_node import X, mix_to, pay
+from continuized.network.simulation.node_models.interface import TIME, inlined
 from continuized.problems.base import Array
+from continuized.support.jit import jit
 
 
 @inlined

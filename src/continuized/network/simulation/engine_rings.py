@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuized.network.patience import back_off, with_one_more
-from continuized.network.simulation.engine_heap import push
-from continuized.network.simulation.engine_kinds import SPEED, inlined
-from continuized.network.simulation.engine_protocol import (
+from continuized.network.protocol.timeouts import back_off, with_one_more
+from continuized.network.protocol.transitions import (
     ASKED,
     ASKING,
     FREE,
@@ -30,6 +28,8 @@ from continuized.network.simulation.engine_protocol import (
     WAIT,
     WAKE,
 )  # fmt: skip
+from continuized.network.simulation.heap import push
+from continuized.network.simulation.node_models.interface import SPEED, inlined
 from continuized.problems.base import Array
 
 
