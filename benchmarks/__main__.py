@@ -52,7 +52,7 @@ def command(
     pip install "continuized[bench]".
     """
     from benchmarks import runner
-    from continuized.app.commands import regressions
+    from continuized.app.commands import options as regressions
     from continuized.support import files
 
     if as_json and as_markdown:

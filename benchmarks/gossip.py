@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.outcome import TIMED, Contest, Curve, Entry, Panel, Suite
 from benchmarks.timing import Contestant, Say, WrongError, compete
 from continuized import network
-from continuized.network.rules import mixed, paid
+from continuized.network.gossip import mixed, paid
 from continuized.problems.base import Array
 
 TOL = 1e-6

@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
     from continuized.problems import Problem
     from continuized.process import clock, flow, marks, noise, parameters, prox
-    from continuized.process.custom import CustomContinuized
-    from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+    from continuized.process.methods import (
+        Continuized,
+        CustomContinuized,
+        GradientDescent,
+        Method,
+        Nesterov,
+    )
     from continuized.solver import metric
     from continuized.solver.ensemble import Ensemble, ensemble
     from continuized.solver.minimize import minimize
@@ -35,7 +40,7 @@ _HOMES = {
     "ConstantsWarning": "solver.result",
     "Continuized": "process.methods",
     "CoordinateDescent": "marked.coordinate",
-    "CustomContinuized": "process.custom",
+    "CustomContinuized": "process.methods",
     "DualCoordinate": "marked.dual",
     "Ensemble": "solver.ensemble",
     "GradientDescent": "process.methods",

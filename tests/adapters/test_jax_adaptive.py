@@ -11,7 +11,7 @@ import pytest
 
 import continuized as cz
 from continuized import Status
-from continuized.adapters import _jax_adaptive as jax_adaptive
+from continuized.adapters import jax as jax_adaptive
 from continuized.adapters.jax import gaps, minimize
 
 EIGENVALUES = np.array([0.1, 1.0, 20.0], np.float32)

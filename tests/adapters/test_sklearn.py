@@ -18,7 +18,7 @@ from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logi
 from tests.invariants.registry import same_bits
 
 from continuized.adapters import sklearn as adapter
-from continuized.adapters._solving import solve
+from continuized.adapters._sklearn_base import solve
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 
 ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)

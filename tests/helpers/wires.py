@@ -7,10 +7,10 @@ import heapq
 import numpy as np
 
 from continuized.network import Gossip, Graph
+from continuized.network.gossip import Constants
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import GossipRule
-from continuized.network.rules import Constants
 from continuized.network.runtime.transport import adjacency
 
 # Stays connected without any one or two of its nodes.

@@ -11,7 +11,7 @@ from continuized.network import Faults, Gossip, Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.network.result import ANSWER, APPLY, PAY, Log
 from continuized.network.runtime.faults import drawn
-from continuized.network.simulation.along import along, causal_times
+from continuized.network.simulation.replay import along, causal_times
 from continuized.plot.graph_layout import _pivot_distances, _projected, computed, positions, stress
 from continuized.plot.network import View, render_network
 

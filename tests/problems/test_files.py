@@ -15,7 +15,8 @@ from scipy import sparse
 from tests.helpers.data_files import plain_svmlight, put, same_bits
 
 import continuized as cz
-from continuized.problems import read, source
+from continuized.problems import files as source
+from continuized.problems import read
 
 quick = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -11,7 +11,7 @@ from scipy import sparse
 from tests.helpers.refusals import one_sentence
 
 import continuized as cz
-from continuized.problems.regression.sparse_format import CHECKS
+from continuized.problems.regression.data import CHECKS
 
 DENSE = np.arange(24.0).reshape(6, 4) + 1.0
 Y = DENSE.sum(axis=1)

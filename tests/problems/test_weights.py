@@ -9,9 +9,8 @@ import pytest
 from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
 
 import continuized as cz
-from continuized.problems.passes import Wanted, one_pass
+from continuized.problems.kernels import CSR_BLOCK, Wanted, one_pass
 from continuized.problems.regression import linear, softmax
-from continuized.problems.row_sums import CSR_BLOCK
 from continuized.support import threads
 
 

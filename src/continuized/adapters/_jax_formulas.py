@@ -23,7 +23,16 @@ from typing import Any
 
 import numpy as np
 
-from continuized.adapters._jax_import import jax, jnp, lax
+try:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+except ImportError as error:
+    raise ImportError(
+        'the adapters of JAX and optax need JAX: run pip install "continuized[jax]"', name="jax"
+    ) from error
+
+__all__ = ["in_jax", "jax", "jnp", "lax", "real_dtype"]
 
 PACKAGE = __name__.partition(".")[0]
 

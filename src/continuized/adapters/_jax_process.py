@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from continuized.adapters._jax_formulas import real_dtype
-from continuized.adapters._jax_import import jax, jnp
+from continuized.adapters._jax_formulas import jax, jnp, real_dtype
 from continuized.process import clock as clocks
 from continuized.process import flow, methods
 from continuized.support.validation import brief, is_whole

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from continuized.adapters._jax_formulas import in_jax, real_dtype
-from continuized.adapters._jax_import import jax, jnp
+from continuized.adapters._jax_formulas import in_jax, jax, jnp, real_dtype
 from continuized.adapters._jax_process import (
     Time,
     Tree,

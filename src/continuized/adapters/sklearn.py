@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.adapters._checks import checked_alphas, root_mean_square
-from continuized.adapters._sklearn_base import LinearClassifier, LinearRegressor
-from continuized.adapters._solving import solve
+from continuized.adapters._sklearn_base import (
+    LinearClassifier,
+    LinearRegressor,
+    checked_alphas,
+    root_mean_square,
+    solve,
+)
 from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
 from continuized.problems.base import Array
 from continuized.support.validation import brief, is_real

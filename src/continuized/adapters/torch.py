@@ -13,9 +13,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from continuized.adapters._torch_checks import COMMON, check_common, check_group, kept_seed
-from continuized.adapters._torch_import import torch
-from continuized.adapters._torch_update import Job, Many, update
+from continuized.adapters._torch_update import (
+    COMMON,
+    Job,
+    Many,
+    check_common,
+    check_group,
+    kept_seed,
+    torch,
+    update,
+)
 from continuized.process import clock
 
 __all__ = ["Continuized"]

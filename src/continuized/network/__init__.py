@@ -24,10 +24,9 @@ if TYPE_CHECKING:
     from continuized.network.optimisation.minimize import minimize
     from continuized.network.optimisation.objective import Objective, split
     from continuized.network.optimisation.race import Racer, race
-    from continuized.network.optimisation.solution import Decentralized
     from continuized.network.optimisation.workers import Study, study_workers
     from continuized.network.protocol.node_model import Rule, RuleSpec
-    from continuized.network.result import Outcome
+    from continuized.network.result import Decentralized, Outcome
     from continuized.network.runtime.run import run
     from continuized.network.runtime.supervisor import StalenessWarning
     from continuized.network.simulation.delay_studies import delay_study, simulated_limit
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
 _HOME = {
     "A2CiD2": "optimisation.a2cid2.method",
     "DADAO": "optimisation.dadao.method",
-    "Decentralized": "optimisation.solution",
+    "Decentralized": "result",
     "Dual": "optimisation.dual.method",
     "Faults": "faults",
     "Gossip": "gossip",

@@ -1,15 +1,47 @@
-"""The methods of averaging: their names and their constants on a graph."""
+"""Gossip: the method, its constants on a graph, and what a node of it does."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.rules import Constants
+from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime
 from continuized.support.validation import brief, is_real
+
+
+class Constants(NamedTuple):
+    """The three numbers that every node knows.
+
+    theta: the rate at which x and z mix.  gamma, gamma_prime: the steps of x and z at an exchange.
+
+    >>> from continuized.network import Gossip, Graph
+    >>> theta, gamma, gamma_prime = Gossip(damping=1.0).constants(Graph.of("path:3"))
+    >>> round(theta, 6), gamma, round(gamma_prime, 6)
+    (0.353553, 0.5, 0.707107)
+    """
+
+    theta: float
+    gamma: float
+    gamma_prime: float
+
+
+def mixed(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
+    """A node's pair after a time dt without an event."""
+    a, b = equal_weights(theta, dt)
+    return mix(x, z, a, b)
+
+
+def paid(x: Any, z: Any, d: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
+    """The initiator's pair after it gave the transfer of d; with -d, the receiver's."""
+    return x - gamma * d, z - gamma_prime * d
+
+
+FORMULAS = (mixed, paid)
+
 
 ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
 

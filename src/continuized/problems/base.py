@@ -205,7 +205,7 @@ class Problem:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
-        from continuized.problems.compiled import compiled_user
+        from continuized.problems.kernels import compiled_user
 
         char = np.dtype(dtype).char
         if char not in self._compiled:

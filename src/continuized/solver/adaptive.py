@@ -23,13 +23,12 @@ from continuized.process.flow import mix
 from continuized.process.methods import Continuized
 from continuized.process.prox import value_after_step
 from continuized.solver.array_api import copy, inner
+from continuized.solver.constant_checks import skipped_sentence
 from continuized.solver.evaluations import ROUNDING, Point, Points, after_step
-from continuized.solver.measure import Measure
 from continuized.solver.result import Result, Status, Trace
 from continuized.solver.schedule import Carried, Known
 from continuized.solver.setting import Setting
-from continuized.solver.stopping import Callback, called_back, status_at_end
-from continuized.solver.watching import skipped_sentence
+from continuized.solver.stopping import Callback, Measure, called_back, status_at_end
 from continuized.support.checkpoints.checkpointer import (
     AnyKeeper,
     Rows,

@@ -15,17 +15,18 @@ from continuized.process.compiled import coefficients
 from continuized.process.methods import Method
 from continuized.process.noise import Noise, drawn
 from continuized.process.oracle import Exact, Noisy
-from continuized.solver.kernels import loop as kernel
-from continuized.solver.recording import Recorder
-from continuized.solver.result import ConstantsWarning, Result, Status
-from continuized.solver.stopping import Callback, Limits, called_back, status_at_end
-from continuized.solver.watching import (
+from continuized.solver import constant_checks as checks
+from continuized.solver.constant_checks import (
     SIGNALS,
     scale_of_gradients,
     skipped_sentence,
     watch_for,
     witness_sentence,
 )
+from continuized.solver.kernels import loop as kernel
+from continuized.solver.recording import Recorder
+from continuized.solver.result import ConstantsWarning, Result, Status
+from continuized.solver.stopping import Callback, Limits, called_back, status_at_end
 from continuized.support.checkpoints.checkpointer import AnyKeeper, State, check_events, nowhere
 from continuized.support.progress import Bar, silent
 
@@ -113,7 +114,7 @@ class Run:
             # A copy: the user may keep what the function was given, or write into it.
             g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
             if oracle.eps != eps:
-                watch[kernel.EPS] = eps = oracle.eps
+                watch[checks.EPS] = eps = oracle.eps
             if not (flat and g.flags.carray):  # Numba would compile anew for read-only arrays
                 g = np.array(g, order="C").ravel()
             signal = step(g, work, coefs, watch, j)
@@ -123,9 +124,9 @@ class Run:
                 return j, signal
             if recording:
                 self.xs[j], self.zs[j] = work[kernel.X], work[kernel.Z]
-            if signal != kernel.GO_ON:
+            if signal != checks.GO_ON:
                 return j + 1, signal
-        return len(coefs), kernel.GO_ON
+        return len(coefs), checks.GO_ON
 
     # The loop
 
@@ -177,9 +178,9 @@ class Run:
         self.stream.restore(plain["stream"])
         if self.rng is not None:
             self.rng.bit_generator.state = plain["noise"]
-        arrays["watch"][kernel.TOL2] = self.watch[kernel.TOL2]
+        arrays["watch"][checks.TOL2] = self.watch[checks.TOL2]
         self.work[...], self.watch[...] = arrays["work"], arrays["watch"]
-        self.oracle.eps = float(self.watch[kernel.EPS])
+        self.oracle.eps = float(self.watch[checks.EPS])
         self.recorder.restore(arrays)
 
     def _next_block(self, seconds: float) -> int:
@@ -202,11 +203,11 @@ class Run:
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self.advance(marks, coefs, i)
-            if signal == kernel.NOT_FINITE and self.skipping:
+            if signal == checks.NOT_FINITE and self.skipping:
                 i = self._skip(coefs, i)
                 continue
             status = SIGNALS.get(signal)
-            if signal == kernel.SMALL_GRADIENT and self._confirmed():
+            if signal == checks.SMALL_GRADIENT and self._confirmed():
                 status = Status.CONVERGED
         if self.recorder.on and i:
             rows = (events.t[:i], events.dt[:i], self.xs[:i], self.zs[:i])

@@ -21,7 +21,7 @@ from continuized.process import random_streams as seeds
 from continuized.process.methods import Method
 from continuized.process.noise import Noise, checked_noise
 from continuized.solver.ensemble_runs import CHUNK, Rows, Task, outcomes
-from continuized.support.memory import check_memory
+from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.support.statistics import Moments, normal_quantile
 from continuized.support.validation import brief, is_whole

@@ -18,18 +18,18 @@ from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.solver import array_api as arrays
+from continuized.solver import constant_checks as checks
 from continuized.solver.array_api import ForeignProblem
-from continuized.solver.driver import BLOCK
-from continuized.solver.kernels import loop as kernel
-from continuized.solver.result import ConstantsWarning, Path, Result, Status, Trace
-from continuized.solver.stopping import Callback, Limits, called_back, status_at_end
-from continuized.solver.watching import (
+from continuized.solver.constant_checks import (
     SIGNALS,
     scale_of_gradients,
     skipped_sentence,
     watch_for,
     witness_sentence,
 )
+from continuized.solver.driver import BLOCK
+from continuized.solver.result import ConstantsWarning, Path, Result, Status, Trace
+from continuized.solver.stopping import Callback, Limits, called_back, status_at_end
 from continuized.support.progress import Bar, silent
 
 
@@ -88,8 +88,8 @@ class Run:
     ) -> Status | None:
         y, z = mix(self.x, self.z, a, b)
         g = self.problem.grad(y)
-        signal = kernel.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
-        if signal == kernel.NOT_FINITE and self.skipping:
+        signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
+        if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
         elif signal in SIGNALS:
             return SIGNALS[signal]
@@ -103,14 +103,14 @@ class Run:
         if self.recording:
             self._keep(event.dt, value)
         self._warn_of_witnesses()
-        if signal == kernel.SMALL_GRADIENT and self._is_small(self.problem.grad(x)):
+        if signal == checks.SMALL_GRADIENT and self._is_small(self.problem.grad(x)):
             return Status.CONVERGED
         return self._shown(value)
 
     def _judged(self, y: Any, g: Any) -> float:
         dy, dg = y - self.last[0], g - self.last[1]
         pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
-        return float(kernel.judge(self.watch, *arrays.inners(self.problem.xp, *pairs)))
+        return float(checks.judge(self.watch, *arrays.inners(self.problem.xp, *pairs)))
 
     def _is_small(self, g: Any) -> bool:
         return self.limits.tol is not None and arrays.norm(g) <= self.limits.tol

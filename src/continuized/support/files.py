@@ -1,4 +1,7 @@
-"""Writing files: whole or not at all."""
+"""Writing files: whole or not at all.
+
+Memory is asked for before it is taken, too.
+"""
 
 from __future__ import annotations
 
@@ -64,3 +67,16 @@ def writable_folder(path: Path) -> Path:
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error
     return path
+
+
+SHARE = 0.8  # of the machine's memory that a result may take
+
+
+def check_memory(need: float, what: str, instead: str) -> None:
+    """Refuse what would take `need` bytes, if that is more than there is."""
+    have = SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if need > have:
+        raise MemoryError(
+            f"{what} would take {need / 1e9:.1f} GB, more than {have / 1e9:.1f} GB here; "
+            f"ask for {instead}"
+        )

@@ -22,12 +22,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
-from continuized.support.memory import check_memory
+from continuized.support.files import check_memory
 from continuized.theory.bounds.gossip import checked_graph
 
 TOL = 1e-5

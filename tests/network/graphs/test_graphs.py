@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from continuized.network import Graph
+from continuized.network.graphs import families as random_graphs
 from continuized.network.graphs import files as edge_files
-from continuized.network.graphs import random_graphs
 
 
 def pairs(graph):

@@ -12,8 +12,13 @@ from continuized.network import Dual, Graph, race, split
 from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.engines import AtOnce
 from continuized.network.optimisation.node_models import crew_of
-from continuized.network.optimisation.race import INTENSITY, PILOT, counted_rates
-from continuized.network.optimisation.synchronous import all_reduce_rounds, dual_rounds
+from continuized.network.optimisation.race import (
+    INTENSITY,
+    PILOT,
+    all_reduce_rounds,
+    counted_rates,
+    dual_rounds,
+)
 from continuized.network.simulation.instant_events import count_exchanges
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.process import random_streams as seeds

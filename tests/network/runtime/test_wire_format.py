@@ -21,7 +21,7 @@ from continuized.network.protocol.messages import (
     WITH_VALUES,
     Message,
 )
-from continuized.network.runtime import records
+from continuized.network.runtime import wire_format as records
 from continuized.network.runtime.wire_format import Codec, Stream
 
 KEY = bytes(range(32))

@@ -13,8 +13,8 @@ from scipy.linalg import expm
 import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
+from continuized.network.gossip import mixed, paid
 from continuized.network.result import PAY
-from continuized.network.rules import mixed, paid
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 

@@ -12,8 +12,8 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
-from continuized.network.simulation import engine_faulty
 from continuized.network.simulation import instant as engine
+from continuized.network.simulation import messages as engine_faulty
 from continuized.support.checkpoints.checkpointer import CheckpointError, CheckpointWarning
 
 GRAPH = Graph.of("cycle:40")

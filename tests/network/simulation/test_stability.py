@@ -11,7 +11,7 @@ from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.analysis import stability as delays
 from continuized.network.analysis import traffic
-from continuized.network.rules import Constants
+from continuized.network.gossip import Constants
 
 
 def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9) -> float:

@@ -8,7 +8,7 @@ import pytest
 
 from continuized import theory
 from continuized.network import Gossip, Graph
-from continuized.network.rules import Constants
+from continuized.network.gossip import Constants
 from continuized.support.statistics import Moments, mean_test
 
 ALPHA = 1e-7

@@ -26,7 +26,7 @@ from tests.helpers.marked_written_out import (
 
 import continuized as cz
 from continuized import parameters
-from continuized.app.verify import groups
+from continuized.app.verify import marked as groups
 from continuized.app.verify import marked as marked_checks
 from continuized.app.verify.mutants import ForgottenP, LargestLOfBlock, NoMean
 from continuized.process import oracle

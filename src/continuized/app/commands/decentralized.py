@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from continuized.app.commands import BadInput, to_json
-from continuized.app.commands.faults import KILLED_BY, check_faults, dying, fault_options, spaced
-from continuized.app.commands.graphs import graph_of, graph_options
+from continuized.app.commands.options import (
+    KILLED_BY,
+    check_faults,
+    dying,
+    fault_options,
+    graph_of,
+    graph_options,
+    spaced,
+)
 from continuized.network.optimisation import METHODS
 
 if TYPE_CHECKING:
@@ -80,7 +87,7 @@ def command(
 
 
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
-    from continuized.app.commands import regressions
+    from continuized.app.commands import options as regressions
     from continuized.network import split
 
     X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else regressions.read(data)

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 import click
 
 from continuized.app.commands import BadInput
-from continuized.app.commands.faults import KILLED_BY, check_faults, dying, fault_options, spaced
-from continuized.app.commands.graphs import graph_of, graph_options
+from continuized.app.commands.options import (
+    KILLED_BY,
+    check_faults,
+    dying,
+    fault_options,
+    graph_of,
+    graph_options,
+    spaced,
+)
 
 if TYPE_CHECKING:
     from continuized.app.commands.gossip_report import Faulty, Run, Setting
@@ -164,7 +171,7 @@ def _real(
     times: list[float],
 ) -> Outcome:  # fmt: skip
     from continuized import network
-    from continuized.network.simulation.along import along
+    from continuized.network.simulation.replay import along
 
     graph, values = setting.graph, setting.values
     outcome = network.run(

@@ -49,7 +49,7 @@ def command(
     1 if not.
     """
     from continuized.app import model_file as model
-    from continuized.app.commands import regressions
+    from continuized.app.commands import options as regressions
     from continuized.plot import figures as pictures
     from continuized.support import files
 

@@ -11,7 +11,7 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
-from continuized.network.simulation.engine_faulty import Messages
+from continuized.network.simulation.messages import Messages
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 

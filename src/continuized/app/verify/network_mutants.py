@@ -6,11 +6,10 @@ import math
 
 from continuized.app.verify.claims import Mutant, Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.optimisation.dadao.method import Steps
 from continuized.network.protocol.transitions import APPLIED
-from continuized.network.rules import Constants
-from continuized.network.simulation.engine_faulty import Messages
+from continuized.network.simulation.messages import Messages
 from continuized.problems.base import Array
 
 

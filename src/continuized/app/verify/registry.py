@@ -7,13 +7,7 @@ suite may spend; statistical tests elsewhere state their own share of the other 
 
 from __future__ import annotations
 
-from continuized.app.verify import (
-    decentralized,
-    exact,
-    gossip,
-    groups,
-    marked,
-)
+from continuized.app.verify import decentralized, exact, gossip, marked
 from continuized.app.verify import (
     monte_carlo as chance,
 )
@@ -82,16 +76,16 @@ CHECKS: tuple[Check, ...] = (
         marked.row_bound,
     ),
     Check("lazy mixing is eager mixing", MARKS, "distance", marked.lazy_is_eager),
-    Check("blocks: E f(x_t)", MARKS, Z, groups.block_equality, True),
-    Check("blocks: E f(x_t) is below its bound", MARKS, "exact E f / bound", groups.block_bound),
-    Check("batches: E |x_t - x*|^2", MARKS, Z, groups.batch_equality, True),
+    Check("blocks: E f(x_t)", MARKS, Z, marked.block_equality, True),
+    Check("blocks: E f(x_t) is below its bound", MARKS, "exact E f / bound", marked.block_bound),
+    Check("batches: E |x_t - x*|^2", MARKS, Z, marked.batch_equality, True),
     Check(
         "batches: E |x_t - x*|^2 is below its bound",
         MARKS,
         "exact E |x - x*|^2 / bound",
-        groups.batch_bound,
+        marked.batch_bound,
     ),
-    Check("blocks and batches: lazy is eager", MARKS, "distance", groups.lazy_is_eager),
+    Check("blocks and batches: lazy is eager", MARKS, "distance", marked.lazy_groups_are_eager),
     Check("gossip: E |x_t - mean|^2", EDGES, Z, gossip.equality, True),
     Check(
         "gossip: E |x_t - mean|^2 is below its bound",

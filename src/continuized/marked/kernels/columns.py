@@ -20,7 +20,6 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.marked.kernels.layout import D, S
-from continuized.problems import compiled as __  # noqa: F401  (registers the losses)
 from continuized.problems.losses import loss_slope
 from continuized.support.jit import fetch, jit, subtract_pair
 

@@ -31,9 +31,8 @@ import numpy as np
 
 from continuized.network.analysis.traffic import directed, exchange_rates, exchange_share
 from continuized.network.arguments import as_gossip
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.support.validation import as_float, brief, is_real
 

@@ -8,12 +8,151 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.graphs import random_graphs
-from continuized.network.graphs.random_graphs import Made, check_nodes
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
-from continuized.support.memory import check_memory
+from continuized.support.files import check_memory
 from continuized.support.validation import brief, is_whole
+
+ROUNDS = 1000  # of repairs, each of which mends most of what is left
+
+
+class Made(NamedTuple):
+    """Nodes, edges and, where the graph has a natural drawing, positions."""
+
+    nodes: int
+    edges: Array
+    positions: Array | None = None
+
+
+def check_nodes(n: int, degree: float = 2.0) -> None:
+    """Refuse more nodes, of about this degree, than fit into memory."""
+    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
+
+
+def on_circle(n: int) -> Array:
+    """n points around the unit circle."""
+    turn = 2.0 * np.pi * np.arange(n) / n
+    return np.column_stack([np.cos(turn), np.sin(turn)])
+
+
+def erdos(rng: np.random.Generator, n: int, p: float) -> Made:
+    """Each pair is an edge with probability p, independently (Erdős and Rényi).
+
+    The pairs are numbered, and the gaps between those that are edges are geometric.
+    """
+    if not 0.0 < p <= 1.0:
+        raise ValueError(f"erdos:N:P needs a probability 0 < P <= 1, got {p:g}")
+    check_nodes(n, 0.0)
+    pairs = n * (n - 1) // 2
+    check_memory(40.0 * p * pairs, f"about {p * pairs:.3g} edges", "a smaller P")
+    found = [np.zeros(0, dtype=np.int64)]
+    last = -1
+    while last < pairs:
+        # Gaps beyond all pairs are cut, lest their sum overflow.
+        size = int(1.1 * p * (pairs - last)) + 10
+        gaps = np.minimum(rng.geometric(p, size), pairs + 1)
+        found.append(last + np.cumsum(gaps))
+        last = int(found[-1][-1])
+    number = np.concatenate(found)
+    return Made(n, _pair(number[number < pairs]))
+
+
+def _pair(number: Array) -> Array:
+    """The pairs j < i in the order (1, 0), (2, 0), (2, 1), (3, 0), ... by their numbers."""
+    i = ((1.0 + np.sqrt(8.0 * number + 1.0)) / 2.0).astype(np.int64)
+    i -= i * (i - 1) // 2 > number  # the root may be rounded up or down
+    i += i * (i + 1) // 2 <= number
+    return np.column_stack([number - i * (i - 1) // 2, i])
+
+
+def geometric(rng: np.random.Generator, n: int, r: float) -> Made:
+    """Points of the unit square, uniform; those at a distance of at most r are joined."""
+    from scipy.spatial import cKDTree
+
+    if not r > 0.0:
+        raise ValueError(f"geometric:N:R needs a radius R > 0, got {r:g}")
+    check_nodes(n, 0.0)
+    expected = 0.5 * n * n * min(math.pi * r * r, 1.0)
+    check_memory(40.0 * expected, f"about {expected:.3g} edges", "a smaller R")
+    points = rng.random((n, 2))
+    pairs = cKDTree(points).query_pairs(r, output_type="ndarray").astype(np.int64)
+    return Made(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
+
+
+def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
+    """A ring, each node joined to its k nearest; each edge rewired with probability p.
+
+    As Watts and Strogatz have it: the far end moves to a uniform node.  One that would make a
+    loop or a double edge is drawn again.
+    """
+    if k != int(k) or int(k) % 2 or not 2 <= k < n:
+        raise ValueError(f"smallworld:N:K:P needs an even K, 2 <= K < N, got K = {k:g}")
+    if not 0.0 <= p <= 1.0:
+        raise ValueError(f"smallworld:N:K:P needs a probability 0 <= P <= 1, got {p:g}")
+    check_nodes(n, k)
+    i = np.tile(np.arange(n), int(k) // 2)
+    j = (i + np.repeat(np.arange(1, int(k) // 2 + 1), n)) % n
+    moving = np.flatnonzero(rng.random(i.size) < p)
+    for _ in range(ROUNDS):
+        if not moving.size:
+            return Made(n, np.column_stack([i, j]), on_circle(n))
+        j[moving] = rng.integers(0, n, moving.size)
+        wrong = np.zeros(i.size, dtype=bool)
+        wrong[moving] = _bad(n, i, j, moving)[moving]
+        moving = np.flatnonzero(wrong)
+    raise ValueError(f"smallworld:{n}:{k:g}:{p:g} has no room to rewire: take a smaller K")
+
+
+def regular(rng: np.random.Generator, d: int, n: int) -> Made:
+    """Every node has degree d: the ends are paired at random.
+
+    Pairs that make a loop or a double edge are paired anew, together with as many others drawn
+    at random, until none is left; the law is close to uniform for d much smaller than n.
+    """
+    if d >= n or d * n % 2:
+        raise ValueError(f"regular:DxN needs D < N and D N even, got D = {d}, N = {n}")
+    check_nodes(n, d)
+    if 2 * d > n:  # so dense that repairs would hardly end: what is missing is sparse instead
+        return _complement(n, regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
+    ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)
+    for _ in range(ROUNDS):
+        bad = np.flatnonzero(_bad(n, *ends.T))
+        if not bad.size:
+            return Made(n, np.sort(ends, axis=1))
+        others = rng.integers(0, len(ends), bad.size + 2)
+        chosen = np.unique(np.concatenate([bad, others]))
+        ends[chosen] = rng.permutation(ends[chosen].ravel()).reshape(-1, 2)
+    raise ValueError(f"regular:{d}x{n} could not be drawn; take another seed")
+
+
+def _complement(n: int, edges: Array | None) -> Made:
+    """The pairs that are not among the edges."""
+    pairs = np.column_stack(np.triu_indices(n, 1))
+    if edges is None:
+        return Made(n, pairs)
+    return Made(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
+
+
+def _keys(n: int, i: Array, j: Array) -> Array:
+    """One number to an edge, whichever end comes first."""
+    keys: Array = np.minimum(i, j) * n + np.maximum(i, j)
+    return keys
+
+
+def _bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
+    """Which edges are loops or repeat another; of equal ones, all but the first.
+
+    Those in `later` count as coming after all others.
+    """
+    order = np.arange(i.size)
+    if later is not None:
+        order[later] += i.size
+    keys = _keys(n, i, j)
+    ranked = np.lexsort((order, keys))
+    bad = i == j
+    bad[ranked[1:]] |= keys[ranked[1:]] == keys[ranked[:-1]]
+    return np.asarray(bad)
+
 
 GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
@@ -117,7 +256,7 @@ def cycle(n: int) -> Made:
         raise ValueError(f"a cycle needs at least 3 nodes, got {n}; use path:{n}")
     check_nodes(n)
     i = np.arange(n)
-    return Made(n, np.column_stack([i, (i + 1) % n]), random_graphs.on_circle(n))
+    return Made(n, np.column_stack([i, (i + 1) % n]), on_circle(n))
 
 
 def grid(rows: int, columns: int) -> Made:
@@ -134,14 +273,14 @@ def complete(n: int) -> Made:
     """Every pair."""
     check_memory(16.0 * n * n, f"all edges among {n} nodes", "fewer nodes, or a sparse graph")
     i, j = np.triu_indices(n, 1)
-    return Made(n, np.column_stack([i, j]), random_graphs.on_circle(n))
+    return Made(n, np.column_stack([i, j]), on_circle(n))
 
 
 def star(n: int) -> Made:
     """Node 0 joined to all others."""
     check_nodes(n)
     edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
-    around: Array = random_graphs.on_circle(max(n - 1, 1))
+    around: Array = on_circle(max(n - 1, 1))
     return Made(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
 
 
@@ -151,10 +290,10 @@ KINDS: dict[str, Kind] = {
     "grid": Kind("RxC", grid),
     "complete": Kind("N", complete),
     "star": Kind("N", star),
-    "regular": Kind("DxN", random_graphs.regular, random=True),
-    "erdos": Kind("N:P", random_graphs.erdos, random=True),
-    "geometric": Kind("N:R", random_graphs.geometric, random=True),
-    "smallworld": Kind("N:K:P", random_graphs.small_world, random=True),
+    "regular": Kind("DxN", regular, random=True),
+    "erdos": Kind("N:P", erdos, random=True),
+    "geometric": Kind("N:R", geometric, random=True),
+    "smallworld": Kind("N:K:P", small_world, random=True),
 }
 
 

@@ -18,7 +18,7 @@ from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.run import Run
-from continuized.network.optimisation.solution import Decentralized
+from continuized.network.result import Decentralized
 from continuized.problems.base import Array, numbers
 from continuized.process import random_streams as seeds
 from continuized.solver import identity

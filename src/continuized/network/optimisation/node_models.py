@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.a2cid2.nodes import sgd_nodes
@@ -14,7 +15,6 @@ from continuized.network.optimisation.dadao.nodes import dadao_nodes
 from continuized.network.optimisation.dual.method import Dual
 from continuized.network.optimisation.dual.nodes import dual_nodes
 from continuized.network.optimisation.objective import Objective
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 
 

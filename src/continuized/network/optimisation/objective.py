@@ -14,7 +14,7 @@ from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process import random_streams as seeds
-from continuized.support.memory import check_memory
+from continuized.support.files import check_memory
 from continuized.support.validation import brief, is_whole
 
 Regression = LeastSquares | LogisticRegression

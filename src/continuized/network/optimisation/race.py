@@ -15,24 +15,88 @@ The exchanges are then no Poisson process, and the theorem gives the constants, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.gossip import Constants
+from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation import synchronous
+from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.minimize import check_limits
-from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.run import Run
-from continuized.network.rules import Constants
-from continuized.problems.base import Array, numbers
+from continuized.problems.base import Array, Problem, numbers
+from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.methods import Nesterov
+from continuized.solver.minimize import minimize
 from continuized.support.progress import silent
 from continuized.support.validation import brief
+
+
+class Rounds(NamedTuple):
+    """The error, as in `network.minimize`, after every round, first that of the start."""
+
+    error: Array
+    reached: bool
+
+
+def dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
+    """The synchronous dual method until the error is tol, or for `most` rounds."""
+    check_fits(graph, objective)
+    D, shape = DualFunction(objective), (objective.nodes, objective.dim)
+    W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
+    values, vectors = np.linalg.eigh(W)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+    def both(u: Array) -> tuple[float, Array]:
+        y = root @ u.reshape(shape)
+        w = D.slopes(y)
+        return D.value(y, w), (root @ w).ravel()
+
+    L, mu = values[-1] / objective.mu, values[1] / objective.L
+    problem = Problem(both, L=L, mu=mu, value_and_grad=True)
+    return _rounds(
+        problem, L, mu, lambda u: objective.error(D.slopes(root @ u.reshape(shape))),
+        shape[0] * shape[1], tol, most,
+    )  # fmt: skip
+
+
+def all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
+    """Nesterov's method on F until the error is tol, or for `most` rounds."""
+    o = objective
+    rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
+    ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
+    whole, l2 = KINDS[o.loss], float(o.l2.mean())
+    L = whole.curvature * float(ends[1]) + l2
+    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
+    problem = Problem(o.fun, o.grad, L=L, mu=mu)
+    return _rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
+
+
+def _rounds(
+    problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
+    most: int,
+) -> Rounds:  # fmt: skip
+    start = np.zeros(dim)
+    errors = [error(start)]
+
+    def watch(x: Array) -> None:
+        errors.append(error(x))
+        if errors[-1] <= tol:
+            raise StopIteration
+
+    if errors[0] > tol:
+        method = Nesterov(float(L), float(mu))
+        minimize(problem, start, method=method, maxiter=most, callback=watch, record=False)
+    return Rounds(np.array(errors), bool(errors[-1] <= tol))
+
 
 INTENSITY = 4.0  # rings for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
@@ -122,8 +186,8 @@ def race(
     most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
     most = min(most, MOST_ROUNDS)
     in_rounds = {
-        "synchronous-dual": synchronous.dual_rounds(graph, objective, tol, most),
-        "all-reduce": synchronous.all_reduce_rounds(objective, tol, most),
+        "synchronous-dual": dual_rounds(graph, objective, tol, most),
+        "all-reduce": all_reduce_rounds(objective, tol, most),
     }
     for name, rounds in in_rounds.items():
         t = slowest * np.arange(len(rounds.error))

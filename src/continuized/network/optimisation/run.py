@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from continuized.network.optimisation.objective import Objective
-from continuized.network.optimisation.solution import Decentralized, Trace, rounding_of_solution
+from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
@@ -111,7 +111,9 @@ class Run:
             tol=self.tol,
             reached=self.error <= self.tol,
             error=self.error,
-            trace=Trace(t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()),
+            trace=OptimisationTrace(
+                t.copy(), *counts, error.copy(), excess.copy(), consensus.copy()
+            ),
             rate_theory=rate,
             agreed=self.agreed().copy(),
             rounding=rounding_of_solution(self.objective.L / self.objective.mu),

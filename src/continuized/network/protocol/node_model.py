@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.network.rules import Constants, mixed, paid
+from continuized.network.gossip import Constants, mixed, paid
 from continuized.support.validation import brief
 
 Array = NDArray[np.float64]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.exchange import Counts
+from continuized.network.protocol.node import Counts
 from continuized.network.result import Staleness, Trace, rounding_of_mean
-from continuized.network.runtime.records import Record
+from continuized.network.runtime.wire_format import Record
 
 Array = NDArray[np.float64]
 _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.exchange import Entry
 from continuized.network.protocol.messages import Message
-from continuized.network.protocol.node import Node
+from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import Array, RuleSpec
 from continuized.network.runtime.faulty_link import Link
-from continuized.network.runtime.records import Record
 from continuized.network.runtime.scheduler import Host, sentence
-from continuized.network.runtime.wire_format import Codec, Stream
+from continuized.network.runtime.wire_format import Codec, Record, Stream
 
 ENTRY = np.dtype(
     [("kind", "u1"), ("node", "<u4"), ("peer", "<u4"), ("seq", "<u8"), ("time", "<f8")]

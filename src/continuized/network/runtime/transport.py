@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import RuleSpec
-from continuized.network.runtime.records import Record
+from continuized.network.runtime.wire_format import Record
 
 
 def adjacency(graph: Graph) -> list[tuple[list[int], list[float]]]:

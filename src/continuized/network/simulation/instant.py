@@ -10,11 +10,11 @@ from typing import Protocol
 
 import numpy as np
 
+from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log, Staleness
-from continuized.network.rules import Constants
-from continuized.network.simulation import engine_node
 from continuized.network.simulation import instant_kernels as engine_atomic
+from continuized.network.simulation.node_models import gossip as engine_node
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds

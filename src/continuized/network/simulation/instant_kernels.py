@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from continuized.network.rules import Constants
-from continuized.network.simulation.engine_node import X, centre, mix_to, pay, squared_error
+from continuized.network.gossip import Constants
+from continuized.network.simulation.node_models.gossip import (
+    X,
+    centre,
+    mix_to,
+    pay_transfer,
+    squared_error,
+)
 from continuized.network.simulation.node_models.interface import inlined
 from continuized.problems.base import Array
 from continuized.support.jit import fetch, jit
@@ -20,8 +26,8 @@ def exchange(
     mix_to(work, j, t, theta)
     for c in range((work.shape[1] - X) // 2):
         d = work[i, X + c] - work[j, X + c]
-        pay(work, i, c, d, gamma, gamma_prime)
-        pay(work, j, c, -d, gamma, gamma_prime)
+        pay_transfer(work, i, c, d, gamma, gamma_prime)
+        pay_transfer(work, j, c, -d, gamma, gamma_prime)
 
 
 @jit

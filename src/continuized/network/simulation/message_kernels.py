@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from continuized.network.protocol.timeouts import with_one_more
+from continuized.network.protocol.timeouts import UNKNOWN, back_off, with_one_more
 from continuized.network.protocol.transitions import (
     ACK,
     ANSWER,
+    ASKED,
+    ASKING,
     DEATH,
+    DEVIATION,
     EXCHANGES,
     FREE,
     GIVE_UP,
     JOIN,
     LOG_ANSWER,
     LOG_APPLY,
+    LOG_JOIN,
     LOG_PAY,
     LOGGED,
+    MEAN,
     NOBODY,
+    NODE_EPOCH,
+    NOT_BEFORE,
     NOTHING,
     NOW,
+    OVER,
     OWED,
     OWN_SEQ,
     PHASE,
@@ -28,13 +36,16 @@ from continuized.network.protocol.transitions import (
     RESEND,
     RINGS,
     ROOM,
+    SETTLED,
     SINCE,
     SOURCE,
     STEPS,
     TARGET,
     TRANSFER,
     UNLOCK,
+    WAIT,
     WAKE,
+    D,
     Links,
     aged,
     answered,
@@ -46,13 +57,180 @@ from continuized.network.protocol.transitions import (
     unlock,
     waits_for,
     write,
-)  # fmt: skip
-from continuized.network.simulation.engine_changes import die, error_at, join
-from continuized.network.simulation.engine_rings import ask, drawn, freed, later, may_ask
+)
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
-from continuized.network.simulation.node_models.interface import SPEED, TIME, flow_to, inlined, step
+from continuized.network.simulation.node_models.interface import (
+    SPEED,
+    TIME,
+    disagreement,
+    flow_to,
+    inlined,
+    share,
+    size,
+    start_from,
+    step,
+    worth,
+)
 from continuized.problems.base import Array
 from continuized.support.jit import jit
+
+
+@inlined
+def drawn(first: Array, upto: Array, i: int, u: float) -> int:
+    """An edge of node i by the rates, with u uniform in [0, 1)."""
+    low, high = first[i], first[i + 1] - 1
+    before = upto[low - 1] if low > 0 else 0.0
+    sought = before + u * (upto[high] - before)
+    while low < high:
+        middle = (low + high) // 2
+        if upto[middle] > sought:
+            high = middle
+        else:
+            low = middle + 1
+    return int(low)
+
+
+@inlined
+def freed(
+    node: Array, waits: Array, when: Array, what: Array, counts: Array, i: int, t: float
+) -> None:
+    """The node is in no exchange: it is to ask, if there are rings to be made up for."""
+    if node[i, RINGS] > 0:
+        push(when, what, counts, max(t, waits[i, NOT_BEFORE]), WAKE, i, 0, node[i, NODE_EPOCH])
+
+
+@inlined
+def later(node: Array, waits: Array, work: Array, rng: Any, i: int, t: float) -> None:
+    """Make up for a ring that came to nothing, after a while."""
+    node[i, RINGS] = with_one_more(node[i, RINGS])
+    pause = back_off(waits[i, WAIT], rng.standard_exponential())
+    waits[i, NOT_BEFORE] = t + pause / work[i, SPEED]
+
+
+@inlined
+def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
+    """Whether the node asks now."""
+    free = alive[i] and node[i, PHASE] == FREE
+    return bool(free and node[i, RINGS] > 0 and t >= waits[i, NOT_BEFORE])
+
+
+@inlined
+def ask(
+    alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
+) -> tuple[int, int]:
+    """The edge's source asks its target: not one that is dead, and later one that it owes.
+
+    Returns what it sends, and who is in no exchange now.
+    """
+    i = edge[e, SOURCE]
+    node[i, RINGS] -= 1
+    reply, idle = NOTHING, i
+    if alive[edge[e, TARGET]] and edge[e, OWED] == 0:
+        node[i, OWN_SEQ] += 1
+        node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
+        reply, idle = REQUEST, NOBODY
+    elif alive[edge[e, TARGET]]:
+        later(node, waits, work, rng, i, t)
+    return reply, idle
+
+
+DIED, JOINED = 0, 1  # the rows of `ledger`
+LEDGER_ROWS = 2
+
+
+@jit
+def die(
+    nodes: Any, alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array,
+    dead: int, t: float,
+) -> None:  # fmt: skip
+    """The node falls silent; what it has, has paid and is owed goes with it.
+
+    A neighbour that waits for it will find out when its patience ends.
+    """
+    flow_to(nodes, work, dead, work[dead, SPEED] * t)
+    d = ledger.shape[1]
+    for c in range(d):
+        ledger[DIED, c] += share(nodes, work, dead, c)
+    for e in range(edge.shape[0]):
+        if edge[e, SOURCE] == dead or edge[e, TARGET] == dead:
+            if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+                for c in range(d):
+                    ledger[DIED, c] += worth(nodes) * transfer[e, D + c]
+            edge[e, OWED] = 0
+    alive[dead], node[dead, PHASE], node[dead, RINGS] = False, FREE, 0
+    node[dead, NODE_EPOCH] += 1
+
+
+@jit
+def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: float) -> int:
+    """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
+    total = 0.0
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TARGET]]:
+            total += upto[e] - (upto[e - 1] if e > 0 else 0.0)
+    chosen, left = -1, u * total
+    for e in range(first[of], first[of + 1]):
+        if alive[edge[e, TARGET]] and left >= 0.0:
+            chosen = edge[e, TARGET]
+            left -= upto[e] - (upto[e - 1] if e > 0 else 0.0)
+    return int(chosen)
+
+
+@jit
+def join(
+    nodes: Any, alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array,
+    work: Array, ledger: Array, log: Array, counts: Array, new: int, t: float, u: float,
+    most: float,
+) -> None:  # fmt: skip
+    """The node comes, from what a neighbour has if there is one."""
+    d, other = ledger.shape[1], neighbour(alive, edge, first, upto, new, u)
+    node[new, OWN_SEQ] += 1
+    alive[new], node[new, PHASE], node[new, RINGS] = True, FREE, 0
+    waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
+    waits[new, NOT_BEFORE] = t
+    work[new, TIME] = work[new, SPEED] * t
+    if other >= 0:
+        flow_to(nodes, work, other, work[other, SPEED] * t)
+        write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+    start_from(nodes, work, new, other)
+    for c in range(d):
+        ledger[JOINED, c] += share(nodes, work, new, c)
+    write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+
+
+@jit
+def shares(nodes: Any, work: Array, out: Array) -> None:
+    """What every node has, into `out` (nodes, dim)."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = share(nodes, work, i, c)
+
+
+@jit
+def sizes(nodes: Any, work: Array, out: Array) -> None:
+    """How large the numbers are that the shares are made of, into `out` (nodes, dim)."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = size(nodes, work, i, c)
+
+
+@jit
+def on_the_way(nodes: Any, edge: Array, transfer: Array) -> Array:
+    """What was paid and not applied yet."""
+    total = transfer[0, D:] * 0.0
+    for e in range(edge.shape[0]):
+        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+            for c in range(total.size):
+                total[c] += worth(nodes) * transfer[e, D + c]
+    return total
+
+
+@jit
+def error_at(
+    nodes: Any, alive: Array, edge: Array, work: Array, transfer: Array, t: float
+) -> float:
+    """The squared error at time t."""
+    return float(disagreement(nodes, work, alive, t, on_the_way(nodes, edge, transfer)))
 
 
 @jit

@@ -1,17 +1,111 @@
-"""Repeat a run from its event log: `replay`."""
+"""Repeat a run from its event log: `replay`, and the values of nodes on the way: `along`."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.arguments import as_gossip, checked_values
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
+from continuized.network.simulation.node_models.gossip import X, mix_to, pay_transfer
+from continuized.network.simulation.node_models.interface import TIME, inlined
 from continuized.problems.base import Array
+from continuized.support.jit import jit
+
+
+@inlined
+def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
+    """Bring node i to its own `time`; plain gossip keeps z = x, as by mixing for ever."""
+    if not fell[i]:
+        mix_to(work, i, time, theta)
+    elif time > work[i, TIME]:
+        mix_to(work, i, time, math.inf)
+
+
+@jit
+def mix_all(work: Array, fell: Array, times: Array, theta: float) -> None:
+    """Bring every node to its own time."""
+    for i in range(work.shape[0]):
+        pass_to(work, fell, i, times[i], theta)
+
+
+@jit
+def repeat(
+    work: Array, carried: Array, fell: Array, kind: Array, node: Array, time: Array, slots: Array,
+    constants: Constants,
+) -> int:  # fmt: skip
+    """What is carried is the x of an answer, then the d of the transfer and its step in z.
+
+    Returns the first entry at which a node's own time goes back, or -1.
+    """
+    theta, gamma, gamma_prime = constants
+    d = carried.shape[1] - 1
+    for k in range(kind.size):
+        i, slot = node[k], slots[k]
+        if kind[k] == JOIN:  # time and state begin anew
+            work[i, TIME], fell[i] = time[k], False
+            for c in range(d):
+                if slot >= 0:
+                    work[i, X + c] = carried[slot, c]
+                work[i, X + d + c] = work[i, X + c]
+            continue
+        if time[k] < work[i, TIME]:
+            return k
+        pass_to(work, fell, i, time[k], theta)
+        if kind[k] == FALL:
+            fell[i] = True
+            for c in range(d):
+                middle = 0.5 * (work[i, X + c] + work[i, X + d + c])
+                work[i, X + c], work[i, X + d + c] = middle, middle
+        if kind[k] == PAY:
+            carried[slot, d] = gamma if fell[i] else gamma_prime
+        for c in range(d):
+            if kind[k] == PAY:
+                carried[slot, c] = work[i, X + c] - carried[slot, c]
+                pay_transfer(work, i, c, carried[slot, c], gamma, carried[slot, d])
+            elif kind[k] == APPLY:
+                pay_transfer(work, i, c, -carried[slot, c], gamma, carried[slot, d])
+            elif slot >= 0 and kind[k] == ANSWER:
+                carried[slot, c] = work[i, X + c]
+    return -1
+
+
+def along(
+    graph: Graph, values: ArrayLike, method: Gossip, log: Log, times: Sequence[float]
+) -> list[Array]:
+    """x of every node at the last event that it and all its causes had before own time t.
+
+    Real nodes have no common time: where clocks disagree, what was caused by a later event of
+    another node is left out, and the rest is a log that can be replayed.
+
+    >>> from continuized.network import simulate
+    >>> g, start = Graph.of("path:3"), [1.0, 0.0, 0.0]
+    >>> r = simulate(g, start, seed=0, log=True)
+    >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0.0])]
+    [[1.0, 0.0, 0.0]]
+    """
+    when = causal_times(log)
+    cuts = [Log(*(column[when <= t] for column in log)) for t in times]
+    return [replay(graph, values, method, cut)[0] for cut in cuts]
+
+
+def causal_times(log: Log) -> Array:
+    """The largest own time among each entry and all that it depends on."""
+    latest: dict[int, float] = {}  # of nodes
+    passed: dict[tuple[int, int, int], float] = {}  # of exchanges: (initiator, other end, seq)
+    when = np.empty(len(log.kind))
+    entries = zip(*(np.asarray(column).tolist() for column in log), strict=True)
+    for k, (kind, node, peer, seq, time) in enumerate(entries):
+        name = (node, peer, seq) if kind in (PAY, JOIN) else (peer, node, seq)
+        told = -np.inf if kind == ANSWER else passed.get(name, -np.inf)
+        when[k] = latest[node] = passed[name] = max(time, told, latest.get(node, -np.inf))
+    return when
 
 
 def replay(
@@ -53,7 +147,7 @@ def replay(
     >>> bool(np.abs(x - r.x).max() < 1e-15)
     True
     """
-    from continuized.network.simulation import engine_node, engine_replay
+    from continuized.network.simulation.node_models import gossip as engine_node
     from continuized.network.simulation.node_models import interface as engine_kinds
 
     graph = Graph.of(graph)
@@ -64,11 +158,11 @@ def replay(
     work = engine_node.rows_of(start.reshape(graph.nodes, -1), np.ones(graph.nodes))
     carried = np.empty((count, 1 + (work.shape[1] - engine_node.X) // 2))
     fell = np.zeros(graph.nodes, np.bool_)
-    wrong = engine_replay.repeat(work, carried, fell, kind, node, time, slots, constants)
+    wrong = repeat(work, carried, fell, kind, node, time, slots, constants)
     if wrong >= 0:
         raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
     last = work[:, engine_kinds.TIME] if times is None else np.asarray(times, np.float64)
-    engine_replay.mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
+    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
     x, z = np.hsplit(work[:, engine_node.X :].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 

@@ -20,10 +20,9 @@ from continuized.network.arguments import (
     enough_events,
 )
 from continuized.network.faults import Faults
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.solver import identity
@@ -143,7 +142,7 @@ def _engine(
         from continuized.network.simulation.instant import Atomic
 
         return Atomic(graph, x, constants, root, log)
-    from continuized.network.simulation.engine_faulty import Messages
+    from continuized.network.simulation.messages import Messages
 
     return Messages(graph, x, constants, root, log, faults)
 

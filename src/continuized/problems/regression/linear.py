@@ -134,7 +134,7 @@ class Linear(Problem):
         parts = self._parts
 
         def multiply(v: Array) -> Array:
-            from continuized.problems.passes import Wanted, one_pass
+            from continuized.problems.kernels import Wanted, one_pass
 
             # The gradient of |Av|^2 / 2 is A^T A v: one pass over X, with all threads.
             extras = (self.shares, self.intercept)

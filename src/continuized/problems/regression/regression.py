@@ -101,7 +101,7 @@ class _Regression(Linear):
         return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
 
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
-        from continuized.problems.passes import Wanted, one_pass
+        from continuized.problems.kernels import Wanted, one_pass
 
         n, wanted = len(self.y), Wanted(value, gradient)
         extras = (self.shares, self.intercept)
@@ -122,7 +122,7 @@ class _Regression(Linear):
         return cached[char]
 
     def _compile(self, dtype: Any) -> Compiled:
-        from continuized.problems.compiled import compiled
+        from continuized.problems.kernels import compiled
 
         if self.is_plain:
             prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
@@ -177,7 +177,7 @@ class LeastSquares(_Regression):
         variance of <x_i, v> is not negative.  The worst v is along u: what is left is the matrix
         [[l2 + m^2, m], [m, 1]], whose smallest eigenvalue is at least determinant / trace.
         """
-        from continuized.problems.passes import Wanted, one_pass
+        from continuized.problems.kernels import Wanted, one_pass
 
         n, d = self.X.shape
         # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.

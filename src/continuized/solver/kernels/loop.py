@@ -14,7 +14,6 @@ eight pairs of pointers for overlap.
 
 from __future__ import annotations
 
-import math
 from functools import cache, partial
 from typing import Any
 
@@ -24,27 +23,16 @@ from numba import types
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
-from continuized.solver.constant_checks import seen_L, seen_mu
+from continuized.solver import constant_checks
+from continuized.solver.constant_checks import DIVERGED, GO_ON, NOT_FINITE, SMALL_GRADIENT
 from continuized.support.jit import data_type, gradient_type, jit, matrix, vector
 
 Y, W, G_LAST, Y_LAST, X, Z = range(6)
 WORK_ROWS = 6
 
-# The entries of `watch`: what the run is watched for, and what was seen.
-TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN = range(10)
-WATCH_SIZE = 10
-
-GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
-
-# A gradient this many times larger than all of the first `WARM_UP` is divergence.
-BLOW_UP = 1e10
-WARM_UP = 10
-
-# Steps stay below this, and so do entries of y: then x and z cannot overflow.
-HUGE, HUGE_FLOAT32 = 1e150, 1e30
-
 # A call that is handed an array counts a reference, which would cost 20 ns a step.
 inlined = partial(jit, inline="always")
+judge, verdict = inlined(constant_checks.judge), inlined(constant_checks.verdict)
 
 
 @jit
@@ -53,39 +41,6 @@ def mix_next(work, coefficients, i):
     a, b = coefficients[i, A], coefficients[i, B]
     for c in range(work.shape[1]):
         work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
-
-
-@inlined
-def judge(watch, g2, y2, dg2, dgdy, dy2):
-    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite.
-
-    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before.
-    """
-    if not math.isfinite(g2 + y2):
-        return math.nan
-    watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
-    if watch[STEPS] > 0.0 and not math.isnan(watch[L]):
-        scale = (watch[EPS], watch[G_MAX], watch[Y_MAX])
-        shown_L = seen_L(dg2, dgdy, dy2, watch[L], *scale)
-        shown_mu = seen_mu(dgdy, dy2, watch[L], watch[MU], *scale)
-        watch[L_SEEN] = max(watch[L_SEEN], shown_L)
-        watch[MU_SEEN] = min(watch[MU_SEEN], shown_mu)
-    if watch[STEPS] < WARM_UP:
-        watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
-    watch[STEPS] += 1.0
-    return g2
-
-
-@inlined
-def verdict(watch, g2, gamma, gamma_prime):
-    """The signal of an event with these steps, |g|^2 being what `judge` said."""
-    longest = max(gamma, gamma_prime)
-    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
-    if not longest * longest * g2 < huge * huge:
-        return NOT_FINITE  # so is a g2 that is NaN
-    if g2 > watch[LIMIT2]:
-        return DIVERGED
-    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
 
 
 @jit

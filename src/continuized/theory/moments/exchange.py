@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network.rules import Constants
+from continuized.network.gossip import Constants
 from continuized.problems.base import Array
 from continuized.support.jit import jit
 

@@ -29,7 +29,7 @@ from continuized.marked.rows import StochasticLeastSquares
 from continuized.marked.separable import Form
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
-from continuized.theory.bounds.marked_start import row_start
+from continuized.theory.bounds.marked import row_start
 from continuized.theory.checks import checked_times, minimiser, minimum, start_of
 from continuized.theory.moments.integrate import in_chunks, solved
 from continuized.theory.moments.pair import Moments, Rates, apply, flow_matrix, jump_map, rates

@@ -9,8 +9,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process import parameters
-from continuized.process.custom import CustomContinuized
-from continuized.process.methods import Continuized, Method
+from continuized.process.methods import Continuized, CustomContinuized, Method
 from continuized.support.validation import brief
 
 Number = float | Array

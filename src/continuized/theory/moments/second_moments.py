@@ -24,7 +24,7 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import GradientDescent, Method, Nesterov
-from continuized.support.memory import check_memory
+from continuized.support.files import check_memory
 from continuized.theory.checks import (
     checked_counts,
     checked_problem,

@@ -18,9 +18,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import KINDS, Objective
-from continuized.network.rules import Constants
 from continuized.problems.base import number
 from continuized.support.validation import brief, is_whole
 

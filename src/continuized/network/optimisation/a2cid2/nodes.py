@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.gossip import Constants, paid
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import Data, gradient, slope
 from continuized.network.optimisation.objective import Objective
-from continuized.network.rules import Constants, paid
 from continuized.network.simulation.node_models.interface import TIME, for_kind
 from continuized.problems.base import Array
 from continuized.support.jit import jit

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import Objective
 from continuized.network.protocol.node_model import GossipRule, RuleSpec
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network import rules
+from continuized.network import gossip as rules
+from continuized.network.gossip import Constants, paid
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.local_solver import Data, conjugate_gradient
 from continuized.network.optimisation.objective import Objective
-from continuized.network.rules import Constants, paid
 from continuized.network.simulation.node_models.interface import TIME, for_kind, inlined
 from continuized.problems.base import Array
 from continuized.process import flow

@@ -13,7 +13,7 @@ import threading
 import time
 from typing import Any
 
-from continuized.network.runtime import records
+from continuized.network.runtime import wire_format as records
 from continuized.network.runtime.transport import Event, Plan
 
 START_WITHIN = 120.0  # seconds for all to answer, imports from a cold disk included

@@ -13,7 +13,7 @@ import secrets
 import time
 from typing import Any
 
-from continuized.network.runtime import records
+from continuized.network.runtime import wire_format as records
 from continuized.network.runtime.transport import Event, Plan
 
 REPORT_EVERY = 0.1  # seconds

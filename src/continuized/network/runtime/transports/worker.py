@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, BinaryIO
 
-from continuized.network.runtime import records
+from continuized.network.runtime import wire_format as records
 
 HOST = "127.0.0.1"
 REPORT_EVERY = 0.1  # seconds
