@@ -64,7 +64,7 @@ def _same_law(f: Array, size: Size, expected: float) -> float:
 def _ours(p: cz.problems.Quadratic, size: Size, threads: int | None) -> Work:
     method, x0 = cz.Continuized(p.L), np.zeros(p.dim)
     return lambda: (
-        cz.ensemble(p, method, x0, runs=size.runs, steps=size.steps, seed=0, threads=threads).fun
+        cz.ensemble(p, method, x0, runs=size.runs, steps=size.steps, rng=0, threads=threads).fun
     )
 
 

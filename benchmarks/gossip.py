@@ -58,7 +58,7 @@ def timed(size: Size, say: Say) -> Contest:
     values = start(graph)
 
     def ours() -> Averaged:
-        r = network.simulate(graph, values, tol=0.0, events=size.exchanges, seed=0, record=0)
+        r = network.simulate(graph, values, tol=0.0, events=size.exchanges, rng=0, record=0)
         return Averaged(r.x, r.z, r.messages)
 
     return compete(
@@ -118,7 +118,7 @@ def counted(name: str) -> tuple[Contest, Panel]:
     entries, curves = [], []
     for method in ("accelerated", "plain"):
         runs = [
-            network.simulate(graph, start(graph), method, tol=TOL, seed=seed)
+            network.simulate(graph, start(graph), method, tol=TOL, rng=seed)
             for seed in range(SEEDS)
         ]
         median = float(np.median([r.messages for r in runs]))

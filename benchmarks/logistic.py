@@ -146,6 +146,6 @@ class Race:
 
 def _ours(p: cz.problems.LogisticRegression, tol: float) -> Array:
     # Our tol is an absolute duality gap: 1e-1 would do nothing at all.
-    r = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-3 * tol, seed=0, record=False)
+    r = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-3 * tol, rng=0, record=False)
     x: Array = r.x
     return x

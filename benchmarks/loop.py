@@ -104,7 +104,7 @@ def ours(task: Task, problem: cz.Problem, method: str = "continuized") -> Run:
     """K steps of one of our methods."""
     recorder = task.recorder
     r = cz.minimize(
-        problem, task.x0, method=method, maxiter=task.gradients, seed=0,
+        problem, task.x0, method=method, maxiter=task.gradients, rng=0,
         record=recorder is not None,
     )  # fmt: skip
     if recorder is not None:

@@ -100,7 +100,7 @@ def logistic(n: int, d: int, gradients: int) -> Task:
         signed = jnp.asarray(y[:, None] * X)
         return lambda w: jnp.logaddexp(0.0, -(signed @ w)).mean() + 0.5 / n * (w @ w)
 
-    best = cz.minimize(problem, np.zeros(d), method="auto", tol=1e-14, seed=0, record=False)
+    best = cz.minimize(problem, np.zeros(d), method="auto", tol=1e-14, rng=0, record=False)
     return Task(
         title=f"logistic regression, dense {n:,} x {d:,}",
         problem=problem,

@@ -18,7 +18,7 @@ TIMES = (10_000.0, 40_000.0, 80_000.0)
 graph = network.Graph.of(f"grid:{SIDE}x{SIDE}")
 values = np.zeros((SIDE, SIDE))
 values[:, : SIDE // 2] = 1.0  # on the left 1, on the right 0: they should agree on 1/2
-limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "seed": 0}
+limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "rng": 0}
 found = {
     name: network.simulate(graph, values.ravel(), name, **limits)
     for name in ("plain", "accelerated")

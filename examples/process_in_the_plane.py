@@ -20,7 +20,7 @@ H = np.array([[0.35, -0.25], [-0.25, 0.9]])
 mu, largest = np.linalg.eigvalsh(H)
 # Half the longest step that the theorem allows, or x would land in the valley at once.
 p = cz.Problem(lambda x: 0.5 * x @ H @ x, lambda x: H @ x, L=2.0 * largest, mu=mu)
-r = cz.minimize(p, [-3.0, 0.6], seed=3, maxiter=6, record="path")
+r = cz.minimize(p, [-3.0, 0.6], rng=3, maxiter=6, record="path")
 before = np.array([r.at(t, side="left") for t in r.trace.t])  # (event, x or z, coordinate)
 after = np.array([r.at(t) for t in r.trace.t])
 

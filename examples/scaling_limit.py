@@ -27,7 +27,7 @@ with plot.settings():
         # f is 1-smooth, hence L-smooth for every larger L, which only makes the steps smaller.
         end = END * np.sqrt(L)
         events = int(end + 10.0 * np.sqrt(end))  # by then the clock has passed the end
-        r = cz.minimize(p, x0, method=cz.Continuized(L), maxiter=events, seed=1, record="path")
+        r = cz.minimize(p, x0, method=cz.Continuized(L), maxiter=events, rng=1, record="path")
         x = [r.at(t)[0][0] for t in s * np.sqrt(L)]
         power = int(np.log10(L))
         label = "one run, $L = 10$" if power == 1 else f"one run, $L = 10^{power}$"

@@ -84,7 +84,7 @@ def in_a_run() -> Iterator[str]:
     if not r.success or np.linalg.norm(scale * r.x) > 1e-6:
         yield f"minimize: {r.message}"
     p = cz.problems.paper_strongly_convex()  # the compiled loops
-    if not cz.minimize(p, np.zeros(3), tol=1e-8, seed=0).success:
+    if not cz.minimize(p, np.zeros(3), tol=1e-8, rng=0).success:
         yield "minimize: the paper's example is not solved"
 
 

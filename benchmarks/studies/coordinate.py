@@ -72,7 +72,7 @@ def passes_to(
 
     n = p.X.shape[0]
     r = cz.minimize(
-        p, np.zeros(p.dim), method=cz.DualCoordinate(**options), clock=clock, seed=0,
+        p, np.zeros(p.dim), method=cz.DualCoordinate(**options), clock=clock, rng=0,
         maxiter=most * n, callback=enough, record=False,
     )  # fmt: skip
     return r.passes, (r.fun - f_star) / f_star
@@ -141,7 +141,7 @@ def solvers(p: cz.problems.LogisticRegression) -> dict[str, Solver]:
 
 def _ours(p: Regression, tol: float) -> np.ndarray:
     method = cz.DualCoordinate()
-    r = cz.minimize(p, np.zeros(p.dim), method=method, tol=tol, maxiter=10**9, seed=0, record=False)
+    r = cz.minimize(p, np.zeros(p.dim), method=method, tol=tol, maxiter=10**9, rng=0, record=False)
     return r.x
 
 

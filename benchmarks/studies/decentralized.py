@@ -54,7 +54,7 @@ def show_messages(graphs: tuple[str, ...], in_order: bool) -> None:
             o = parts(g, loss, in_order)
             print(f"  {spec}, {loss}, L/mu {o.L / o.mu:.0f}")
             for method in ("dual", "plain-dual", "dadao"):
-                r = network.minimize(g, o, method, seed=0)
+                r = network.minimize(g, o, method, rng=0)
                 more = " " if r.reached else ">"
                 print(
                     f"    {method:12}{more}{r.messages:9,} exchanges{more}{r.gradients:9,} local"
@@ -71,7 +71,7 @@ def show_race(graphs: tuple[str, ...], in_order: bool, seeds: int) -> None:
         for slow in (1.0, 10.0, 30.0):
             work = np.ones(g.nodes)
             work[g.nodes // 2] = slow
-            races = [network.race(g, o, work, seed=seed) for seed in range(seeds)]
+            races = [network.race(g, o, work, rng=seed) for seed in range(seeds)]
             times = {
                 racers[0].method: float(np.median([r.time for r in racers]))
                 for racers in zip(*races, strict=True)
@@ -101,7 +101,7 @@ def show_pace(rounds: int) -> None:
             best = dict.fromkeys(engines, float("inf"))
             for faults in engines * (rounds + 1):  # the first ones compile
                 started = time.perf_counter()
-                how = {"tol": 0.0, "events": events, "seed": 0, "record": 1}
+                how = {"tol": 0.0, "events": events, "rng": 0, "record": 1}
                 network.minimize(g, o, method, faults=faults, **how)
                 best[faults] = min(best[faults], time.perf_counter() - started)
             at_once, messages = (events / best[faults] for faults in engines)
@@ -133,7 +133,7 @@ def _exchanges(
     faults: network.Faults | None, seeds: int,
 ) -> float:  # fmt: skip
     """The median; infinite where a run does not get there."""
-    runs = [network.minimize(g, o, method, seed=seed, faults=faults) for seed in range(seeds)]
+    runs = [network.minimize(g, o, method, rng=seed, faults=faults) for seed in range(seeds)]
     return float(np.median([r.messages if r.reached else np.inf for r in runs]))
 
 

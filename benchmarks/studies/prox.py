@@ -48,7 +48,7 @@ def ours(p: cz.problems.LeastSquares, h: cz.prox.L1, steps: int, seed: int) -> n
         x = intermediate_result.x
         values.append(p.fun(x) + h.value(x))
 
-    cz.minimize(p, np.zeros(p.dim), prox=h, tol=0.0, maxiter=steps, seed=seed, callback=look)
+    cz.minimize(p, np.zeros(p.dim), prox=h, tol=0.0, maxiter=steps, rng=seed, callback=look)
     return np.array(values)
 
 

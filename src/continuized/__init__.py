@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from continuized import network, plot, problems, theory
+    from continuized import network, problems, theory
     from continuized.adapters.scipy import scipy_method
     from continuized.marked.coordinate import CoordinateDescent
     from continuized.marked.dual import DualCoordinate
@@ -63,7 +63,6 @@ _MODULES = {
     "network": "network",
     "noise": "process.noise",
     "parameters": "process.parameters",
-    "plot": "plot",
     "problems": "problems",
     "prox": "process.prox",
     "theory": "theory",
@@ -95,7 +94,6 @@ __all__ = [
     "network",
     "noise",
     "parameters",
-    "plot",
     "problems",
     "prox",
     "scipy_method",

@@ -39,7 +39,7 @@ def test_the_run_is_that_of_minimize(options: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cz.ConstantsWarning)  # L = 10 is too small
         r = run(booth, [0.0, 0.0], jac=booth_grad, options=options)
-        expected = cz.minimize(booth, [0.0, 0.0], booth_grad, seed=0, tol=1e-6, **constants)
+        expected = cz.minimize(booth, [0.0, 0.0], booth_grad, rng=0, tol=1e-6, **constants)
     assert np.array_equal(r.x, expected.x)
     assert np.array_equal(r.trace.t, expected.trace.t)
     assert (r.nit, r.nfev, r.njev) == (expected.nit, expected.nfev, expected.njev)
@@ -66,7 +66,7 @@ def test_args_go_to_fun_and_jac(args: Any, jac: Any) -> None:
 
     r = run(fun, [0.0, 1.0], jac=jac if jac is True else slope, args=args)
     assert np.allclose(r.x, 3.0, atol=1e-6)
-    direct = cz.scipy_method(fun, [0.0, 1.0], args, jac if jac is True else slope, seed=0)
+    direct = cz.scipy_method(fun, [0.0, 1.0], args, jac if jac is True else slope, rng=0)
     assert np.array_equal(direct.x, r.x)
 
 
@@ -107,7 +107,7 @@ def test_finite_differences_are_counted_and_warned_of(scheme: str, options: Any)
 
 def test_finite_differences_by_the_name_that_jac_has() -> None:
     with pytest.warns(OptimizeWarning, match="3-point"):
-        r = cz.scipy_method(booth, [0.0, 0.0], jac="3-point", seed=0)
+        r = cz.scipy_method(booth, [0.0, 0.0], jac="3-point", rng=0)
     assert np.allclose(r.x, [1.0, 3.0], atol=1e-6)
     with pytest.raises(ValueError, match="must be one of 2-point, 3-point, cs, got '4-point'"):
         run(booth, [0.0, 0.0], options={"finite_differences": "4-point"})
@@ -202,7 +202,7 @@ def test_a_problem_is_no_function() -> None:
 @pytest.mark.parametrize("constraints", [(), [], None, {}])
 def test_no_constraints_are_no_constraints(constraints: Any) -> None:
     assert cz.scipy_method(
-        booth, [0.0, 0.0], jac=booth_grad, constraints=constraints, seed=0
+        booth, [0.0, 0.0], jac=booth_grad, constraints=constraints, rng=0
     ).success
 
 
@@ -239,9 +239,9 @@ def test_disp_prints_the_message(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_of_the_users_is_changed() -> None:
-    x0, options = np.zeros(2), {"seed": 0, "maxiter": 50}
+    x0, options = np.zeros(2), {"rng": 0, "maxiter": 50}
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     optimize.minimize(booth, x0, jac=booth_grad, method=cz.scipy_method, tol=1e-3, options=options)
     assert x0.tolist() == [0.0, 0.0]
-    assert options == {"seed": 0, "maxiter": 50}
+    assert options == {"rng": 0, "maxiter": 50}
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002

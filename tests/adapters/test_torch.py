@@ -36,7 +36,7 @@ def test_changes_of_lr_carry_on_from_the_same_pair(mu: float, start: float) -> N
     rates = [0.5, 0.5, 0.2, 0.2, 0.0, 0.0, 0.4, 0.1, 0.5, 0.0, 0.3, 0.3]
     gaps = [e.dt for e in cz.clock.Poisson(3).stream().draw(len(rates)).each()]
     p = a_parameter()
-    optimizer = Continuized([p], lr=rates[0], mu=mu, start=start, seed=3)
+    optimizer = Continuized([p], lr=rates[0], mu=mu, start=start, rng=3)
     state = np.array([*pair(1.0 / rates[0], mu, start), *X0, *X0])
     for k, (lr, gap) in enumerate(zip(rates, gaps, strict=True)):
         if rates[k - 1 if k else 0] > 0.0:
@@ -74,7 +74,7 @@ def test_the_times_are_those_of_the_poisson_clock() -> None:
     n = 2 * adapter.BLOCK + 3
     expected = cz.clock.Poisson(5).stream().draw(n + 1).t
     p = a_parameter()
-    optimizer = Continuized([p], lr=0.5, seed=5)
+    optimizer = Continuized([p], lr=0.5, rng=5)
     for k in range(1, n + 1):
         take_step(optimizer, p)
         group = optimizer.param_groups[0]
@@ -84,7 +84,7 @@ def test_the_times_are_those_of_the_poisson_clock() -> None:
 def test_groups_share_the_clock_and_run_as_if_alone() -> None:
     p, q, alone = a_parameter(), a_parameter(), a_parameter()
     groups = [{"params": [p], "lr": 0.4}, {"params": [q], "mu": 0.1, "maximize": False}]
-    both, one = Continuized(groups, lr=0.5, seed=2), Continuized([alone], lr=0.5, mu=0.1, seed=2)
+    both, one = Continuized(groups, lr=0.5, rng=2), Continuized([alone], lr=0.5, mu=0.1, rng=2)
     for _ in range(30):
         take_step(both, p, q)
         take_step(one, alone)
@@ -96,7 +96,7 @@ def test_a_group_that_is_added_later_starts_its_own_time() -> None:
     late_from, n = 7, 20
     gaps = [e.dt for e in cz.clock.Poisson(2).stream().draw(n).each()][late_from:]
     p, late = a_parameter(), a_parameter()
-    optimizer = Continuized([p], lr=0.4, seed=2)
+    optimizer = Continuized([p], lr=0.4, rng=2)
     for _ in range(late_from):
         take_step(optimizer, p)
     optimizer.add_param_group({"params": [late], "lr": 0.5, "mu": 0.1, "start": 1.0})
@@ -200,7 +200,7 @@ def test_no_step_waits_for_the_device(foreach: bool) -> None:
 def test_gradients_and_random_states_are_left_alone() -> None:
     p = a_parameter()
     before = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    optimizer = Continuized([p], lr=0.4, weight_decay=0.1, maximize=True, seed=None)
+    optimizer = Continuized([p], lr=0.4, weight_decay=0.1, maximize=True, rng=None)
     p.grad = given = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
     optimizer.step()
     assert p.grad is given

@@ -32,13 +32,13 @@ def saved(state: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_a_saved_run_goes_on_bit_by_bit(steps: int, seed: int | None, dtype: torch.dtype) -> None:
     p, q = a_parameter(dtype), a_parameter(dtype)
-    optimizer = Continuized([p], lr=0.3, mu=0.05, start=0.0, seed=seed)
+    optimizer = Continuized([p], lr=0.3, mu=0.05, start=0.0, rng=seed)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.999)
     for _ in range(steps):
         take_step(optimizer, p)
         scheduler.step()
     state = saved({"p": p, "optimizer": optimizer.state_dict()})
-    other = Continuized([q], lr=1.0, seed=99)
+    other = Continuized([q], lr=1.0, rng=99)
     for _ in range(3):  # of another run, which loading forgets
         take_step(other, q)
     q.data.copy_(state["p"])
@@ -48,7 +48,7 @@ def test_a_saved_run_goes_on_bit_by_bit(steps: int, seed: int | None, dtype: tor
         take_step(other, q)
     assert same(optimizer, other)
     other.add_param_group({"params": [a_parameter()]})  # with the clock that was loaded
-    assert other.param_groups[1]["seed"] == optimizer.param_groups[0]["seed"]
+    assert other.param_groups[1]["rng"] == optimizer.param_groups[0]["rng"]
 
 
 def test_casts_leave_the_time_alone() -> None:
@@ -67,7 +67,7 @@ def test_casts_leave_the_time_alone() -> None:
 @pytest.mark.parametrize("steps", [0, 5])
 def test_a_copy_goes_on_as_the_original(steps: int) -> None:
     p = a_parameter()
-    optimizer = Continuized([p], lr=0.3, seed=None)
+    optimizer = Continuized([p], lr=0.3, rng=None)
     for _ in range(steps):
         take_step(optimizer, p)
     other = copy.deepcopy(optimizer)
@@ -81,10 +81,10 @@ def test_a_copy_goes_on_as_the_original(steps: int) -> None:
 
 def test_a_fixed_seed_is_the_default_and_none_is_fresh() -> None:
     def seed(**options: Any) -> int:
-        return Continuized([a_parameter()], **options).param_groups[0]["seed"]
+        return Continuized([a_parameter()], **options).param_groups[0]["rng"]
 
     assert seed() == 0  # copies of a model on several machines must share the clock
-    assert seed(seed=None) != seed(seed=None)
+    assert seed(rng=None) != seed(rng=None)
 
 
 # x and y
@@ -139,8 +139,8 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"mu": -1.0}, ValueError, "mu must be a finite number >= 0"),
     ({"start": -1.0}, ValueError, "start must be a number >= 0"),
     ({"start": math.inf}, ValueError, "start = inf needs mu > 0"),
-    ({"seed": -1}, ValueError, "seed must be an integer >= 0 or None, got -1"),
-    ({"seed": np.random.default_rng(0)}, TypeError, "seed must be an integer >= 0 or None, got"),
+    ({"rng": -1}, ValueError, "rng must be an integer >= 0 or None, got -1"),
+    ({"rng": np.random.default_rng(0)}, TypeError, "rng must be an integer >= 0 or None, got"),
     ({"weight_decay": math.inf}, ValueError, "weight_decay must be a finite number"),
     ({"nonfinite": "ignore"}, ValueError, "nonfinite must be 'raise' or 'skip', got 'ignore'"),
 ]
@@ -153,7 +153,7 @@ def test_options_that_make_no_sense(
     with pytest.raises(error, match=words):
         Continuized([a_parameter()], **options)
     optimizer = Continuized([a_parameter()])
-    with pytest.raises((error, ValueError), match=words if "seed" not in options else "seed must"):
+    with pytest.raises((error, ValueError), match=words if "rng" not in options else "rng must"):
         optimizer.add_param_group({"params": [a_parameter()], **options})
     assert len(optimizer.param_groups) == 1
 
@@ -165,8 +165,8 @@ def test_parameters_of_another_type(dtype: torch.dtype) -> None:
 
 
 def test_groups_with_clocks_of_their_own() -> None:
-    groups = [{"params": [a_parameter()], "seed": seed} for seed in (1, 2)]
-    with pytest.raises(ValueError, match=r"seed must be the same in all groups, .* got 1 and 2"):
+    groups = [{"params": [a_parameter()], "rng": seed} for seed in (1, 2)]
+    with pytest.raises(ValueError, match=r"rng must be the same in all groups, .* got 1 and 2"):
         Continuized(groups)
 
 
@@ -230,5 +230,5 @@ def test_a_model_that_is_converted_on_the_way(foreach: bool) -> None:
 
 def test_a_state_of_another_optimizer() -> None:
     state = torch.optim.SGD([a_parameter()], lr=0.1).state_dict()
-    with pytest.raises(ValueError, match="not one of Continuized: a group has no 'seed'"):
+    with pytest.raises(ValueError, match="not one of Continuized: a group has no 'rng'"):
         Continuized([a_parameter()]).load_state_dict(state)

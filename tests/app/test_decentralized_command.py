@@ -175,7 +175,7 @@ def test_training_on_real_processes() -> None:
     p = LeastSquares(X, X @ np.arange(4.0) + rng.standard_normal(120), l2=0.1)
     parts = split(p, 6)
     r = run_nodes(
-        "cycle:6", Dual().rules("cycle:6", parts), method="dual", seed=0, tol=1e-10, seconds=25.0
+        "cycle:6", Dual().rules("cycle:6", parts), method="dual", rng=0, tol=1e-10, seconds=25.0
     )
     assert r.reached
     assert not r.deaths

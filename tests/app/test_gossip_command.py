@@ -47,7 +47,7 @@ def test_json_is_what_the_simulator_gives():
     values = np.eye(30)[0]
     for result, name in zip(found["results"], ("plain", "accelerated"), strict=True):
         assert set(result) == RESULT
-        outcome = network.simulate("path:30", values, name, seed=3)
+        outcome = network.simulate("path:30", values, name, rng=3)
         assert (result["method"], result["messages"]) == (name, outcome.messages)
         assert result["rate_measured"] == outcome.rate_measured
         exact = theory.gossip_rate("path:30", Gossip(accelerated=name == "accelerated"))
@@ -304,7 +304,7 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     )
     runs = []
     for gossip in (Gossip(accelerated=False), Gossip()):
-        outcome = network.simulate(graph, start, gossip, seed=0)
+        outcome = network.simulate(graph, start, gossip, rng=0)
         runs.append(output.Run(gossip, outcome, None, gossip.rate(graph)))
     assert "times fewer messages" in " ".join(output._sentences(setting, runs))
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))

@@ -43,7 +43,7 @@ def test_a_curve_is_what_minimize_gives(
         p.x_star if noisy else np.zeros(p.dim),
         method=method,
         noise=cz.noise.Gaussian(1e-4) if noisy else None,
-        seed=SEED,
+        rng=SEED,
         maxiter=STEPS,
     )
     shown = next(shown for shown in figures[noisy].panels if shown.name == panel)

@@ -64,7 +64,7 @@ def minimize(tell: Callable[[], None], most: float = math.inf, **options: object
     problem = cz.Problem(lambda x: 0.5 * float(scale @ (x - 1.0) ** 2), grad, L=1.0, mu=0.01)
     noise = cz.noise.Gaussian(1e-4)
     return cz.minimize(
-        problem, np.zeros(20), noise=noise, seed=5, maxiter=EVENTS, record="path", **options
+        problem, np.zeros(20), noise=noise, rng=5, maxiter=EVENTS, record="path", **options
     )
 
 

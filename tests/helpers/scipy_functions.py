@@ -71,5 +71,5 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], list[float]]]
 
 
 def run(fun: Any, x0: Any, *, options: dict[str, Any] | None = None, **rest: Any) -> Any:
-    chosen = {"seed": 0, **(options or {})}
+    chosen = {"rng": 0, **(options or {})}
     return optimize.minimize(fun, x0, method=cz.scipy_method, options=chosen, **rest)

@@ -35,7 +35,7 @@ def held(optimizer: Continuized) -> list[torch.Tensor]:
 def same(one: Continuized, other: Continuized) -> bool:
     tensors = zip(held(one), held(other), strict=True)
     groups = zip(one.param_groups, other.param_groups, strict=True)
-    keys = ("k", "time", "time_lr", "lr", "seed", "holds_x")
+    keys = ("k", "time", "time_lr", "lr", "rng", "holds_x")
     return all(torch.equal(a, b) for a, b in tensors) and all(
         a[key] == b[key] for a, b in groups for key in keys
     )

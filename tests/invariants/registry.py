@@ -144,7 +144,7 @@ def events_of(m: Any, seed: Any, n: int) -> Any:
 
 
 def run(m: Any, p: Any, **options: Any) -> Any:
-    settings = {"seed": 4, "maxiter": STEPS, "record": "path"} | options
+    settings = {"rng": 4, "maxiter": STEPS, "record": "path"} | options
     return cz.minimize(p, settings.pop("x0", x0_of(p)), method=m, **settings)
 
 

@@ -143,7 +143,7 @@ def reference(name: str, dtype: str) -> tuple[Events, np.ndarray]:
         case.x0.astype(dtype),
         lambda x: case.grad(np, x, *data),
         method=case.method,
-        seed=SEED,
+        rng=SEED,
         maxiter=STEPS,
         record="path",
     )
@@ -215,7 +215,7 @@ def torch_optimizer(case: Case, dtype: str, events: Events) -> np.ndarray:
 
     data = [torch.tensor(array.astype(dtype)) for array in case.data]
     w = torch.tensor(case.x0.astype(dtype), requires_grad=True)
-    optimizer = Continuized([w], lr=1.0 / case.L, mu=case.mu, start=case.start, seed=SEED)
+    optimizer = Continuized([w], lr=1.0 / case.L, mu=case.mu, start=case.start, rng=SEED)
     rows = [w.detach().numpy().copy()]
     for _ in events.t:
         optimizer.zero_grad()

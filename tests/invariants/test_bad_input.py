@@ -209,12 +209,12 @@ def test_recorded_clocks(arguments: Any, error: type[Exception], message: str) -
     "clock", [3, [1.0, 2.0] * 99, np.arange(9999.0), "poisson", cz.clock.Poisson]
 )
 def test_a_clock_of_the_wrong_type(clock: Any) -> None:
-    refuses(TypeError, "clock must be a clock such as cz.clock.Poisson(seed), got ", clock=clock)
+    refuses(TypeError, "clock must be a clock such as cz.clock.Poisson(rng), got ", clock=clock)
 
 
 def test_a_seed_that_is_none() -> None:
-    refuses(TypeError, "seed must be an integer >= 0", "got 'zero'", seed="zero")
-    refuses(ValueError, "seed must be an integer >= 0", "got -3", seed=-3)
+    refuses(TypeError, "rng must be an integer >= 0", "got 'zero'", rng="zero")
+    refuses(ValueError, "rng must be an integer >= 0", "got -3", rng=-3)
 
 
 @pytest.mark.parametrize("callback", [3, "print", [print]])
@@ -234,7 +234,7 @@ def test_noise_of_the_wrong_type(noise: Any) -> None:
 
 @pytest.mark.parametrize("t", [[1.0, 2.0], "1.0", None, 1j])
 def test_a_time_that_is_no_number(t: Any) -> None:
-    r = cz.minimize(square, X0, lambda x: x, L=1.0, seed=0, maxiter=5, record="path")
+    r = cz.minimize(square, X0, lambda x: x, L=1.0, rng=0, maxiter=5, record="path")
     with pytest.raises(TypeError) as caught:
         r.at(t)
     one_sentence(caught, repr(t))

@@ -72,7 +72,7 @@ def integrated_path(mu: float, start: float, times: np.ndarray) -> tuple[np.ndar
 
 
 def distance(method: Any, mu: float, start: float, problem: Any) -> float:
-    r = cz.minimize(problem, X0, method=method, seed=11, maxiter=EVENTS, record="path")
+    r = cz.minimize(problem, X0, method=method, rng=11, maxiter=EVENTS, record="path")
     xs, zs = integrated_path(mu, start, r.trace.t[1:])
     return float(max(np.max(np.abs(r.path.x - xs)), np.max(np.abs(r.path.z - zs))))
 
@@ -130,7 +130,7 @@ def test_custom_parameters_give_the_same_process() -> None:
 
 def test_between_events_too() -> None:
     method = cz.Continuized(L, MU, 0.3)
-    r = cz.minimize(compiled(), X0, method=method, seed=11, maxiter=10, record="path")
+    r = cz.minimize(compiled(), X0, method=method, rng=11, maxiter=10, record="path")
     at = rates(MU, 0.3)
     for k in range(10):
         t0, t1 = r.trace.t[k], r.trace.t[k + 1]

@@ -85,7 +85,7 @@ def test_the_result_is_complete(name: str, on: str) -> None:
 def test_a_seed_gives_the_same_run_to_the_last_bit(name: str, on: str) -> None:
     p = problem(on)
     m = method(name, p)
-    first, again, other = run(m, p), run(m, p), run(m, p, seed=5)
+    first, again, other = run(m, p), run(m, p), run(m, p, rng=5)
     for a, b in zip(first.path, again.path, strict=True):
         assert same_bits(a, b)
     assert same_bits(first.trace.fun, again.trace.fun)
@@ -165,12 +165,12 @@ def test_any_shape(name: str, shape: tuple[int, ...]) -> None:
 
     x0 = np.linspace(-1.0, 1.0, math.prod(shape)).reshape(shape)
     before = x0.copy()
-    r = cz.minimize(user_fun, x0, grad, method=m, seed=4, maxiter=5, record="path")
+    r = cz.minimize(user_fun, x0, grad, method=m, rng=4, maxiter=5, record="path")
     assert set(seen) == {shape}
     assert same_bits(x0, before)
     assert r.x.shape == r.jac.shape == shape
     assert r.path.x.shape == (6, *shape)
-    flat = cz.minimize(user_fun, x0.ravel(), user_grad, method=m, seed=4, maxiter=5)
+    flat = cz.minimize(user_fun, x0.ravel(), user_grad, method=m, rng=4, maxiter=5)
     np.testing.assert_allclose(r.x.ravel(), flat.x, rtol=1e-13)
     x, z = r.at(r.trace.t[-1] / 2)
     assert x.shape == z.shape == shape
@@ -189,7 +189,7 @@ def test_any_shape_on_the_librarys_problems(on: str) -> None:
 
 def test_a_fortran_ordered_start() -> None:
     x0 = np.asfortranarray(np.arange(6.0).reshape(2, 3))
-    options = {"L": 1.5, "seed": 0, "maxiter": 5}
+    options = {"L": 1.5, "rng": 0, "maxiter": 5}
     r = cz.minimize(user_fun, x0, user_grad, **options)
     c = cz.minimize(user_fun, np.ascontiguousarray(x0), user_grad, **options)
     assert same_bits(r.x, c.x)
@@ -212,7 +212,7 @@ def test_calls_are_counted(name: str, record: Any) -> None:
     for extra in ({}, {"tol": 1e-3}, {"callback": lambda xk: None}):
         calls.update(fun=0, grad=0)
         r = cz.minimize(
-            fun, np.ones(3), grad, method=m, seed=4, maxiter=STEPS, record=record, **extra
+            fun, np.ones(3), grad, method=m, rng=4, maxiter=STEPS, record=record, **extra
         )
         assert (r.nfev, r.njev) == (calls["fun"], calls["grad"])
         assert r.njev >= r.nit
@@ -221,7 +221,7 @@ def test_calls_are_counted(name: str, record: Any) -> None:
 def test_compiled_calls_are_counted() -> None:
     p, q = problem("user"), problem("user, Numba gradient")
     for tol in (None, 1e-3):
-        options = {"seed": 4, "maxiter": STEPS, "tol": tol}
+        options = {"rng": 4, "maxiter": STEPS, "tol": tol}
         plain, compiled = (cz.minimize(on, np.ones(3), **options) for on in (p, q))
         assert (plain.nit, plain.nfev, plain.njev) == (compiled.nit, compiled.nfev, compiled.njev)
 

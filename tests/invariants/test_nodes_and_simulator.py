@@ -94,7 +94,7 @@ def test_the_simulators_events_lead_the_nodes_to_its_values(spec: str, name: str
     graph = Graph.of(spec)
     values = np.random.default_rng(4).normal(size=(graph.nodes, 2))
     faults = FAULTS[name]
-    r = network.simulate(graph, values, seed=3, faults=faults, tol=0.0, events=400, log=True)
+    r = network.simulate(graph, values, rng=3, faults=faults, tol=0.0, events=400, log=True)
     assert r.log is not None
     nodes = drive(graph, values, r.log)
     for node, speed in zip(nodes, faults.speeds(graph.nodes), strict=True):
@@ -117,7 +117,7 @@ def test_nodes_and_simulator_exchange_equally_often(delay: float, loss: float) -
     wire = Wire(make_nodes(graph, np.zeros(10), timeout=faults.wait()), delay=delay, loss=loss)
     wire.run(t)
     nodes = sum(node.counts.exchanges for node in wire.nodes.values())
-    r = network.simulate(graph, np.arange(10.0), "plain", seed=1, faults=faults, tol=0.0, until=t)
+    r = network.simulate(graph, np.arange(10.0), "plain", rng=1, faults=faults, tol=0.0, until=t)
     assert abs(nodes - r.messages) < 5.0 * math.sqrt(nodes + r.messages)
     ages = sum(node.counts.age_sum for node in wire.nodes.values()) / nodes
     assert r.staleness is not None

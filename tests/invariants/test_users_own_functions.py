@@ -39,7 +39,7 @@ def test_what_the_function_was_given_does_not_change_later() -> None:
 
     for record in (True, False, "path"):
         for callback in (None, lambda xk: kept.append((xk, xk.copy()))):
-            options = {"record": record, "callback": callback, "maxiter": 30, "seed": 0}
+            options = {"record": record, "callback": callback, "maxiter": 30, "rng": 0}
             cz.minimize(fun, X0, grad, L=1.0, **options)
     assert all(same_bits(now, then) for now, then in kept)
 
@@ -56,8 +56,8 @@ def test_a_function_that_writes_into_x() -> None:
         return g
 
     x0 = X0.copy()
-    r = cz.minimize(fun, x0, grad, L=1.5, maxiter=30, seed=0, record="path")
-    clean = cz.minimize(square, x0, identity, L=1.5, maxiter=30, seed=0, record="path")
+    r = cz.minimize(fun, x0, grad, L=1.5, maxiter=30, rng=0, record="path")
+    clean = cz.minimize(square, x0, identity, L=1.5, maxiter=30, rng=0, record="path")
     assert same_bits(r.path.x, clean.path.x)
     assert same_bits(x0, X0)
 
@@ -77,15 +77,15 @@ def test_a_gradient_that_uses_one_array_again() -> None:
         out[:] = x
         return out
 
-    r = cz.minimize(square, X0, grad, L=1.5, maxiter=30, seed=0)
+    r = cz.minimize(square, X0, grad, L=1.5, maxiter=30, rng=0)
     jac = r.jac.copy()
-    assert same_bits(r.x, cz.minimize(square, X0, identity, L=1.5, maxiter=30, seed=0).x)
+    assert same_bits(r.x, cz.minimize(square, X0, identity, L=1.5, maxiter=30, rng=0).x)
     grad(np.full(3, 9.0))
     assert same_bits(r.jac, jac)
 
 
 def test_gradients_of_every_kind_of_array() -> None:
-    wanted = cz.minimize(square, X0, identity, L=1.5, maxiter=9, seed=0).x
+    wanted = cz.minimize(square, X0, identity, L=1.5, maxiter=9, rng=0).x
 
     def read_only(x: np.ndarray) -> np.ndarray:
         x.flags.writeable = False
@@ -98,8 +98,8 @@ def test_gradients_of_every_kind_of_array() -> None:
         lambda x: x.astype(">f8"),
         lambda x: x.astype(np.longdouble),
     ):
-        assert same_bits(cz.minimize(square, X0, grad, L=1.5, maxiter=9, seed=0).x, wanted)
-    ints = cz.minimize(square, X0, lambda x: np.array([1, -1, 0]), L=1.5, maxiter=3, seed=0)
+        assert same_bits(cz.minimize(square, X0, grad, L=1.5, maxiter=9, rng=0).x, wanted)
+    ints = cz.minimize(square, X0, lambda x: np.array([1, -1, 0]), L=1.5, maxiter=3, rng=0)
     assert ints.jac.dtype == np.float64
 
 
@@ -110,7 +110,7 @@ def test_jac_true() -> None:
         calls.append(x)
         return user_both(x)
 
-    options = {"L": 1.5, "mu": 0.5, "seed": 0, "maxiter": 20}
+    options = {"L": 1.5, "mu": 0.5, "rng": 0, "maxiter": 20}
     r = cz.minimize(both, X0, True, **options)
     assert len(calls) == r.nfev + r.njev
     assert same_bits(r.x, cz.minimize(user_fun, X0, jac=user_grad, **options).x)
@@ -125,9 +125,9 @@ def test_integers_make_a_float_start() -> None:
 
 
 def test_a_value_in_an_array_of_one() -> None:
-    r = cz.minimize(lambda x: np.array([square(x)]), X0, identity, L=1.0, seed=0, maxiter=5)
+    r = cz.minimize(lambda x: np.array([square(x)]), X0, identity, L=1.0, rng=0, maxiter=5)
     assert same_bits(
-        r.trace.fun, cz.minimize(square, X0, identity, L=1.0, seed=0, maxiter=5).trace.fun
+        r.trace.fun, cz.minimize(square, X0, identity, L=1.0, rng=0, maxiter=5).trace.fun
     )
 
 
@@ -136,5 +136,5 @@ def test_a_ufunc_made_by_numba_is_a_gradient() -> None:
     def ufunc(x: float) -> float:
         return x
 
-    r = cz.minimize(square, X0, ufunc, L=1.0, seed=0, maxiter=5)
-    assert same_bits(r.x, cz.minimize(square, X0, identity, L=1.0, seed=0, maxiter=5).x)
+    r = cz.minimize(square, X0, ufunc, L=1.0, rng=0, maxiter=5)
+    assert same_bits(r.x, cz.minimize(square, X0, identity, L=1.0, rng=0, maxiter=5).x)

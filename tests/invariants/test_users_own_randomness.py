@@ -21,7 +21,7 @@ class ColumnNoise:
 def test_noise_of_a_wrong_shape_is_refused_not_read_past():
     p = cz.problems.Quadratic([1.0, 0.5, 0.2])
     with pytest.raises(ValueError, match=r"shape \(5, 3\).*got \(5, 1\)"):
-        cz.minimize(p, np.zeros(3), noise=ColumnNoise(), maxiter=5, seed=0)
+        cz.minimize(p, np.zeros(3), noise=ColumnNoise(), maxiter=5, rng=0)
     with pytest.raises(ValueError, match=r"shape \(5, 3\).*got \(5, 1\)"):
         cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=2, steps=5, noise=ColumnNoise())
 
@@ -33,7 +33,7 @@ class FortranNoise(ColumnNoise):
 
 def test_noise_in_any_memory_order_is_the_same_noise():
     p = cz.problems.Quadratic([1.0, 0.5, 0.2])
-    arguments = {"maxiter": 7, "seed": 0}
+    arguments = {"maxiter": 7, "rng": 0}
     found = cz.minimize(p, np.zeros(3), noise=FortranNoise(), **arguments)
     expected = cz.minimize(p, np.zeros(3), noise=cz.noise.Gaussian(1.0), **arguments)
     assert np.array_equal(found.x, expected.x)

@@ -38,7 +38,7 @@ def advanced(engine, events):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    seed=SEEDS,
+    rng=SEEDS,
     kind=st.sampled_from(KINDS),
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),
@@ -129,7 +129,7 @@ def test_L_H_of_many_columns_is_a_certified_bound(kind, monkeypatch):
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     p = least_squares(4)
-    options = {"maxiter": 100, "seed": 0}
+    options = {"maxiter": 100, "rng": 0}
     one = cz.minimize(p, np.zeros(D), method=kind(accelerated=accelerated), **options)
     same = kind(accelerated=accelerated, batch=1)
     again = cz.minimize(p, np.zeros(D), method=same, **options)
@@ -152,7 +152,7 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
 def test_batches_reach_the_direct_solution(kind, is_sparse, accelerated):
     p = least_squares(5, n=30, is_sparse=is_sparse)
     method = kind(accelerated=accelerated, batch=4)
-    r = cz.minimize(p, np.zeros(D), method=method, tol=1e-10, seed=0)
+    r = cz.minimize(p, np.zeros(D), method=method, tol=1e-10, rng=0)
     assert r.success
     X = p.X.toarray() if is_sparse else p.X
     np.testing.assert_allclose(r.x, np.linalg.lstsq(X, p.y)[0], atol=1e-7)
@@ -164,14 +164,14 @@ def test_a_batch_larger_than_the_data_is_nearly_the_whole_gradient():
     assert engine.kappa == pytest.approx(1.0, rel=1e-3)
     assert pytest.approx(p.L, rel=1e-3) == engine.R2
     method = cz.StochasticLeastSquares(batch=40)
-    r = cz.minimize(p, np.zeros(D), method=method, maxiter=20, seed=0, record=False)
+    r = cz.minimize(p, np.zeros(D), method=method, maxiter=20, rng=0, record=False)
     assert r.nit == 20
 
 
 def test_passes_count_every_row_of_a_batch():
     p = least_squares(7)
     method = cz.StochasticLeastSquares(batch=5)
-    r = cz.minimize(p, np.zeros(D), method=method, maxiter=40, seed=0)
+    r = cz.minimize(p, np.zeros(D), method=method, maxiter=40, rng=0)
     law = method.prepare(p, np.zeros(D)).law
     marks = cz.clock.Poisson(0, marks=law).stream().draw(40).marks
     entries = np.maximum(np.diff(p.X.indptr), 1)
@@ -181,8 +181,8 @@ def test_passes_count_every_row_of_a_batch():
 
 def test_a_run_is_resumed_and_replayed(tmp_path):
     p, method = least_squares(8), cz.StochasticLeastSquares(batch=2)
-    whole = cz.minimize(p, np.zeros(D), method=method, maxiter=90, seed=4)
-    kept = {"method": method, "seed": 4, "checkpoint": tmp_path / "run.npz"}
+    whole = cz.minimize(p, np.zeros(D), method=method, maxiter=90, rng=4)
+    kept = {"method": method, "rng": 4, "checkpoint": tmp_path / "run.npz"}
     cz.minimize(p, np.zeros(D), maxiter=40, **kept)
     assert np.array_equal(cz.minimize(p, np.zeros(D), maxiter=90, resume=True, **kept).x, whole.x)
     law = method.prepare(p, np.zeros(D)).law
@@ -223,7 +223,7 @@ def test_the_law_of_a_clock_is_compared_with_that_of_the_batches():
     law = method.prepare(p, np.zeros(D)).law
     clock = cz.clock.Poisson(3, marks=cz.marks.Batches(cz.marks.Categorical(law.p), 2))
     given = cz.minimize(p, np.zeros(D), method=method, clock=clock, maxiter=30)
-    assert np.array_equal(given.x, cz.minimize(p, np.zeros(D), method=method, seed=3, maxiter=30).x)
+    assert np.array_equal(given.x, cz.minimize(p, np.zeros(D), method=method, rng=3, maxiter=30).x)
     uniform = cz.marks.Batches(cz.marks.Categorical(np.full(20, 0.05)), 2)
     with pytest.raises(ValueError, match=r"has probability 0\.05 by the clock"):
         cz.minimize(p, np.zeros(D), method=method, clock=cz.clock.Poisson(3, marks=uniform))

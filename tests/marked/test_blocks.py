@@ -56,7 +56,7 @@ PROBLEMS = {
 
 @settings(max_examples=30, deadline=None)
 @given(
-    seed=SEEDS,
+    rng=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
@@ -125,7 +125,7 @@ def test_all_coordinates_in_one_block_are_the_continuized_method():
 def test_blocks_of_one_are_the_single_coordinates_bit_by_bit(name, accelerated):
     p = PROBLEMS[name](*data(2))
     runs = [
-        cz.minimize(p, np.ones(D), method=method, maxiter=200, seed=1)
+        cz.minimize(p, np.ones(D), method=method, maxiter=200, rng=1)
         for method in (
             cz.CoordinateDescent(accelerated=accelerated),
             cz.CoordinateDescent(accelerated=accelerated, blocks=1),
@@ -160,7 +160,7 @@ def test_blocks_reach_the_direct_solution(name, accelerated):
     X, y = data(1, n=40, density=0.8)
     p = cz.problems.LeastSquares(sparse.csr_array(X) if name == "sparse" else X, y, l2=0.05)
     method = cz.CoordinateDescent(accelerated=accelerated, blocks=HALVES)
-    r = cz.minimize(p, np.zeros(D), method=method, tol=1e-10, seed=0)
+    r = cz.minimize(p, np.zeros(D), method=method, tol=1e-10, rng=0)
     assert r.success
     direct = np.linalg.solve(X.T @ X / 40 + 0.05 * np.eye(D), X.T @ y / 40)
     np.testing.assert_allclose(r.x, direct, atol=1e-8)
@@ -184,7 +184,7 @@ def test_an_event_costs_the_entries_of_its_columns():
     engine = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
     counts = np.count_nonzero(X, axis=0)
     assert engine.costs.tolist() == [counts[B].sum() for B in HALVES]
-    r = cz.minimize(p, np.zeros(D), method=cz.CoordinateDescent(blocks=2), maxiter=300, seed=0)
+    r = cz.minimize(p, np.zeros(D), method=cz.CoordinateDescent(blocks=2), maxiter=300, rng=0)
     assert r.passes == pytest.approx(100.0, rel=0.2)
     assert r.trace.k[:3].tolist() == [0, 3, 6]  # f once a pass
 
@@ -192,8 +192,8 @@ def test_an_event_costs_the_entries_of_its_columns():
 def test_a_run_is_resumed_and_replayed(tmp_path):
     X, y = data(7, n=20)
     p, method = cz.problems.LogisticRegression(X, y, l2=0.01), cz.CoordinateDescent(blocks=HALVES)
-    whole = cz.minimize(p, np.zeros(D), method=method, maxiter=90, seed=4)
-    kept = {"method": method, "seed": 4, "checkpoint": tmp_path / "run.npz"}
+    whole = cz.minimize(p, np.zeros(D), method=method, maxiter=90, rng=4)
+    kept = {"method": method, "rng": 4, "checkpoint": tmp_path / "run.npz"}
     cz.minimize(p, np.zeros(D), maxiter=40, **kept)
     assert np.array_equal(cz.minimize(p, np.zeros(D), maxiter=90, resume=True, **kept).x, whole.x)
     others = {**kept, "method": cz.CoordinateDescent(blocks=[[0, 2, 4], [1, 3, 5]])}
@@ -210,7 +210,7 @@ def test_columns_of_zeros_are_valid():
     X = np.array([[1.0, 0.0, 2.0, 0.0], [0.5, 0.0, -1.0, 0.0]])
     p = cz.problems.LeastSquares(sparse.csr_array(X), [1.0, 3.0])
     r = cz.minimize(
-        p, np.ones(4), method=cz.CoordinateDescent(blocks=[[0, 2], [1, 3]]), tol=1e-10, seed=0
+        p, np.ones(4), method=cz.CoordinateDescent(blocks=[[0, 2], [1, 3]]), tol=1e-10, rng=0
     )
     assert r.success
     assert r.x[1] == r.x[3] == 1.0

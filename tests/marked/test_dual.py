@@ -76,7 +76,7 @@ def test_the_local_metric_saves_passes():
     p = engine_of().p
     runs = [
         cz.minimize(
-            problem(), np.zeros(1500), method=cz.DualCoordinate(sampling), tol=1e-7, seed=0,
+            problem(), np.zeros(1500), method=cz.DualCoordinate(sampling), tol=1e-7, rng=0,
             record=False,
         )
         for sampling in ("sqrt", p)
@@ -140,7 +140,7 @@ def passes_to_the_gap(p):
         np.zeros(p.dim),
         method=cz.DualCoordinate(),
         tol=1e-7,
-        seed=0,
+        rng=0,
         record=False,
     )
     assert r.success
@@ -191,7 +191,7 @@ def test_rows_in_many_columns_run_alike_with_and_without_a_record():
     X = sparse.csr_array((np.ones(ROWS), (np.arange(ROWS), columns)), (ROWS, 10**6))
     p = cz.problems.LogisticRegression(X, np.where(rng.random(ROWS) < 0.5, -1.0, 1.0), l2=1e-4)
     runs = [
-        cz.minimize(p, np.zeros(10**6), method=cz.DualCoordinate(), seed=0, maxiter=5 * ROWS,
+        cz.minimize(p, np.zeros(10**6), method=cz.DualCoordinate(), rng=0, maxiter=5 * ROWS,
                     record=record)
         for record in (True, False)
     ]  # fmt: skip
@@ -203,7 +203,7 @@ def test_rows_in_many_columns_run_alike_with_and_without_a_record():
 def test_a_run_resumed_is_the_same(tmp_path, before):
     def run(passes, **options):
         return cz.minimize(
-            problem(), np.zeros(1500), method=cz.DualCoordinate(), seed=3, tol=0.0,
+            problem(), np.zeros(1500), method=cz.DualCoordinate(), rng=3, tol=0.0,
             maxiter=passes * ROWS, **options,
         )  # fmt: skip
 

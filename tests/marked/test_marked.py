@@ -16,7 +16,7 @@ def test_coordinate_descent_reaches_the_direct_solution(kind, accelerated):
     X = sparse.csr_array(X) if kind == "sparse" else X
     p = cz.problems.LeastSquares(X, y, l2=0.05)
     r = cz.minimize(
-        p, np.zeros(6), method=cz.CoordinateDescent(accelerated=accelerated), tol=1e-10, seed=0
+        p, np.zeros(6), method=cz.CoordinateDescent(accelerated=accelerated), tol=1e-10, rng=0
     )
     assert r.success
     np.testing.assert_allclose(r.x, p.x_star, atol=1e-8)
@@ -28,10 +28,10 @@ def test_the_dual_reaches_the_primal_solution(loss, accelerated):
     X, y = data(40, 6, 2, density=0.8)
     p = loss(X, y, l2=0.05)
     method = cz.DualCoordinate(accelerated=accelerated)
-    r = cz.minimize(p, np.zeros(6), method=method, tol=1e-13, maxiter=400_000, seed=0)
+    r = cz.minimize(p, np.zeros(6), method=method, tol=1e-13, maxiter=400_000, rng=0)
     assert r.success, r.message
     assert "duality gap" in r.message
-    primal = cz.minimize(p, np.zeros(6), tol=1e-11, maxiter=100_000, seed=0)
+    primal = cz.minimize(p, np.zeros(6), tol=1e-11, maxiter=100_000, rng=0)
     np.testing.assert_allclose(r.x, primal.x, atol=1e-6)
     assert 0.0 <= r.fun - primal.fun + 1e-15 <= 1e-12
 
@@ -39,13 +39,13 @@ def test_the_dual_reaches_the_primal_solution(loss, accelerated):
 def test_the_trace_counts_passes():
     X, y = data(30, 6, 3, density=0.6)
     p = cz.problems.LeastSquares(X, y, l2=0.1)
-    r = cz.minimize(p, np.zeros(6), method=cz.CoordinateDescent("uniform"), maxiter=600, seed=0)
+    r = cz.minimize(p, np.zeros(6), method=cz.CoordinateDescent("uniform"), maxiter=600, rng=0)
     assert r.trace.k[-1] == r.nit == 600
     assert r.trace.passes[0] == 0.0
     assert np.all(np.diff(r.trace.passes) > 0.0)
     assert r.trace.passes[-1] == pytest.approx(100.0, rel=0.2)
     assert r.constants["S"] > 0.0
-    full = cz.minimize(p, np.zeros(6), maxiter=5, seed=0)
+    full = cz.minimize(p, np.zeros(6), maxiter=5, rng=0)
     assert full.trace.passes.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
@@ -77,7 +77,7 @@ class Overstepping(cz.CoordinateDescent):
 @pytest.mark.parametrize("tol", [None, 1e-9])
 def test_a_run_that_diverges_ends_at_its_last_good_point(record, tol):
     p = cz.problems.Quadratic(np.geomspace(1.0, 0.1, 5), np.ones(5))
-    r = cz.minimize(p, np.zeros(5), method=Overstepping(), seed=0, tol=tol, maxiter=100_000,
+    r = cz.minimize(p, np.zeros(5), method=Overstepping(), rng=0, tol=tol, maxiter=100_000,
                     record=record)  # fmt: skip
     assert r.status is cz.Status.NOT_FINITE
     assert np.all(np.isfinite(r.x))
@@ -94,7 +94,7 @@ class OversteppingDual(cz.DualCoordinate):
 def test_a_run_that_diverges_has_no_gap():
     X, y = data(30, 6, 3)
     p = cz.problems.LeastSquares(X, y, l2=0.1)
-    r = cz.minimize(p, np.zeros(6), method=OversteppingDual(), seed=0, maxiter=100_000)
+    r = cz.minimize(p, np.zeros(6), method=OversteppingDual(), rng=0, maxiter=100_000)
     assert r.status is cz.Status.NOT_FINITE
     assert np.all(np.isfinite(r.x))
     assert r.gap is None
@@ -104,16 +104,16 @@ def test_a_dual_whose_start_overflows_is_refused():
     X, y = data(30, 6, 3)
     p = cz.problems.LeastSquares(X, 1e170 * y, l2=0.1)
     with pytest.raises(ValueError, match="squares overflow: divide y"):
-        cz.minimize(p, np.zeros(6), method=cz.DualCoordinate(), seed=0)
+        cz.minimize(p, np.zeros(6), method=cz.DualCoordinate(), rng=0)
 
 
 def test_zero_columns_and_empty_rows_are_valid():
     X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 0.0], [0.5, 0.0, -1.0]])
     p = cz.problems.LeastSquares(X, [1.0, 2.0, 3.0])
-    r = cz.minimize(p, np.ones(3), method=cz.CoordinateDescent(), tol=1e-10, seed=0)
+    r = cz.minimize(p, np.ones(3), method=cz.CoordinateDescent(), tol=1e-10, rng=0)
     assert r.success
     assert r.x[1] == 1.0
-    uniform = cz.minimize(p, np.ones(3), method=cz.CoordinateDescent("uniform"), tol=1e-10, seed=0)
+    uniform = cz.minimize(p, np.ones(3), method=cz.CoordinateDescent("uniform"), tol=1e-10, rng=0)
     np.testing.assert_allclose(uniform.x, r.x, atol=1e-8)
 
 
@@ -172,7 +172,7 @@ def test_x_has_the_shape_and_type_of_x0(method, l2):
     seen = []
     for dtype in (np.float32, np.float64):
         x0 = np.ones((2, 3), dtype)
-        r = cz.minimize(p, x0, method=method(), maxiter=40, seed=0, callback=seen.append)
+        r = cz.minimize(p, x0, method=method(), maxiter=40, rng=0, callback=seen.append)
         assert np.all(x0 == 1.0)
         assert {(x.shape, x.dtype) for x in (r.x, r.jac, seen[-1])} == {(x0.shape, x0.dtype)}
 
@@ -188,14 +188,14 @@ def test_by_default_a_run_may_take_a_thousand_passes_over_the_rows(method):
         if intermediate_result.nit > 120_000:
             raise StopIteration
 
-    r = cz.minimize(p, np.zeros(2), method=method, tol=1e-15, seed=0, callback=stop)
+    r = cz.minimize(p, np.zeros(2), method=method, tol=1e-15, rng=0, callback=stop)
     assert r.nit > 120_000
 
 
 def test_a_dual_run_that_ends_too_early_says_what_was_measured():
     X, y = data(8, 5, 2)
     p = cz.problems.LeastSquares(X, y, l2=0.01)
-    r = cz.minimize(p, np.zeros(5), method=cz.DualCoordinate(), maxiter=3, tol=1e-12, seed=0)
+    r = cz.minimize(p, np.zeros(5), method=cz.DualCoordinate(), maxiter=3, tol=1e-12, rng=0)
     assert not r.success
     assert "duality gap" in r.message
 
@@ -218,7 +218,7 @@ def test_the_estimate_of_kappa_sees_rare_columns(method, monkeypatch):
     assert not estimated.constants["exact"]
     assert estimated.kappa == pytest.approx(exact.kappa)
     assert exact.kappa > 100.0
-    r = cz.minimize(p, np.zeros(5), method=method, maxiter=200_000, seed=0)
+    r = cz.minimize(p, np.zeros(5), method=method, maxiter=200_000, rng=0)
     assert r.fun < 1e-4 * p.fun(np.zeros(5))
 
 

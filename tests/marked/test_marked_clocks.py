@@ -13,7 +13,7 @@ def test_recorded_events_replay_with_their_marks():
     clock = cz.clock.Recorded(events.t, events.dt, events.marks)
     method = cz.CoordinateDescent()
     replayed = cz.minimize(p, np.zeros(5), method=method, clock=clock)
-    again = cz.minimize(p, np.zeros(5), method=method, maxiter=200, seed=4)
+    again = cz.minimize(p, np.zeros(5), method=method, maxiter=200, rng=4)
     assert np.array_equal(replayed.x, again.x)
 
 

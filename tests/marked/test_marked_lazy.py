@@ -42,7 +42,7 @@ PROBLEMS = {
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=SEEDS,
+    rng=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 0.3, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
@@ -114,7 +114,7 @@ def test_an_entropy_step_solves_its_equation(dense, accelerated):
 def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
     X, y = data(40, 6, 8)
     problem = cz.problems.LogisticRegression(X, y, l2=0.01 / 40)
-    best = cz.minimize(problem, np.zeros(6), method=cz.DualCoordinate(), tol=1e-14, seed=0).fun
+    best = cz.minimize(problem, np.zeros(6), method=cz.DualCoordinate(), tol=1e-14, rng=0).fun
     engine = cz.DualCoordinate().prepare(problem, np.zeros(6))
     stream = cz.clock.Poisson(2, marks=engine.law).stream()
     left = 0
@@ -130,7 +130,7 @@ def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
+@given(rng=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
 def test_lazy_rows_equal_eager_ones(seed, method):
     X, _ = data(20, 5, seed, density=0.9)
     problem = cz.problems.LeastSquares(X, X @ np.arange(5.0))
@@ -146,10 +146,10 @@ def test_lazy_rows_equal_eager_ones(seed, method):
 @pytest.mark.parametrize("name", ["least squares", "logistic"])
 def test_a_far_start_leaves_no_rounding_behind(name, accelerated):
     problem = PROBLEMS[name](*data(12, 5, 9))
-    exact = cz.minimize(problem, np.zeros(5), tol=1e-12, maxiter=100_000, seed=0).x
+    exact = cz.minimize(problem, np.zeros(5), tol=1e-12, maxiter=100_000, rng=0).x
     r = cz.minimize(
         problem, np.full(5, 1e9), method=cz.CoordinateDescent(accelerated=accelerated),
-        tol=1e-10, maxiter=200_000, seed=0,
+        tol=1e-10, maxiter=200_000, rng=0,
     )  # fmt: skip
     assert r.success
     np.testing.assert_allclose(r.x, exact, atol=1e-8)

@@ -58,7 +58,7 @@ def test_squares_out_of_range(kind: Any, form: Any, accelerated: bool) -> None:
 @pytest.mark.parametrize("size", [1e-60, 1e60])
 def test_squares_within_range(kind: Any, size: float) -> None:
     p = least_squares(kind, X * size, Y * size)
-    r = cz.minimize(p, ZERO, method=kind(), tol=0.0, maxiter=3000, seed=0)
+    r = cz.minimize(p, ZERO, method=kind(), tol=0.0, maxiter=3000, rng=0)
     assert math.isfinite(r.fun)
     if kind is not cz.DualCoordinate:
         np.testing.assert_allclose(r.x, 1.0, rtol=1e-6)
@@ -130,7 +130,7 @@ def test_the_constants_reported_are_those_used(kind: Any) -> None:
         {"mu": 0.01},
         {"R2": 9.0, "kappa": 11.0, "mu": 0.0},
     ):
-        r = cz.minimize(p, ZERO, method=kind(**given), maxiter=10, seed=0)
+        r = cz.minimize(p, ZERO, method=kind(**given), maxiter=10, rng=0)
         assert r.constants == found | given | {"exact": False}
         assert (r.method.L, r.method.mu) == (
             r.constants["R2"] * r.constants["kappa"],
@@ -206,7 +206,7 @@ def test_a_gap_is_not_negative_by_rounding() -> None:
     for i in range(12):
         data = rng.standard_normal((40, 4))
         p = cz.problems.LeastSquares(data, data.sum(axis=1) + rng.standard_normal(40), l2=0.1)
-        r = cz.minimize(p, ZERO, method=cz.DualCoordinate(), tol=0.0, maxiter=20_000, seed=i)
+        r = cz.minimize(p, ZERO, method=cz.DualCoordinate(), tol=0.0, maxiter=20_000, rng=i)
         negative += r.gap == 0.0
         assert 0.0 <= r.gap < 1e-14 * p.fun(ZERO)
     assert negative > 0, "no gap was negative: nothing was tested"

@@ -25,7 +25,7 @@ def parts() -> Any:
 
 
 def simulate(**options: Any) -> Any:
-    return network.simulate("path:3", VALUES, seed=0, **options)
+    return network.simulate("path:3", VALUES, rng=0, **options)
 
 
 def weighted(rate: Any) -> Any:

@@ -88,14 +88,14 @@ def test_values_on_the_way_sum_to_the_start(faults):
     """Plain gossip conserves the sum; what is on its way is at most what was asked for last."""
     graph, start = Graph.of("grid:4x4"), np.eye(16)[0]
     plain = Gossip(accelerated=False)
-    r = network.simulate(graph, start, plain, seed=1, log=True, faults=faults, tol=1e-4)
+    r = network.simulate(graph, start, plain, rng=1, log=True, faults=faults, tol=1e-4)
     assert r.log is not None
     states = along(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
     np.testing.assert_array_equal(states[0], start)
     np.testing.assert_allclose(states[3], r.x, atol=1e-12)
     if faults is None:
         np.testing.assert_allclose([x.sum() for x in states], 1.0)
-        snaps = network.simulate(graph, start, plain, seed=1, tol=1e-4, snapshots=[5.0, 20.0])
+        snaps = network.simulate(graph, start, plain, rng=1, tol=1e-4, snapshots=[5.0, 20.0])
         np.testing.assert_allclose(states[1], snaps.snapshots[5.0], atol=1e-14)
         np.testing.assert_allclose(states[2], snaps.snapshots[20.0], atol=1e-14)
 

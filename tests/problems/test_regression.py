@@ -144,11 +144,11 @@ def test_large_data_runs_on_threads_and_gives_the_same(
 
     _ = p.L
     monkeypatch.setattr(threads, "in_parts", counted)
-    r = cz.minimize(p, np.zeros(400), seed=0, maxiter=20)
+    r = cz.minimize(p, np.zeros(400), rng=0, maxiter=20)
     assert asked == [3] * (r.nfev + r.njev)
     monkeypatch.setattr(threads, "count", lambda: 1)
     assert not p.threaded
-    s = cz.minimize(p, np.zeros(400), seed=0, maxiter=20)
+    s = cz.minimize(p, np.zeros(400), rng=0, maxiter=20)
     np.testing.assert_allclose(r.trace.fun, s.trace.fun, rtol=1e-12)
     assert r.njev == s.njev
 

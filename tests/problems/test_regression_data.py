@@ -29,7 +29,7 @@ def test_X_is_neither_copied_nor_changed() -> None:
     w.setflags(write=False)
     assert same_bits(p.grad(w), cz.problems.LeastSquares(X, y).grad(w))
     np.testing.assert_allclose(p.value_and_gradient(w)[1], p.grad(w), rtol=1e-12)
-    cz.minimize(p, np.zeros(4), maxiter=5, seed=0)
+    cz.minimize(p, np.zeros(4), maxiter=5, rng=0)
 
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])

@@ -108,7 +108,7 @@ def test_minimiser_of_least_squares(form: str, weighted: bool, intercept: bool) 
 def test_minimize(kind: str) -> None:
     p = make(kind, "sparse", True, True, l2=0.3)
     shape = (p.dim // CLASSES, CLASSES) if kind == "softmax" else (p.dim,)
-    r = cz.minimize(p, np.zeros(shape), tol=1e-9, seed=0)
+    r = cz.minimize(p, np.zeros(shape), tol=1e-9, rng=0)
     assert r.success
     assert r.x.shape == shape
     assert np.linalg.norm(p.grad(r.x)) < 2e-9

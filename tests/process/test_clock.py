@@ -95,12 +95,12 @@ def test_the_global_random_state_plays_no_part() -> None:
 
 @pytest.mark.parametrize("seed", ["five", 1.0, True, [1, 2], np.random.RandomState(0)])
 def test_seeds_that_are_none(seed: object) -> None:
-    with pytest.raises(TypeError, match=r"seed must be .*, got "):
+    with pytest.raises(TypeError, match=r"rng must be .*, got "):
         clocks.Poisson(seed)  # type: ignore[arg-type]
 
 
 def test_a_negative_seed() -> None:
-    with pytest.raises(ValueError, match=r"seed must be .*, got -1"):
+    with pytest.raises(ValueError, match=r"rng must be .*, got -1"):
         clocks.Poisson(-1)
 
 
@@ -137,7 +137,7 @@ def test_a_recorded_clock_is_a_copy() -> None:
 def test_times_do_not_depend_on_marks() -> None:
     p = cz.problems.paper_strongly_convex()
     runs = [
-        cz.minimize(p, np.zeros(3), maxiter=50, seed=1, noise=noise)
+        cz.minimize(p, np.zeros(3), maxiter=50, rng=1, noise=noise)
         for noise in (None, cz.noise.Gaussian(1e-4), cz.noise.Gaussian(1.0))
     ]
     assert same_bits(runs[0].trace.t, runs[1].trace.t)

@@ -206,6 +206,6 @@ def test_a_record_of_the_dual_repeats_a_run_on_marks_of_a_clock() -> None:
     replayed = cz.minimize(p, np.zeros(3), method=method, clock=record, maxiter=n)
     again = cz.minimize(p, np.zeros(3), method=method, clock=clock, maxiter=n)
     assert np.array_equal(replayed.x, again.x)
-    by_seed = cz.minimize(p, np.zeros(3), method=method, seed=0, maxiter=n)
+    by_seed = cz.minimize(p, np.zeros(3), method=method, rng=0, maxiter=n)
     assert by_seed.trace.t[-1] == again.trace.t[-1]
     assert not np.allclose(by_seed.x, again.x, rtol=1e-6)

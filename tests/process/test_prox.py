@@ -64,7 +64,7 @@ def test_lasso(weight: float, given: bool) -> None:
     star = lasso(X, y, weight)
     best = p.fun(star) + weight * np.abs(star).sum()
     L = p.L if given else None
-    r = cz.minimize(p, np.ones(30), prox=L1(weight), L=L, tol=1e-10, seed=0)
+    r = cz.minimize(p, np.ones(30), prox=L1(weight), L=L, tol=1e-10, rng=0)
     assert r.status is Status.CONVERGED
     assert r.message == "The norm of the gradient mapping is at most tol."
     assert r.fun == pytest.approx(best, rel=1e-12)
@@ -84,7 +84,7 @@ def gradients_to(p: Any, weight: float, x0: np.ndarray, target: float, seed: int
         if p.fun(x) + weight * np.abs(x).sum() <= target:
             raise StopIteration
 
-    r = cz.minimize(p, x0, prox=L1(weight), tol=0.0, callback=stop, seed=seed)
+    r = cz.minimize(p, x0, prox=L1(weight), tol=0.0, callback=stop, rng=seed)
     assert r.status is Status.CALLBACK
     return evaluations[-1]
 
@@ -109,7 +109,7 @@ def test_non_negative_least_squares() -> None:
     X, y = data(seed=1)
     star = nnls(X, y)[0]
     p = cz.problems.LeastSquares(X, y)
-    r = cz.minimize(p, -np.ones(30), prox=NonNegative(), tol=1e-11, seed=0)
+    r = cz.minimize(p, -np.ones(30), prox=NonNegative(), tol=1e-11, rng=0)
     assert r.success
     assert np.all(r.x >= 0.0)
     np.testing.assert_allclose(r.x, star, atol=1e-8)
@@ -126,7 +126,7 @@ def test_a_box() -> None:
     prox = Box(*bounds)
     bounds[0][:] = 5.0  # the box has its own
     p = cz.problems.LeastSquares(X, y)
-    r = cz.minimize(p, np.zeros(30), prox=prox, tol=1e-11, seed=0)
+    r = cz.minimize(p, np.zeros(30), prox=prox, tol=1e-11, rng=0)
     np.testing.assert_allclose(r.x, star, atol=1e-6)
     assert r.fun <= p.fun(np.clip(star, low, high)) * (1 + 1e-12)
 
@@ -157,7 +157,7 @@ def test_minimising_over_a_simplex() -> None:
     """The optimality condition: the gradient is the same on the support, larger elsewhere."""
     X, y = data(seed=3)
     p = cz.problems.LeastSquares(X, y)
-    r = cz.minimize(p, np.zeros(30), prox=Simplex(2.0), tol=1e-11, seed=0)
+    r = cz.minimize(p, np.zeros(30), prox=Simplex(2.0), tol=1e-11, rng=0)
     g, support = p.grad(r.x), r.x > 0.0
     assert r.x.sum() == pytest.approx(2.0, rel=1e-12)
     assert np.ptp(g[support]) < 1e-9
@@ -172,7 +172,7 @@ def test_a_prox_of_the_users_own() -> None:
         v /= 1.0 + 0.2 * step  # writes into what it is given
         return v
 
-    r = cz.minimize(p, np.zeros(30), prox=ridge, tol=1e-11, seed=0)
+    r = cz.minimize(p, np.zeros(30), prox=ridge, tol=1e-11, rng=0)
     star = cz.problems.LeastSquares(X, y, l2=0.2).x_star
     np.testing.assert_allclose(r.x, star, atol=1e-9)
     assert r.fun == pytest.approx(p.fun(r.x))  # h is not known
@@ -182,7 +182,7 @@ def test_the_end_of_a_short_run_is_not_the_best_of_f_alone() -> None:
     """f alone is least far from where f + h is."""
     p = cz.problems.Quadratic([1.0, 2.0], [3.0, -3.0])
     prox = L1(100.0)
-    r = cz.minimize(p, [3.0, -3.0], prox=prox, maxiter=20, seed=0)
+    r = cz.minimize(p, [3.0, -3.0], prox=prox, maxiter=20, rng=0)
     assert r.x.tolist() == [0.0, 0.0]
     assert r.fun == p.fun(np.zeros(2))
     none = cz.minimize(p, [3.0, -3.0], prox=prox, maxiter=0)
@@ -203,7 +203,7 @@ def test_points_shown_are_feasible_and_counts_exact() -> None:
     for prox in (Simplex(), NonNegative(), Box(0.0, np.ones(30)), L1(0.1)):
         calls.clear()
         shown.clear()
-        r = cz.minimize(both, x0, jac=True, prox=prox, maxiter=30, callback=shown.append, seed=0)
+        r = cz.minimize(both, x0, jac=True, prox=prox, maxiter=30, callback=shown.append, rng=0)
         assert r.nfev == len(calls)
         assert (r.x.dtype, set(calls)) == (np.float32, {np.dtype(np.float32)})
         if not isinstance(prox, Simplex):  # its sum is rounded in float32

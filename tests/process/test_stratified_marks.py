@@ -91,7 +91,7 @@ def test_passes_one_by_one_are_those_drawn_at_once(p):
 def test_a_run_has_the_same_marks_with_and_without_a_record(maxiter):
     X = np.random.default_rng(0).standard_normal((60, 3))
     p = cz.problems.LogisticRegression(X, np.sign(X[:, 0] + 0.3), l2=1e-4)
-    options = {"method": cz.DualCoordinate(), "seed": 0, "maxiter": maxiter, "tol": 0.0}
+    options = {"method": cz.DualCoordinate(), "rng": 0, "maxiter": maxiter, "tol": 0.0}
     ends = [cz.minimize(p, np.zeros(3), record=record, **options) for record in (True, False)]
     assert ends[0].nit == ends[1].nit == maxiter
     assert ends[0].passes == ends[1].passes

@@ -1,4 +1,4 @@
-"""`continuized bench`: what it prints and writes, and what it refuses."""
+"""`python -m benchmarks`: what it prints and writes, and what it refuses."""
 
 import importlib
 import json
@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from benchmarks import SUITES, pictures
+from benchmarks.__main__ import command
 from benchmarks.outcome import (
     ABSENT,
     AT_LEAST,
@@ -20,7 +21,6 @@ from benchmarks.outcome import (
 )
 from click.testing import CliRunner
 
-from continuized.app.cli import main
 from continuized.plot import figures as plot
 
 CONTEST = Contest(
@@ -58,7 +58,7 @@ def canned(monkeypatch):
 
 
 def invoke(*arguments):
-    return CliRunner().invoke(main, ["bench", *map(str, arguments)])
+    return CliRunner().invoke(command, list(map(str, arguments)))
 
 
 def test_our_losses_stand_in_the_table_like_our_wins(canned):

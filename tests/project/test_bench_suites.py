@@ -231,7 +231,7 @@ def test_the_logistic_suite_reaches_the_precision(few_solvers, tmp_path):
 def test_every_solver_minimises_the_same_function():
     X, y = data.dense(200, 5, rotated=True)
     p = cz.problems.LogisticRegression(X, y, l2=0.01)
-    best = cz.minimize(p, np.zeros(5), method="auto", tol=1e-14, seed=0)
+    best = cz.minimize(p, np.zeros(5), method="auto", tol=1e-14, rng=0)
     for name, solve in logistic_peers.SOLVERS.items():
         if is_installed(name) and not name.startswith("skglm"):
             np.testing.assert_allclose(solve(p, 1e-9), best.x, atol=1e-4, err_msg=name)

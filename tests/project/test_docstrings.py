@@ -99,7 +99,7 @@ def test_the_walk_finds_the_house() -> None:
     for name in cz.__all__:
         value = getattr(cz, name)
         assert isinstance(value, types.ModuleType) or any(value is v for v in PUBLIC.values())
-    rooms = ("clock", "theory", "network", "problems", "adapters.jax", "adapters.torch")
+    rooms = ("process.clock", "theory", "network", "problems", "adapters.jax", "adapters.torch")
     for room in rooms:
         assert any(name.startswith(f"continuized.{room}.") for name in PUBLIC), room
 

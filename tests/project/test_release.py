@@ -100,7 +100,12 @@ def test_a_good_wheel_passes(wheel: dict[str, bytes]) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["continuized/py.typed", "continuized/flow.py", f"{INFO}/METADATA", f"{INFO}/licenses/LICENSE"],
+    [
+        "continuized/py.typed",
+        "continuized/process/flow.py",
+        f"{INFO}/METADATA",
+        f"{INFO}/licenses/LICENSE",
+    ],
 )
 def test_what_is_missing_from_a_wheel_is_found(wheel: dict[str, bytes], name: str) -> None:
     del wheel[name]
@@ -109,7 +114,11 @@ def test_what_is_missing_from_a_wheel_is_found(wheel: dict[str, bytes], name: st
 
 @pytest.mark.parametrize(
     "name",
-    ["tests/test_flow.py", "continuized/__pycache__/flow.cpython-311.pyc", "continuized/notes.txt"],
+    [
+        "tests/process/test_flow.py",
+        "continuized/__pycache__/flow.cpython-311.pyc",
+        "continuized/notes.txt",
+    ],
 )
 def test_what_does_not_belong_in_a_wheel_is_found(wheel: dict[str, bytes], name: str) -> None:
     wheel[name] = b""
@@ -157,7 +166,9 @@ def test_what_does_not_belong_in_a_sdist_is_found(name: str) -> None:
     assert list(check.in_sdist(good_sdist() | {name})) == [f"sdist: {name} does not belong there"]
 
 
-@pytest.mark.parametrize("name", ["CITATION.cff", "tests/test_flow.py", "src/continuized/py.typed"])
+@pytest.mark.parametrize(
+    "name", ["CITATION.cff", "tests/process/test_flow.py", "src/continuized/py.typed"]
+)
 def test_what_is_missing_from_a_sdist_is_found(name: str) -> None:
     assert list(check.in_sdist(good_sdist() - {name})) == [f"sdist: {name} is missing"]
 

@@ -58,9 +58,9 @@ def test_the_gradients_of_hidden_constants(
     x0 = hidden.known.x_star + far * rng.standard_normal(d)
     tol = 1e-8 * float(np.linalg.norm(hidden.known.grad(x0)))
     for seed in range(2):
-        informed = cz.minimize(hidden.known, x0, tol=tol, seed=seed, record=False)
+        informed = cz.minimize(hidden.known, x0, tol=tol, rng=seed, record=False)
         hidden.gradients = 0
-        r = cz.minimize(hidden.both, x0, jac=True, tol=tol, seed=seed)
+        r = cz.minimize(hidden.both, x0, jac=True, tol=tol, rng=seed)
         assert (r.status, informed.status) == (Status.CONVERGED, Status.CONVERGED)
         assert np.linalg.norm(r.jac) <= tol
         assert hidden.gradients <= 2 * informed.njev
@@ -69,8 +69,8 @@ def test_the_gradients_of_hidden_constants(
 def test_restarts_are_worth_it() -> None:
     """They stand in for mu: without them, the rate would be that of mu = 0."""
     hidden = Counted(np.geomspace(1e-3, 1.0, 20), np.ones(20))
-    r = cz.minimize(hidden.both, np.zeros(20), jac=True, tol=1e-10, seed=0)
-    convex = cz.minimize(hidden.known, np.zeros(20), mu=0.0, tol=1e-10, seed=0)
+    r = cz.minimize(hidden.both, np.zeros(20), jac=True, tol=1e-10, rng=0)
+    convex = cz.minimize(hidden.known, np.zeros(20), mu=0.0, tol=1e-10, rng=0)
     assert r.nit < 0.25 * convex.nit
     assert 1e-3 * (1 - 1e-9) <= r.constants["mu_estimate"] <= 1.1e-2
     assert 1e-3 <= r.constants["L"] <= 1.05  # of the directions that are left
@@ -80,7 +80,7 @@ def test_restarts_are_worth_it() -> None:
 def test_evaluations_are_counted(both: bool) -> None:
     hidden = Counted([0.1, 1.0, 7.0], [1.0, 2.0, 3.0])
     fun, jac = (hidden.both, True) if both else (hidden.fun, hidden.grad)
-    r = cz.minimize(fun, X0, jac=jac, tol=1e-8, seed=0)
+    r = cz.minimize(fun, X0, jac=jac, tol=1e-8, rng=0)
     assert r.nfev == r.njev == hidden.values == hidden.gradients
     assert r.nfev == r.nit + 1  # the first guess of L; no event costs a second evaluation
     assert len(r.trace) == r.nit + 1
@@ -101,7 +101,7 @@ def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: Any) -> None:
 
     x0 = np.full(shape, 3.0, dtype)
     for metric in (None, np.linspace(1.0, 2.0, 6), np.diag(np.linspace(1.0, 2.0, 6))):
-        r = cz.minimize(both, x0, jac=True, metric=metric, tol=1e-4, seed=0)
+        r = cz.minimize(both, x0, jac=True, metric=metric, tol=1e-4, rng=0)
         assert r.success
         assert (r.x.shape, r.x.dtype, r.jac.dtype) == (shape, dtype, dtype)
         np.testing.assert_allclose(r.x, 1.0, atol=1e-4)
@@ -109,19 +109,19 @@ def test_shapes_and_dtypes(shape: tuple[int, ...], dtype: Any) -> None:
 
 
 def test_a_number_for_x0() -> None:
-    r = cz.minimize(lambda x: (float((x - 2.0) ** 2), 2.0 * (x - 2.0)), 5.0, jac=True, seed=0)
+    r = cz.minimize(lambda x: (float((x - 2.0) ** 2), 2.0 * (x - 2.0)), 5.0, jac=True, rng=0)
     assert (r.success, r.x.shape, float(r.x)) == (True, (), pytest.approx(2.0))
 
 
 def test_the_same_seed_gives_the_same_bits() -> None:
-    runs = [cz.minimize(user_both, X0, jac=True, tol=1e-9, seed=s) for s in (4, 4, 5)]
+    runs = [cz.minimize(user_both, X0, jac=True, tol=1e-9, rng=s) for s in (4, 4, 5)]
     assert same_bits(runs[0].x, runs[1].x)
     assert same_bits(runs[0].trace.fun, runs[1].trace.fun)
     assert not same_bits(runs[0].trace.t, runs[2].trace.t)
 
 
 def test_clocks() -> None:
-    r = cz.minimize(user_both, X0, jac=True, tol=1e-9, seed=4)
+    r = cz.minimize(user_both, X0, jac=True, tol=1e-9, rng=4)
     again = cz.minimize(user_both, X0, jac=True, tol=1e-9, clock=cz.clock.Recorded(r.trace.t[1:]))
     np.testing.assert_allclose(again.x, r.x, atol=1e-12)
     unit = cz.minimize(user_both, X0, jac=True, tol=1e-9, clock=cz.clock.Unit())
@@ -133,7 +133,7 @@ def test_clocks() -> None:
 
 
 def test_a_numba_gradient() -> None:
-    r = cz.minimize(user_fun, X0, jac=numba_grad, tol=1e-8, seed=0)
+    r = cz.minimize(user_fun, X0, jac=numba_grad, tol=1e-8, rng=0)
     np.testing.assert_allclose(r.x, USER_STAR, atol=1e-7)
 
 
@@ -148,22 +148,22 @@ def test_callbacks() -> None:
         if len(seen) == 7:
             raise StopIteration
 
-    r = cz.minimize(user_fun, X0, jac=user_grad, callback=scipy_style, seed=0)
+    r = cz.minimize(user_fun, X0, jac=user_grad, callback=scipy_style, rng=0)
     assert (r.status, r.nit, r.success) == (Status.CALLBACK, 7, False)
     assert [s.nit for s in seen] == list(range(1, 8))
     assert all(s.fun == user_fun(s.x) for s in seen)
     assert same_bits(seen[-1].x, r.x)
     points: list[Any] = []
-    cz.minimize(user_fun, X0, jac=user_grad, callback=points.append, seed=0, maxiter=4)
+    cz.minimize(user_fun, X0, jac=user_grad, callback=points.append, rng=0, maxiter=4)
     assert [p.shape for p in points] == [(3,)] * 4
 
 
 def test_maxiter_and_tol() -> None:
-    r = cz.minimize(user_both, X0, jac=True, maxiter=5, seed=0)
+    r = cz.minimize(user_both, X0, jac=True, maxiter=5, rng=0)
     assert (r.status, r.nit, r.success) == (Status.COMPLETED, 5, True)
     assert r.fun == min(r.trace.fun)
     assert user_fun(r.x) == r.fun
-    r = cz.minimize(user_both, X0, jac=True, maxiter=5, tol=1e-12, seed=0, record=False)
+    r = cz.minimize(user_both, X0, jac=True, maxiter=5, tol=1e-12, rng=0, record=False)
     assert (r.status, r.success, len(r.trace)) == (Status.MAXITER, False, 2)
     for start, status in ((X0, Status.MAXITER), (USER_STAR, Status.CONVERGED)):
         r = cz.minimize(user_both, start, jac=True, maxiter=0, tol=1e-9)
@@ -172,7 +172,7 @@ def test_maxiter_and_tol() -> None:
 
 def test_starts_where_nothing_is_to_be_done() -> None:
     for fun in (user_both, lambda x: (4.0, np.zeros_like(x))):
-        r = cz.minimize(fun, USER_STAR, jac=True, tol=1e-9, seed=0)
+        r = cz.minimize(fun, USER_STAR, jac=True, tol=1e-9, rng=0)
         assert (r.status, r.nit) == (Status.CONVERGED, 1)
         np.testing.assert_array_equal(r.x, USER_STAR)
 
@@ -190,7 +190,7 @@ def test_starts_where_nothing_is_to_be_done() -> None:
 )
 def test_hopeless_functions_end(fun: Any) -> None:
     for x0 in (X0, np.zeros(3)):
-        r = cz.minimize(fun, x0, jac=True, tol=1e-6, maxiter=1500, seed=0)
+        r = cz.minimize(fun, x0, jac=True, tol=1e-6, maxiter=1500, rng=0)
         assert r.status in (Status.MAXITER, Status.NOT_FINITE, Status.CONVERGED)
         assert np.all(np.isfinite(r.x))
         assert r.status is Status.NOT_FINITE or r.success == bool(np.linalg.norm(r.jac) <= 1e-6)
@@ -198,7 +198,7 @@ def test_hopeless_functions_end(fun: Any) -> None:
 
 @pytest.mark.parametrize("f0", [math.nan, math.inf, 1e200])
 def test_a_start_that_is_not_finite(f0: float) -> None:
-    r = cz.minimize(lambda x: (f0, np.full_like(x, 1e200)), X0, jac=True, seed=0)
+    r = cz.minimize(lambda x: (f0, np.full_like(x, 1e200)), X0, jac=True, rng=0)
     assert (r.status, r.nit, r.nfev, r.success) == (Status.NOT_FINITE, 0, 1, False)
     np.testing.assert_array_equal(r.x, X0)
 
@@ -215,7 +215,7 @@ def test_steps_out_of_the_domain_are_rejected(outside: float) -> None:
 
     rejected = 0
     for seed in range(10):
-        r = cz.minimize(barrier, np.array([0.1, -5.0]), jac=True, tol=1e-8, seed=seed)
+        r = cz.minimize(barrier, np.array([0.1, -5.0]), jac=True, tol=1e-8, rng=seed)
         assert r.status is Status.CONVERGED
         np.testing.assert_allclose(r.x, 1.0, atol=2e-6)
         rejected += r.constants["rejected"]
@@ -228,7 +228,7 @@ def test_a_first_L_that_is_far_too_small() -> None:
     def both(x: np.ndarray) -> tuple[float, np.ndarray]:
         return float(np.sum(x - np.log(x))) if np.all(x > 0.0) else math.nan, 1.0 - 1.0 / x
 
-    r = cz.minimize(both, np.full(2, 1e4), jac=True, tol=1e-8, seed=0, maxiter=5000)
+    r = cz.minimize(both, np.full(2, 1e4), jac=True, tol=1e-8, rng=0, maxiter=5000)
     assert r.status is Status.CONVERGED
     assert r.constants["rejected"] > 3
 
@@ -236,7 +236,7 @@ def test_a_first_L_that_is_far_too_small() -> None:
 def test_a_first_L_that_is_far_too_large() -> None:
     """The curvature of x^4 falls by 1e10 on the way."""
     fun = lambda x: (float(np.sum(x**4)), 4.0 * x**3)  # noqa: E731
-    r = cz.minimize(fun, np.full(3, 1e3), jac=True, tol=1e-6, seed=0, maxiter=1000)
+    r = cz.minimize(fun, np.full(3, 1e3), jac=True, tol=1e-6, rng=0, maxiter=1000)
     assert r.status is Status.CONVERGED
 
 
@@ -249,7 +249,7 @@ def test_no_event_is_kept_that_raises_f() -> None:
 
     rejected = 0
     for seed in range(5):
-        r = cz.minimize(both, np.array([-30.0, -20.0]), jac=True, maxiter=300, seed=seed)
+        r = cz.minimize(both, np.array([-30.0, -20.0]), jac=True, maxiter=300, rng=seed)
         rejected += r.constants["rejected"]
         assert r.fun == min(r.trace.fun)
     assert rejected > 0
@@ -260,5 +260,5 @@ def test_a_function_that_is_not_convex() -> None:
         u, v = 1.0 - x[0], x[1] - x[0] ** 2
         return u * u + 100.0 * v * v, np.array([-2.0 * u - 400.0 * x[0] * v, 200.0 * v])
 
-    r = cz.minimize(rosenbrock, np.array([-1.2, 1.0]), jac=True, tol=1e-7, seed=0)
+    r = cz.minimize(rosenbrock, np.array([-1.2, 1.0]), jac=True, tol=1e-7, rng=0)
     np.testing.assert_allclose(r.x, 1.0, atol=1e-5)

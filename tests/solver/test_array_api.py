@@ -39,7 +39,7 @@ def functions(xp: Any, dtype: str = "float64", bad: int | None = None) -> tuple[
 
 def run(xp: Any, dtype: str = "float64", bad: int | None = None, **options: Any) -> Any:
     fun, jac = functions(xp, dtype, bad)
-    return cz.minimize(fun, xp.asarray(np.zeros(3, dtype)), jac, **{"seed": 3, **options})
+    return cz.minimize(fun, xp.asarray(np.zeros(3, dtype)), jac, **{"rng": 3, **options})
 
 
 def close(a: Any, b: Any, tolerance: float = 1e-12) -> bool:
@@ -114,7 +114,7 @@ def test_a_value_that_is_not_finite_ends_a_run(library: str) -> None:
         def fun(x: Any) -> float:
             return math.inf if float(x[2]) > 0.3 else 1.0
 
-        return cz.minimize(fun, xp.zeros(3, dtype=xp.float64), jac, L=L, seed=3, record=record)
+        return cz.minimize(fun, xp.zeros(3, dtype=xp.float64), jac, L=L, rng=3, record=record)
 
     for record in (True, False):
         r, expected = ended(LIBRARIES[library], record), ended(np, record)
@@ -167,7 +167,7 @@ def test_jax_arrays_stay_what_they_are() -> None:
     import jax.numpy as jnp
 
     fun, _ = functions(jnp, "float32")
-    r = cz.minimize(fun, jnp.zeros(3), jax.jit(jax.grad(fun)), L=L, mu=MU, seed=3, maxiter=30)
+    r = cz.minimize(fun, jnp.zeros(3), jax.jit(jax.grad(fun)), L=L, mu=MU, rng=3, maxiter=30)
     assert isinstance(r.x, jax.Array)
     assert r.x.dtype == r.jac.dtype == jnp.float32
     expected = run(np, "float32", L=L, mu=MU, maxiter=30)
@@ -195,7 +195,7 @@ def test_no_graph_is_built_through_the_iteration(constants: Any, both: bool) -> 
         return g * torch.ones((), dtype=torch.float64, requires_grad=True)
 
     given = (value_and_grad, x0, True) if both else (lambda x: fun(x) * x0.sum().exp(), x0, jac)
-    options = {"seed": 3, "maxiter": 30, "callback": seen.append, **constants}
+    options = {"rng": 3, "maxiter": 30, "callback": seen.append, **constants}
     r = cz.minimize(*given, **options)
     assert not any(x.requires_grad for x in [r.x, r.jac, *seen])
     assert x0.requires_grad
@@ -212,7 +212,7 @@ def test_parameters_and_other_kinds_of_tensors_are_tensors() -> None:
     zeros = torch.zeros(3, dtype=torch.float64)
     expected = run(torch, L=L, maxiter=10).x
     for x0 in (torch.nn.Parameter(zeros), zeros.as_subclass(Mine)):
-        r = cz.minimize(fun, x0, jac, L=L, seed=3, maxiter=10)
+        r = cz.minimize(fun, x0, jac, L=L, rng=3, maxiter=10)
         assert torch.equal(r.x.as_subclass(torch.Tensor), expected)
 
 
@@ -236,7 +236,7 @@ def test_the_users_arrays_are_theirs(constants: Any) -> None:
         x.fill_(math.nan)
 
     x0 = torch.zeros(3, dtype=torch.float64)
-    r = cz.minimize(fun, x0, into_buffer, seed=3, maxiter=30, callback=callback, **constants)
+    r = cz.minimize(fun, x0, into_buffer, rng=3, maxiter=30, callback=callback, **constants)
     buffer.fill_(math.nan)
     assert close(r.x, run(np, maxiter=30, **constants).x)
     assert bool(torch.isfinite(r.jac).all())
@@ -258,6 +258,6 @@ def test_constants_may_be_arrays_of_no_dimension(library: str) -> None:
 def test_a_problem_of_the_users_own_brings_its_constants() -> None:
     fun, jac = functions(torch)
     p = cz.Problem(fun, jac, L=L, mu=MU)
-    r = cz.minimize(p, torch.zeros(3, dtype=torch.float64), seed=3, maxiter=30)
+    r = cz.minimize(p, torch.zeros(3, dtype=torch.float64), rng=3, maxiter=30)
     assert r.method == cz.Continuized(L, MU)
     assert torch.equal(r.x, run(torch, L=L, mu=MU, maxiter=30).x)

@@ -21,7 +21,7 @@ from tests.invariants.registry import (
 
 import continuized as cz
 from continuized.solver import marked_loop as marked_driver
-from continuized.solver.kernels import loop as kernel
+from continuized.solver.constant_checks import STEPS
 from continuized.support.checkpoints import checkpointer as checkpoints
 
 LABELS = np.where(Y > 0.0, 1.0, -1.0)
@@ -43,7 +43,7 @@ MARKED = {
 @pytest.mark.parametrize(("name", "on"), PAIRS)
 def test_every_method_on_every_problem(name: str, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)
-    how = {"method": method(name, p), "seed": 4, "maxiter": 60, "record": "path"}
+    how = {"method": method(name, p), "rng": 4, "maxiter": 60, "record": "path"}
     whole = cz.minimize(p, x0_of(p), **how)
     assert same(whole, resumed_until_done(interrupt, path, 5, p, x0_of(p), **how))
 
@@ -56,7 +56,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
     "tol": {"tol": 1e-5, "maxiter": 5000},
     "tol, no record": {"tol": 1e-5, "maxiter": 5000, "record": False},
     "callback": {"callback": lambda x: None, "record": False, "maxiter": 20},
-    "no seed": {"seed": None},
+    "no seed": {"rng": None},
     "Poisson clock": {"clock": cz.clock.Poisson(9, rate=2.0)},
     "recorded clock": {"clock": cz.clock.Recorded(np.arange(1.0, 50.0))},
     "merged clock": {"clock": cz.clock.Merged([cz.clock.Poisson(1), cz.clock.Poisson(2)])},
@@ -68,7 +68,7 @@ VARIATIONS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("variation", VARIATIONS)
 def test_every_variation(variation: str, dtype: Any, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)
-    how = {"seed": 4, "maxiter": 60, "method": cz.Continuized(p.L, p.mu)} | VARIATIONS[variation]
+    how = {"rng": 4, "maxiter": 60, "method": cz.Continuized(p.L, p.mu)} | VARIATIONS[variation]
     whole = cz.minimize(p, x0_of(p, dtype), **how)
     r = resumed_until_done(interrupt, path, 3, p, x0_of(p, dtype), **how)
     if variation != "no seed":
@@ -89,9 +89,9 @@ def test_every_variation(variation: str, dtype: Any, on: str, path: Path, interr
 )
 def test_marked_methods(case: str, given: Any, path: Path, interrupt: Any) -> None:
     p, m = MARKED[case]
-    whole = cz.minimize(p, np.zeros(6), method=m, seed=3, **given)
+    whole = cz.minimize(p, np.zeros(6), method=m, rng=3, **given)
     blocks = max(3, len(whole.trace) // 5)
-    how = {"method": m, "seed": 3} | given
+    how = {"method": m, "rng": 3} | given
     assert same(whole, resumed_until_done(interrupt, path, blocks, p, np.zeros(6), **how))
 
 
@@ -101,7 +101,7 @@ def test_a_longer_run_is_that_run(case: str, path: Path) -> None:
     marked = case in MARKED
     p, m = MARKED[case] if marked else (problem("quadratic"), method(case, problem("quadratic")))
     x0 = np.zeros(p.dim)
-    how = {"method": m, "seed": 3, "tol": 1e-4}
+    how = {"method": m, "rng": 3, "tol": 1e-4}
     most = 50_000 if marked else 5_000
     whole = cz.minimize(p, x0, **how, maxiter=most)
     assert whole.success
@@ -131,7 +131,7 @@ def test_a_run_that_has_ended_is_given_again(case: str, record: bool, path: Path
     marked = case in MARKED
     p, m = MARKED[case] if marked else (problem("quadratic"), method(case, problem("quadratic")))
     events = 2 * marked_driver.SMALLEST_BLOCK if marked and not record else 120
-    how = {"method": m, "seed": 3, "record": record, "maxiter": events}
+    how = {"method": m, "rng": 3, "record": record, "maxiter": events}
     whole = cz.minimize(p, np.ones(p.dim), **how)
     for resume in (False, True, True):
         again = cz.minimize(p, np.ones(p.dim), **how, checkpoint=path, resume=resume)
@@ -150,7 +150,7 @@ def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
         return user_grad(x)
 
     p = cz.Problem(user_fun, grad, L=1.5, mu=0.5)
-    how = {"seed": 1, "maxiter": 60, "record": "path", "noise": NOISE}
+    how = {"rng": 1, "maxiter": 60, "record": "path", "noise": NOISE}
     whole = cz.minimize(p, np.zeros(3), **how)
     for fatal in (2, 3, 7, 30):
         calls, last = 0, fatal
@@ -160,7 +160,7 @@ def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
         header, arrays = checkpoints.load(path)
         reached = header["state"]["k"]
         assert (fatal > 2) <= reached <= fatal - 2
-        assert header["state"]["calls"] == arrays["watch"][kernel.STEPS] == reached
+        assert header["state"]["calls"] == arrays["watch"][STEPS] == reached
         last = -1
         assert same(whole, cz.minimize(p, np.zeros(3), **how, checkpoint=path, resume=True))
         path.unlink()
@@ -168,15 +168,15 @@ def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
 
 def test_a_callback_that_stops_is_a_pause(path: Path) -> None:
     p = problem("user")
-    whole = cz.minimize(p, np.zeros(3), seed=1, maxiter=50)
+    whole = cz.minimize(p, np.zeros(3), rng=1, maxiter=50)
 
     def stop(intermediate_result: Any) -> None:
         if intermediate_result.nit % 7 == 0:
             raise StopIteration
 
     for k in range(7, 50, 7):
-        r = cz.minimize(p, np.zeros(3), seed=1, maxiter=50, callback=stop, checkpoint=path,
+        r = cz.minimize(p, np.zeros(3), rng=1, maxiter=50, callback=stop, checkpoint=path,
                         resume=True)  # fmt: skip
         assert r.nit == k
-    r = cz.minimize(p, np.zeros(3), seed=1, maxiter=50, checkpoint=path, resume=True)
+    r = cz.minimize(p, np.zeros(3), rng=1, maxiter=50, checkpoint=path, resume=True)
     assert same(whole, r)

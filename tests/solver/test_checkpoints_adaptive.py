@@ -31,15 +31,15 @@ class Stop(Exception):
 
 
 def run(name: str, **options: Any) -> Any:
-    return cz.minimize(**RUNS[name], seed=3, tol=1e-10, maxiter=60, **options)
+    return cz.minimize(**RUNS[name], rng=3, tol=1e-10, maxiter=60, **options)
 
 
 def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
     path = tmp_path / "run.npz"
     fun, x0 = (lambda x: (0.5 * float(x @ x), x)), np.ones(2)
-    cz.minimize(fun, x0, jac=True, seed=0, checkpoint=path)
+    cz.minimize(fun, x0, jac=True, rng=0, checkpoint=path)
     with pytest.raises(cz.CheckpointError, match="its method is 'continuized', but now it is Nes"):
-        cz.minimize(fun, x0, jac=True, L=1.0, method="nesterov", seed=0, checkpoint=path,
+        cz.minimize(fun, x0, jac=True, L=1.0, method="nesterov", rng=0, checkpoint=path,
                     resume=True)  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
     ],
 )
 def test_a_run_is_known_by_what_its_parts_do(tmp_path: Path, pair: Any) -> None:
-    options = {"seed": 3, "tol": 1e-10, "maxiter": 20, "checkpoint": tmp_path / "a"}
+    options = {"rng": 3, "tol": 1e-10, "maxiter": 20, "checkpoint": tmp_path / "a"}
     cz.minimize(LOGISTIC, np.zeros(6), **pair[0], **options)
     cz.minimize(LOGISTIC, np.zeros(6), **pair[0], **options, resume=True)
     with pytest.raises(cz.CheckpointError, match="of another run"):
@@ -94,7 +94,7 @@ def test_a_run_is_known_by_what_its_parts_do(tmp_path: Path, pair: Any) -> None:
 
 def test_the_penalty_of_a_softmax_regression_is_seen(tmp_path: Path) -> None:
     labels = np.arange(60) % 3
-    options = {"metric": "gram", "seed": 0, "maxiter": 5, "checkpoint": tmp_path / "a"}
+    options = {"metric": "gram", "rng": 0, "maxiter": 5, "checkpoint": tmp_path / "a"}
     first = cz.problems.SoftmaxRegression(X, labels, l2=1e-4)
     cz.minimize(first, np.zeros(18), **options)
     other = cz.problems.SoftmaxRegression(X, labels, l2=1.0)
@@ -105,5 +105,5 @@ def test_the_penalty_of_a_softmax_regression_is_seen(tmp_path: Path) -> None:
 def test_another_metric_is_another_run(tmp_path: Path) -> None:
     run("gram", checkpoint=tmp_path / "a")
     with pytest.raises(cz.CheckpointError, match="of another run"):
-        cz.minimize(LOGISTIC, np.zeros(6), metric="diag", seed=3, tol=1e-10, maxiter=60,
+        cz.minimize(LOGISTIC, np.zeros(6), metric="diag", rng=3, tol=1e-10, maxiter=60,
                     checkpoint=tmp_path / "a", resume=True)  # fmt: skip

@@ -12,13 +12,13 @@ from tests.invariants.registry import problem, user_fun, user_grad
 
 import continuized as cz
 
-RUN: dict[str, Any] = {"method": cz.Continuized(1.5, 0.5), "seed": 1, "maxiter": 30}
+RUN: dict[str, Any] = {"method": cz.Continuized(1.5, 0.5), "rng": 1, "maxiter": 30}
 OTHERS: dict[str, dict[str, Any]] = {
     "x0": {"x0": np.array([0.0, 0.0, 1e-300])},
     "method": {"method": cz.Continuized(1.5, 0.4)},
     "noise": {"noise": NOISE},
     "clock": {"clock": cz.clock.Poisson(1)},
-    "seed": {"seed": 2},
+    "rng": {"rng": 2},
     "record": {"record": False},
     "tol": {"tol": 1e-3},
     "problem": {"fun": cz.Problem(user_fun, lambda x: 1.001 * user_grad(x))},
@@ -50,7 +50,7 @@ def test_another_run_is_refused(part: str, path: Path) -> None:
     ],
 )  # fmt: skip
 def test_likely_mistakes_are_refused(one: Any, other: Any, path: Path) -> None:
-    given = {"fun": RIDGE, "x0": np.zeros(6), "method": cz.Nesterov(9.0), "seed": 0, "maxiter": 1}
+    given = {"fun": RIDGE, "x0": np.zeros(6), "method": cz.Nesterov(9.0), "rng": 0, "maxiter": 1}
     cz.minimize(**given | one, checkpoint=path)
     with pytest.raises(cz.CheckpointError, match="another run"):
         cz.minimize(**given | other, checkpoint=path, resume=True)
@@ -58,9 +58,9 @@ def test_likely_mistakes_are_refused(one: Any, other: Any, path: Path) -> None:
 
 def test_fewer_events_than_there_are_is_refused(path: Path) -> None:
     for p, m in ((RIDGE, cz.Nesterov(9.0)), (RIDGE, cz.CoordinateDescent())):
-        cz.minimize(p, np.zeros(6), method=m, maxiter=30, seed=0, checkpoint=path)
+        cz.minimize(p, np.zeros(6), method=m, maxiter=30, rng=0, checkpoint=path)
         with pytest.raises(cz.CheckpointError, match="has 30 events already"):
-            cz.minimize(p, np.zeros(6), method=m, maxiter=3, seed=0, checkpoint=path, resume=True)
+            cz.minimize(p, np.zeros(6), method=m, maxiter=3, rng=0, checkpoint=path, resume=True)
 
 
 def test_an_unseeded_clock_without_a_state_is_refused(path: Path) -> None:

@@ -55,7 +55,7 @@ def test_each_part_of_the_state_is_put_back(
     full = kind is driver.Run
     p = problem("user") if full else RIDGE
     how = NESTEROV | {"record": "path"} if full else {"method": cz.CoordinateDescent()}
-    how |= {"seed": 1, "tol": 1e-12, "maxiter": 1_000_000, "checkpoint": path}
+    how |= {"rng": 1, "tol": 1e-12, "maxiter": 1_000_000, "checkpoint": path}
     interrupt(6)
     with pytest.raises(Stop):
         cz.minimize(p, np.zeros(p.dim), **how)
@@ -78,7 +78,7 @@ def test_a_forgotten_part_changes_the_result(
     part: str, path: Path, interrupt: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     p = problem("quadratic")
-    how: dict[str, Any] = NESTEROV | {"seed": 1, "maxiter": 60}
+    how: dict[str, Any] = NESTEROV | {"rng": 1, "maxiter": 60}
     if part == "watch":  # it knows how large gradients were, and so what is divergence
         how |= {"method": cz.Continuized(0.5), "maxiter": 3000}
     whole = cz.minimize(p, np.ones(3), **how)

@@ -19,7 +19,7 @@ from continuized import ConstantsWarning
 def warnings_of(*args: Any, **options: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        cz.minimize(*args, **{"seed": 1, "maxiter": 2000} | options)
+        cz.minimize(*args, **{"rng": 1, "maxiter": 2000} | options)
     assert all(w.category is ConstantsWarning for w in caught)
     return [str(w.message) for w in caught]
 
@@ -76,7 +76,7 @@ def test_a_gradient_of_the_wrong_sign() -> None:
 
 def test_the_warning_points_at_the_call() -> None:
     with pytest.warns(ConstantsWarning) as caught:
-        cz.minimize(quadratic(), np.zeros(3), L=0.5, maxiter=50, seed=0)
+        cz.minimize(quadratic(), np.zeros(3), L=0.5, maxiter=50, rng=0)
     assert [w.filename for w in caught] == [__file__]
 
 
@@ -103,7 +103,7 @@ def test_right_constants_down_to_rounding(name: str, on: str, dtype: Any) -> Non
     p = problem(on)
     slow = name == "custom" or on in PYTHON_PROBLEMS
     steps = 300 if slow else 5000
-    cz.minimize(p, x0_of(p, dtype), method=method(name, p), seed=1, maxiter=steps, record=False)
+    cz.minimize(p, x0_of(p, dtype), method=method(name, p), rng=1, maxiter=steps, record=False)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -117,7 +117,7 @@ def test_right_constants_on_ill_conditioned_quadratics(
     p = cz.problems.Quadratic(lam, rng.standard_normal(30))
     for m in (cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu), cz.Continuized(p.L, p.mu, 0.0)):
         x0 = 100.0 * rng.standard_normal(30).astype(dtype)
-        cz.minimize(p, x0, method=m, seed=1, maxiter=20_000, record=False)
+        cz.minimize(p, x0, method=m, rng=1, maxiter=20_000, record=False)
 
 
 def rotated(kappa: float, d: int = 12) -> Any:
@@ -135,7 +135,7 @@ def rotated(kappa: float, d: int = 12) -> Any:
 def test_right_constants_on_full_matrices(kappa: float) -> None:
     p = rotated(kappa)
     for m in (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu)):
-        cz.minimize(p, np.full(12, 1e3), method=m, seed=1, maxiter=5000, record=False)
+        cz.minimize(p, np.full(12, 1e3), method=m, rng=1, maxiter=5000, record=False)
 
 
 @pytest.mark.parametrize("residual", [1.0, 1e3, 1e6])
@@ -150,7 +150,7 @@ def test_right_constants_at_a_warm_start(residual: float, form: Any) -> None:
     p = cz.problems.LeastSquares(form(X), y)
     for x0 in (np.zeros(5), np.full(5, 1e-10), p.x_star):
         for m in (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu)):
-            cz.minimize(p, x0, method=m, seed=1, maxiter=500, record=False)
+            cz.minimize(p, x0, method=m, rng=1, maxiter=500, record=False)
 
 
 def test_right_constants_at_a_warm_start_of_a_logistic_regression() -> None:
@@ -163,7 +163,7 @@ def test_right_constants_at_a_warm_start_of_a_logistic_regression() -> None:
         for size in (0.0, 1e-9, 1e-5):
             for m in (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu)):
                 x0 = np.full(6, size, dtype)
-                cz.minimize(p, x0, method=m, seed=1, maxiter=500, record=False)
+                cz.minimize(p, x0, method=m, rng=1, maxiter=500, record=False)
 
 
 def test_right_constants_on_a_function_that_is_flat_far_out() -> None:
@@ -174,7 +174,7 @@ def test_right_constants_on_a_function_that_is_flat_far_out() -> None:
         L=1.0,
     )
     for m in (cz.GradientDescent(1.0), cz.Nesterov(1.0), cz.Continuized(1.0)):
-        cz.minimize(p, np.array([30.0, -8.0, 1.0]), method=m, seed=1, maxiter=2000, record=False)
+        cz.minimize(p, np.array([30.0, -8.0, 1.0]), method=m, rng=1, maxiter=2000, record=False)
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 1)])
@@ -190,6 +190,6 @@ def test_right_constants_with_a_gradient_in_single_precision(shape: tuple[int, .
         return (X4.T @ (X4 @ w - y4) / np.float32(60)).reshape(x.shape)
 
     for m in (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu)):
-        cz.minimize(p.fun, np.zeros(shape), grad, method=m, seed=1, maxiter=500)
+        cz.minimize(p.fun, np.zeros(shape), grad, method=m, rng=1, maxiter=500)
     with pytest.warns(cz.ConstantsWarning, match="too small"):
-        cz.minimize(p.fun, np.zeros(shape), grad, L=0.5 * p.L, seed=1, maxiter=50)
+        cz.minimize(p.fun, np.zeros(shape), grad, L=0.5 * p.L, rng=1, maxiter=50)

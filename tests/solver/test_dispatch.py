@@ -38,7 +38,7 @@ def shaped(n: int, d: int, l2: float, filled: float = 1.0, kind: str = "logistic
     ],
 )
 def test_auto(problem: Any, words: str) -> None:
-    r = cz.minimize(problem, np.full(problem.dim or 2, 0.1), method="auto", tol=1e-3, seed=0)
+    r = cz.minimize(problem, np.full(problem.dim or 2, 0.1), method="auto", tol=1e-3, rng=0)
     assert words in r.message
     assert r.status is Status.CONVERGED
 

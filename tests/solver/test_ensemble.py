@@ -44,9 +44,9 @@ NOISES = {"exact": None, "noisy": cz.noise.Gaussian(1e-2)}
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_each_run_is_that_of_minimize(problem, method, noise):
     method, x0 = method(problem), np.array([0.5, 0.0, -0.5])
-    e = cz.ensemble(problem, method, x0, runs=3, steps=40, seed=7, noise=noise)
+    e = cz.ensemble(problem, method, x0, runs=3, steps=40, rng=7, noise=noise)
     for i in range(3):
-        r = cz.minimize(problem, x0, method=method, maxiter=40, seed=e.seed(i), noise=noise)
+        r = cz.minimize(problem, x0, method=method, maxiter=40, rng=e.seed(i), noise=noise)
         assert np.array_equal(e.t[i], r.trace.t)
         np.testing.assert_allclose(e.fun[i], r.trace.fun, rtol=1e-10, atol=1e-14)
 
@@ -56,11 +56,11 @@ def test_each_run_is_that_of_minimize(problem, method, noise):
 @pytest.mark.parametrize("problem", [PROBLEMS["quadratic"], PROBLEMS["user, Python"]])
 def test_values_at_fixed_times_are_those_of_the_path(problem, method, noise):
     method, x0, times = method(problem), np.array([0.5, 0.0, -0.5]), [0.0, 0.3, 2.0, 2.0, 9.5]
-    e = cz.ensemble(problem, method, x0, runs=3, times=times, seed=8, noise=noise)
+    e = cz.ensemble(problem, method, x0, runs=3, times=times, rng=8, noise=noise)
     assert e.t.tolist() == times
     for i in range(3):
         r = cz.minimize(
-            problem, x0, method=method, maxiter=60, seed=e.seed(i), noise=noise, record="path"
+            problem, x0, method=method, maxiter=60, rng=e.seed(i), noise=noise, record="path"
         )
         expected = [problem.fun(r.at(t)[0]) for t in times]
         np.testing.assert_allclose(e.fun[i], expected, rtol=1e-10, atol=1e-14)
@@ -70,7 +70,7 @@ def test_runs_are_different_and_seeds_repeat():
     method = cz.Continuized(1.0, 0.01)
 
     def t(seed):
-        return cz.ensemble(QUADRATIC, method, np.zeros(3), runs=200, steps=5, seed=seed).t
+        return cz.ensemble(QUADRATIC, method, np.zeros(3), runs=200, steps=5, rng=seed).t
 
     assert np.array_equal(t(1), t(1))
     assert not np.array_equal(t(1), t(2))
@@ -79,7 +79,7 @@ def test_runs_are_different_and_seeds_repeat():
 
 @pytest.mark.parametrize("method", [cz.Continuized(1.0, 0.01), cz.Nesterov(1.0)], ids=repr)
 def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, method):
-    arguments = {"runs": 150, "steps": 30, "seed": 3, "noise": cz.noise.Gaussian(1e-3)}
+    arguments = {"runs": 150, "steps": 30, "rng": 3, "noise": cz.noise.Gaussian(1e-3)}
     one = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=1, **arguments)
     many = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=5, **arguments)
     assert np.array_equal(one.fun, many.fun)
@@ -95,8 +95,8 @@ def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, method):
 @pytest.mark.parametrize("what", [{"steps": 20}, {"times": [1.0, 7.0]}])
 def test_keep_mean_keeps_the_moments_and_no_run(what):
     method = cz.Continuized(1.0, 0.01)
-    every = cz.ensemble(QUADRATIC, method, np.zeros(3), runs=300, seed=4, **what)
-    mean = cz.ensemble(QUADRATIC, method, np.zeros(3), runs=300, seed=4, keep="mean", **what)
+    every = cz.ensemble(QUADRATIC, method, np.zeros(3), runs=300, rng=4, **what)
+    mean = cz.ensemble(QUADRATIC, method, np.zeros(3), runs=300, rng=4, keep="mean", **what)
     assert mean.fun is None
     assert np.array_equal(mean.mean(), every.mean())
     assert np.array_equal(mean.interval(0.1)[1], every.interval(0.1)[1])
@@ -106,7 +106,7 @@ def test_keep_mean_keeps_the_moments_and_no_run(what):
 
 
 def test_quantiles_and_intervals():
-    e = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), runs=400, times=[5.0], seed=5)
+    e = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), runs=400, times=[5.0], rng=5)
     low, high = e.interval(0.05)
     assert low < e.mean() < high
     expected = 1.959963984540054 * e.fun.std(ddof=1) / 20.0
@@ -116,8 +116,8 @@ def test_quantiles_and_intervals():
 
 def test_float32_and_the_given_array():
     x0 = np.zeros(3, np.float32)
-    e = cz.ensemble(QUADRATIC, cz.Continuized(1.0), x0, runs=2, steps=10, seed=6)
-    r = cz.minimize(QUADRATIC, x0, method=cz.Continuized(1.0), maxiter=10, seed=e.seed(1))
+    e = cz.ensemble(QUADRATIC, cz.Continuized(1.0), x0, runs=2, steps=10, rng=6)
+    r = cz.minimize(QUADRATIC, x0, method=cz.Continuized(1.0), maxiter=10, rng=e.seed(1))
     np.testing.assert_allclose(e.fun[1], r.trace.fun, rtol=1e-5)
     assert not x0.any()
 
@@ -126,7 +126,7 @@ def test_a_custom_method_runs_in_python():
     closed = cz.Continuized(1.0, 0.01)
     eta = closed.constants[1] ** 0.5
     custom = cz.CustomContinuized(lambda t: eta, lambda t: eta, lambda t: 1.0, lambda t: 1.0 / eta)
-    arguments = {"runs": 2, "times": [0.5, 3.0], "seed": 9}
+    arguments = {"runs": 2, "times": [0.5, 3.0], "rng": 9}
     e = cz.ensemble(QUADRATIC, custom, np.zeros(3), **arguments)
     expected = cz.ensemble(QUADRATIC, closed, np.zeros(3), **arguments)
     np.testing.assert_allclose(e.fun, expected.fun, rtol=1e-10)
@@ -163,7 +163,7 @@ BAD = {
     "memory": ({"runs": 10**9, "steps": 10**6}, MemoryError, r"16000016\.0 GB"),
     "x0": ({"x0": np.zeros(4)}, ValueError, "x0 has 4 entries"),
     "noise": ({"noise": 0.1}, TypeError, "noise model"),
-    "seed": ({"seed": -1}, ValueError, "seed"),
+    "rng": ({"rng": -1}, ValueError, "rng"),
     "method": ({"method": "continuized"}, TypeError, "method must be a method"),
     "problem": ({"problem": abs}, TypeError, "problem must be a Problem"),
 }
@@ -201,7 +201,7 @@ def test_a_subclass_with_coefficients_of_its_own_is_not_run_by_the_compiled_rule
             a, b, gamma, gamma_prime, carry = super().coefficients(k, t0, t, dt, carry)
             return a, b, gamma / 2.0, gamma_prime, carry
 
-    arguments = {"runs": 1, "steps": 5, "seed": 1}
+    arguments = {"runs": 1, "steps": 5, "rng": 1}
     slower = cz.ensemble(QUADRATIC, Slower(1.0), np.zeros(3), **arguments)
     usual = cz.ensemble(QUADRATIC, cz.Continuized(1.0), np.zeros(3), **arguments)
     assert np.all(np.abs(slower.fun - usual.fun)[0, 1:] > 1e-6)
@@ -212,10 +212,10 @@ def test_a_subclass_with_a_flow_of_its_own_is_not_run_by_the_compiled_one():
         def flow(self, t0, t, dt):
             return 0.0, 0.0
 
-    arguments = {"runs": 3, "times": [0.5, 2.5], "seed": 1}
+    arguments = {"runs": 3, "times": [0.5, 2.5], "rng": 1}
     still = cz.ensemble(QUADRATIC, Still(1.0), np.zeros(3), **arguments)
     r = cz.minimize(
-        QUADRATIC, np.zeros(3), method=Still(1.0), maxiter=30, seed=still.seed(1), record="path"
+        QUADRATIC, np.zeros(3), method=Still(1.0), maxiter=30, rng=still.seed(1), record="path"
     )
     assert still.fun[1].tolist() == [QUADRATIC.fun(r.at(t)[0]) for t in (0.5, 2.5)]
 

@@ -123,6 +123,6 @@ def test_constants_in_a_metric_that_changes() -> None:
 def test_a_metric_of_the_users_own() -> None:
     own = Own(lambda g: np.divide(g, [1.0, 2.0, 4.0], out=g))  # writes into what it is given
     fun = lambda x: (0.5 * float(x @ (x * [1.0, 2.0, 4.0])), x * [1.0, 2.0, 4.0])  # noqa: E731
-    r = cz.minimize(fun, np.ones(3), jac=True, metric=own, seed=0)
-    same = cz.minimize(fun, np.ones(3), jac=True, metric=[1.0, 2.0, 4.0], seed=0)
+    r = cz.minimize(fun, np.ones(3), jac=True, metric=own, rng=0)
+    same = cz.minimize(fun, np.ones(3), jac=True, metric=[1.0, 2.0, 4.0], rng=0)
     np.testing.assert_array_equal(r.x, same.x)

@@ -37,7 +37,7 @@ def newton(p: Any) -> tuple[np.ndarray, float]:
 def test_regressions(kind: str, form: str, metric: str) -> None:
     p = regression(kind, form, 1e-3)
     star, best = newton(p)
-    r = cz.minimize(p, np.ones(8), metric=metric, tol=1e-10, seed=0)
+    r = cz.minimize(p, np.ones(8), metric=metric, tol=1e-10, rng=0)
     assert r.status is Status.CONVERGED
     assert r.message.startswith("The duality gap is at most tol.")
     assert -1e-14 <= r.fun - best <= r.gap + 1e-14
@@ -45,7 +45,7 @@ def test_regressions(kind: str, form: str, metric: str) -> None:
     assert r.constants["metrics_made"] >= 1
     np.testing.assert_allclose(r.x, star, atol=1e-3)
     flat = regression(kind, form, 0.0)
-    r = cz.minimize(flat, np.ones(8), metric=metric, tol=1e-9, seed=0)
+    r = cz.minimize(flat, np.ones(8), metric=metric, tol=1e-9, rng=0)
     assert (r.gap, r.message) == (None, "The gradient norm is at most tol.")
     assert abs(r.fun - newton(flat)[1]) <= 1e-8
 
@@ -56,7 +56,7 @@ def test_the_gap_is_that_of_the_dual(kind: str) -> None:
     p = regression(kind, l2=0.05)
     best = newton(p)[1]
     for maxiter in (1, 3, 8):
-        r = cz.minimize(p, 2.0 * np.ones(8), metric="diag", maxiter=maxiter, seed=0)
+        r = cz.minimize(p, 2.0 * np.ones(8), metric="diag", maxiter=maxiter, rng=0)
         m = p.X @ r.x
         if kind == "squared":
             slope = m - p.y
@@ -75,13 +75,13 @@ def test_the_gap_is_that_of_the_dual(kind: str) -> None:
 def test_flat_places_and_empty_columns(metric: str) -> None:
     """Far away the losses are straight lines; an empty column has no curvature at all."""
     p = regression("logistic", l2=1e-3)
-    far = cz.minimize(p, np.full(8, 1e4), metric=metric, tol=1e-8, seed=0)
+    far = cz.minimize(p, np.full(8, 1e4), metric=metric, tol=1e-8, rng=0)
     assert far.fun == pytest.approx(newton(p)[1], rel=1e-7)
     X = p.X.copy()
     X[:, 3] = 0.0
     for data in (X, 0.0 * X):
         empty = cz.problems.LogisticRegression(data, p.y, l2=0.0)
-        r = cz.minimize(empty, np.ones(8), metric=metric, seed=0)
+        r = cz.minimize(empty, np.ones(8), metric=metric, rng=0)
         assert (r.success, r.x[3]) == (True, 1.0)
 
 
@@ -90,7 +90,7 @@ def test_the_user_is_told_of_data_that_can_be_separated(metric: str) -> None:
     X = RNG(0).standard_normal((60, 4))
     p = cz.problems.LogisticRegression(X, np.sign(X[:, 0]), l2=0.0)
     for tol, maxiter in ((1e-6, 5000), (0.0, 300)):
-        r = cz.minimize(p, np.zeros(4), metric=metric, tol=tol, maxiter=maxiter, seed=0)
+        r = cz.minimize(p, np.zeros(4), metric=metric, tol=tol, maxiter=maxiter, rng=0)
         assert "x separates the data" in r.message
     mixed = cz.minimize(regression("logistic", l2=0.0), np.zeros(8), metric=metric)
     assert "separates" not in mixed.message
@@ -99,11 +99,11 @@ def test_the_user_is_told_of_data_that_can_be_separated(metric: str) -> None:
 @pytest.mark.parametrize("metric", NAMED)
 def test_shapes_seeds_and_float32(metric: str) -> None:
     p = regression("logistic")
-    flat = cz.minimize(p, np.ones(8), metric=metric, tol=1e-9, seed=3)
+    flat = cz.minimize(p, np.ones(8), metric=metric, tol=1e-9, rng=3)
     for shape in ((2, 4), (8, 1)):
-        r = cz.minimize(p, np.ones(shape), metric=metric, tol=1e-9, seed=3)
+        r = cz.minimize(p, np.ones(shape), metric=metric, tol=1e-9, rng=3)
         np.testing.assert_array_equal(r.x, flat.x.reshape(shape))
-    small = cz.minimize(p, np.ones(8, np.float32), metric=metric, tol=1e-6, seed=3)
+    small = cz.minimize(p, np.ones(8, np.float32), metric=metric, tol=1e-6, rng=3)
     assert (small.x.dtype, small.success) == (np.float32, True)
 
 
@@ -111,7 +111,7 @@ def test_a_metric_for_the_rows_of_a_matrix() -> None:
     """P for each column is the block-diagonal metric of all entries."""
     H, P = np.diag([1.0, 5.0, 30.0]), definite(3)
     x0 = RNG(4).standard_normal((3, 2))
-    options: dict[str, Any] = {"jac": lambda x: H @ x, "L": 500.0, "maxiter": 25, "seed": 0}
+    options: dict[str, Any] = {"jac": lambda x: H @ x, "L": 500.0, "maxiter": 25, "rng": 0}
     r = cz.minimize(lambda x: 0.5 * float(np.sum(x * (H @ x))), x0, metric=P, **options)
     for c in range(2):
         one = cz.minimize(lambda x: 0.5 * float(x @ H @ x), x0[:, c], metric=P, **options)
@@ -128,9 +128,9 @@ def test_large_columns_beside_an_intercept(scale: float, metric: str) -> None:
     Z = RNG(0).standard_normal((200, 2))
     y = np.where(RNG(1).random(200) < 0.9, 1.0, -1.0)
     plain = cz.problems.LogisticRegression(Z, y, l2=0.0, intercept=True)
-    best = cz.minimize(plain, np.zeros(3), metric="gram", tol=1e-10, seed=0).fun
+    best = cz.minimize(plain, np.zeros(3), metric="gram", tol=1e-10, rng=0).fun
     p = cz.problems.LogisticRegression(scale * Z, y, l2=0.0, intercept=True)
-    r = cz.minimize(p, np.zeros(3), metric=metric, tol=1e-6, seed=0, maxiter=300)
+    r = cz.minimize(p, np.zeros(3), metric=metric, tol=1e-6, rng=0, maxiter=300)
     assert not r.success or r.fun - best <= 1e-6
     if metric == "gram":
         assert r.success
@@ -149,7 +149,7 @@ def test_data_that_no_metric_can_be_made_of() -> None:
         empty = cz.problems.LogisticRegression(
             sparse.csr_array((4, 2)), signs, l2=0.0, intercept=True
         )
-        assert cz.minimize(empty, np.zeros(3), metric=metric, seed=0).success
+        assert cz.minimize(empty, np.zeros(3), metric=metric, rng=0).success
 
 
 def test_blas_has_its_threads_again_after_overlapping_blocks() -> None:

@@ -17,7 +17,7 @@ from continuized import Status
 
 def test_a_callback_with_xk() -> None:
     seen: list[np.ndarray] = []
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=4, record="path", callback=seen.append)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=4, record="path", callback=seen.append)
     assert same_bits(np.array(seen), r.path.x[1:])
 
 
@@ -28,8 +28,8 @@ def test_a_callback_with_intermediate_result(record: bool) -> None:
     def callback(intermediate_result: Any) -> None:
         seen.append(intermediate_result)
 
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=4, record=record, callback=callback)
-    full = cz.minimize(problem("user"), X0, seed=0, maxiter=4)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=4, record=record, callback=callback)
+    full = cz.minimize(problem("user"), X0, rng=0, maxiter=4)
     assert [s.nit for s in seen] == [1, 2, 3, 4]
     assert [s.fun for s in seen] == full.trace.fun[1:].tolist()
     assert [s.t for s in seen] == full.trace.t[1:].tolist()
@@ -44,7 +44,7 @@ def test_a_callback_that_stops() -> None:
         if len(calls) == 3:
             raise StopIteration
 
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=100, callback=callback)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=100, callback=callback)
     assert (r.nit, r.status, r.success) == (3, Status.CALLBACK, False)
     assert same_bits(r.x, calls[-1])
 
@@ -64,8 +64,8 @@ def test_a_callback_may_write_into_what_it_is_given() -> None:
     def callback(xk: np.ndarray) -> None:
         xk[:] = 1e9
 
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=9, callback=callback)
-    assert same_bits(r.x, cz.minimize(problem("user"), X0, seed=0, maxiter=9).x)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=9, callback=callback)
+    assert same_bits(r.x, cz.minimize(problem("user"), X0, rng=0, maxiter=9).x)
 
 
 # Methods, clocks, words
@@ -78,16 +78,16 @@ def test_methods_by_name() -> None:
         ("nesterov", cz.Nesterov(1.5, 0.5)),
         ("gradient-descent", cz.GradientDescent(1.5)),
     ):
-        r = cz.minimize(p, X0, method=name, seed=0, maxiter=5)
+        r = cz.minimize(p, X0, method=name, rng=0, maxiter=5)
         assert r.method == same
-        assert same_bits(r.x, cz.minimize(p, X0, method=same, seed=0, maxiter=5).x)
+        assert same_bits(r.x, cz.minimize(p, X0, method=same, rng=0, maxiter=5).x)
     assert cz.minimize(p, X0, L=2.0, mu=0.1, maxiter=1).method == cz.Continuized(2.0, 0.1)
     assert cz.minimize(p, X0, L=2.0, maxiter=1).method == cz.Continuized(2.0, 0.5)
 
 
 def test_a_recorded_clock_replays_a_run() -> None:
     p = problem("user")
-    r = cz.minimize(p, X0, seed=3, maxiter=200, record="path")
+    r = cz.minimize(p, X0, rng=3, maxiter=200, record="path")
     replay = cz.clock.Recorded(r.path.t[1:], r.path.dt[1:])
     again = cz.minimize(p, X0, clock=replay, record="path")
     assert (again.nit, again.status) == (200, Status.COMPLETED)
@@ -119,8 +119,8 @@ def test_a_clock_may_be_exchanged() -> None:
     p = problem("user")
     unit = cz.minimize(p, X0, clock=cz.clock.Unit(), maxiter=5)
     assert unit.trace.t.tolist() == [0, 1, 2, 3, 4, 5]
-    poisson = cz.minimize(p, X0, clock=cz.clock.Poisson(3), seed=8, maxiter=5)
-    assert same_bits(poisson.x, cz.minimize(p, X0, seed=3, maxiter=5).x)
+    poisson = cz.minimize(p, X0, clock=cz.clock.Poisson(3), rng=8, maxiter=5)
+    assert same_bits(poisson.x, cz.minimize(p, X0, rng=3, maxiter=5).x)
     nesterov = cz.minimize(p, X0, method="nesterov", clock=cz.clock.Poisson(3), maxiter=5)
     assert same_bits(nesterov.x, cz.minimize(p, X0, method="nesterov", maxiter=5).x)
 
@@ -136,7 +136,7 @@ def test_every_status_is_a_sentence() -> None:
 def test_the_result_is_scipys() -> None:
     from scipy.optimize import OptimizeResult
 
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=3, record="path")
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=3, record="path")
     assert isinstance(r, OptimizeResult)
     assert r["nit"] == r.nit == 3
     assert "message: All the steps" in repr(r)

@@ -64,7 +64,7 @@ def by_hand(method: Any) -> tuple[np.ndarray, int]:
 def test_a_skipped_event_makes_no_jump(name: str, gradient: Any, record: Any) -> None:
     points, skipped = by_hand(METHODS[name])
     assert skipped > 0
-    options = {"method": METHODS[name], "seed": SEED, "maxiter": STEPS, "record": record}
+    options = {"method": METHODS[name], "rng": SEED, "maxiter": STEPS, "record": record}
     r = cz.minimize(fun, np.zeros(3), gradient, nonfinite="skip", **options)
     assert r.skipped == skipped
     assert r.status is cz.Status.COMPLETED
@@ -76,7 +76,7 @@ def test_a_skipped_event_makes_no_jump(name: str, gradient: Any, record: Any) ->
 
 @pytest.mark.parametrize("gradient", [jac, compiled_jac], ids=["python", "compiled"])
 def test_by_default_a_run_ends_at_the_last_good_point(gradient: Any) -> None:
-    options = {"method": METHODS["mu > 0"], "seed": SEED, "maxiter": STEPS, "record": "path"}
+    options = {"method": METHODS["mu > 0"], "rng": SEED, "maxiter": STEPS, "record": "path"}
     ended = cz.minimize(fun, np.zeros(3), gradient, **options)
     skipped = cz.minimize(fun, np.zeros(3), gradient, nonfinite="skip", **options)
     assert ended.status is cz.Status.NOT_FINITE
@@ -89,7 +89,7 @@ def test_by_default_a_run_ends_at_the_last_good_point(gradient: Any) -> None:
 @pytest.mark.parametrize("nonfinite", ["stop", "raise", "skip"])
 @pytest.mark.parametrize("gradient", [jac, compiled_jac], ids=["python", "compiled"])
 def test_where_all_is_finite_nothing_changes(nonfinite: str, gradient: Any) -> None:
-    options = {"method": METHODS["mu > 0"], "seed": SEED, "tol": 1e-6}
+    options = {"method": METHODS["mu > 0"], "rng": SEED, "tol": 1e-6}
     expected = cz.minimize(fun, np.ones(3) * 2.0, gradient, **options)
     r = cz.minimize(fun, np.ones(3) * 2.0, gradient, nonfinite=nonfinite, **options)
     assert same_bits(r.x, expected.x)
@@ -98,7 +98,7 @@ def test_where_all_is_finite_nothing_changes(nonfinite: str, gradient: Any) -> N
 
 def test_with_a_proximal_step() -> None:
     """A box that bounds nothing: the steps of the run without it."""
-    options = {"L": L, "mu": 0.05, "seed": SEED, "maxiter": STEPS, "nonfinite": "skip"}
+    options = {"L": L, "mu": 0.05, "rng": SEED, "maxiter": STEPS, "nonfinite": "skip"}
     plain = cz.minimize(fun, np.zeros(3), jac, **options)
     r = cz.minimize(fun, np.zeros(3), jac, prox=cz.prox.Box(-1e9, 1e9), **options)
     assert r.skipped == plain.skipped > 0
@@ -118,7 +118,7 @@ def test_where_L_is_unknown_it_grows(nonfinite: str) -> None:
             return math.nan, np.full(3, np.nan)
         return float(np.sum(x - np.log(x))), 1.0 - 1.0 / x
 
-    r = cz.minimize(barrier, np.full(3, 50.0), True, seed=SEED, tol=1e-6, nonfinite=nonfinite)
+    r = cz.minimize(barrier, np.full(3, 50.0), True, rng=SEED, tol=1e-6, nonfinite=nonfinite)
     assert r.success
     assert np.allclose(r.x, 1.0, rtol=0.0, atol=1e-5)
     assert r.constants["rejected"] > 0

@@ -18,13 +18,13 @@ import continuized as cz
 
 
 def test_silent_by_default(capfd: pytest.CaptureFixture[str]) -> None:
-    cz.minimize(problem("user"), X0, seed=0, maxiter=30)
+    cz.minimize(problem("user"), X0, rng=0, maxiter=30)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("record", [True, False])
 def test_progress_in_a_pipe(record: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    cz.minimize(problem("user"), X0, seed=0, maxiter=30, progress=True, record=record)
+    cz.minimize(problem("user"), X0, rng=0, maxiter=30, progress=True, record=record)
     out, err = capsys.readouterr()
     assert out == ""
     assert err.count("\n") == 1
@@ -45,7 +45,7 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
         monkeypatch.delenv(name, raising=False)
-    r = cz.minimize(problem("user"), X0, seed=0, maxiter=30, progress=True)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=30, progress=True)
     shown = terminal.getvalue()
     assert "\x1b" in shown
     for part in ("continuized", "30/30", f"f = {r.fun:.6g}", "steps/s"):
@@ -55,7 +55,7 @@ def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("record", [True, False, "path"])
 def test_progress_does_not_change_the_run(record: bool | str) -> None:
     p, noise = problem("user"), cz.noise.Gaussian(1e-4)
-    options: dict[str, Any] = {"seed": 0, "maxiter": 300, "noise": noise, "record": record}
+    options: dict[str, Any] = {"rng": 0, "maxiter": 300, "noise": noise, "record": record}
     shown, silent = (cz.minimize(p, X0, progress=show, **options) for show in (True, False))
     assert same_bits(shown.x, silent.x)
     assert same_bits(shown.trace.fun, silent.trace.fun)
@@ -81,6 +81,6 @@ def test_progress_of_a_slow_function_is_shown_while_it_runs(
         asked.append(told[-1] if told else 0)
         return user_grad(x)
 
-    cz.minimize(user_fun, X0, grad, **USER, seed=0, maxiter=20, progress=True)
+    cz.minimize(user_fun, X0, grad, **USER, rng=0, maxiter=20, progress=True)
     assert told == list(range(1, 21))
     assert asked[:20] == list(range(20))

@@ -66,11 +66,11 @@ def asked_points(p: Any, x0: np.ndarray, **options: Any) -> np.ndarray:
 @pytest.mark.parametrize("mu", [0.0, 0.1])
 def test_known_constants_give_the_run_of_the_driver(mu: float) -> None:
     p = cz.problems.Quadratic([0.1, 1.0, 3.0], [1.0, -1.0, 2.0])
-    plain = cz.minimize(p, X0, L=p.L, mu=mu, seed=5, maxiter=60)
-    r = cz.minimize(p, X0, L=p.L, mu=mu, seed=5, maxiter=60, metric=np.ones(3))
+    plain = cz.minimize(p, X0, L=p.L, mu=mu, rng=5, maxiter=60)
+    r = cz.minimize(p, X0, L=p.L, mu=mu, rng=5, maxiter=60, metric=np.ones(3))
     np.testing.assert_allclose(r.x, plain.x, rtol=0.0, atol=1e-12)
     assert (r.nit, r.status, r.method) == (60, Status.COMPLETED, plain.method)
-    options = {"L": p.L, "mu": mu, "seed": 5}
+    options = {"L": p.L, "mu": mu, "rng": 5}
     driver = asked_points(p, X0, **options)
     ours = asked_points(p, X0, metric=np.ones(3), **options)
     np.testing.assert_allclose(ours, driver, rtol=0.0, atol=1e-12)
@@ -84,7 +84,7 @@ def test_a_metric_is_a_change_of_variables(strong: bool) -> None:
     back = np.linalg.inv(C.T)
     values = np.linalg.eigvalsh(back.T @ H @ back)
     L, mu = float(values[-1]), float(values[0]) if strong else 0.0
-    constants = {"L": L, "mu": mu, "seed": 1, "maxiter": 50}
+    constants = {"L": L, "mu": mu, "rng": 1, "maxiter": 50}
     r = cz.minimize(
         lambda x: 0.5 * x @ H @ x - x.sum(), X0, jac=lambda x: H @ x - 1.0, metric=DEFINITE,
         **constants,

@@ -19,7 +19,7 @@ import continuized as cz
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints import files as checkpoint_files
 
-GIVEN: dict[str, Any] = {"x0": np.zeros(3), "seed": 0}
+GIVEN: dict[str, Any] = {"x0": np.zeros(3), "rng": 0}
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def test_it_is_written_every_so_often(path: Path, writes: list[int]) -> None:
     for every, expected in ((0.0, [0, 1, 2, 3, 4, 5, 6, 7, 8]), (3.0, [0, 3, 6, 8]), (1e9, [0, 8])):
-        cz.minimize(problem("user"), np.zeros(3), seed=0, maxiter=8, checkpoint=path, every=every)
+        cz.minimize(problem("user"), np.zeros(3), rng=0, maxiter=8, checkpoint=path, every=every)
         assert writes == expected
         writes.clear()
 
@@ -49,7 +49,7 @@ def test_it_is_written_every_so_often(path: Path, writes: list[int]) -> None:
 def test_a_full_disk_later_is_warned_of_once(
     path: Path, writes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = {"x0": np.zeros(3), "seed": 0, "maxiter": 20}
+    given = {"x0": np.zeros(3), "rng": 0, "maxiter": 20}
     real = os.fsync
 
     def fsync(file: int) -> None:
@@ -77,7 +77,7 @@ import continuized as cz
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
-    r = cz.minimize(cz.problems.paper_convex(), np.zeros(100), maxiter=3000, seed=0, every=0.0,
+    r = cz.minimize(cz.problems.paper_convex(), np.zeros(100), maxiter=3000, rng=0, every=0.0,
                     checkpoint=sys.argv[1])
 print(r.nit, [w.category.__name__ for w in warned])
 """
@@ -96,7 +96,7 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
             assert not path.exists()
     assert child.stdout.strip() == "3000 ['CheckpointWarning']", child.stderr
     assert 0 < checkpoints.load(path)[0]["state"]["k"] < 3000
-    given = {"x0": np.zeros(p.dim), "maxiter": 3000, "seed": 0}
+    given = {"x0": np.zeros(p.dim), "maxiter": 3000, "rng": 0}
     assert same(cz.minimize(p, **given), cz.minimize(p, **given, checkpoint=path, resume=True))
 
 

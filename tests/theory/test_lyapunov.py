@@ -225,7 +225,7 @@ def test_drift_with_noise_is_within_the_theorems_allowance():
 def test_phi_along_a_path(start):
     p = cz.problems.paper_strongly_convex()
     method = cz.Continuized(p.L, p.mu, start)
-    r = cz.minimize(p, np.zeros(3), method=method, maxiter=60, seed=5, record="path")
+    r = cz.minimize(p, np.zeros(3), method=method, maxiter=60, rng=5, record="path")
     phi = lyapunov(r, p)
     for i in (0, 1, 17, 60):
         A, B = (
@@ -257,7 +257,7 @@ def test_phi_where_it_overflows():
 
 def test_bad_input_is_refused():
     p = cz.problems.paper_strongly_convex()
-    r = cz.minimize(p, np.zeros(3), maxiter=5, seed=0)
+    r = cz.minimize(p, np.zeros(3), maxiter=5, rng=0)
     with pytest.raises(ValueError, match='record="path"'):
         lyapunov(r, p)
     r = cz.minimize(p, np.zeros(3), method="nesterov", maxiter=5, record="path")

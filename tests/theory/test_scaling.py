@@ -71,12 +71,12 @@ def test_sampled_distance_agrees_with_the_exact_one():
     # are skewed, but 300 runs of a smooth functional of the clock are near normal).
     p, x0 = cz.problems.Quadratic([0.2, 1.0]), np.ones(2)
     L = [10.0, 100.0, 1000.0]
-    sampled = scaling_distance(p, x0, 3.0, L, runs=300, seed=3)
+    sampled = scaling_distance(p, x0, 3.0, L, runs=300, rng=3)
     exact = expected_scaling_distance(p, x0, 3.0, L)
     assert np.all(np.abs(sampled.distance - exact.distance) <= 5.5 * sampled.error)
     assert np.all(sampled.error < 0.1 * sampled.distance)
     assert -0.45 < sampled.rate < -0.15
-    again = scaling_distance(p, x0, 3.0, L[:2], runs=5, seed=3)
+    again = scaling_distance(p, x0, 3.0, L[:2], runs=5, rng=3)
     assert again.distance.tolist() == scaling_distance(p, x0, 3.0, L[:2], 5, 3).distance.tolist()
 
 

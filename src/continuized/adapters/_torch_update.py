@@ -26,7 +26,7 @@ __all__ = ["torch"]
 Tensor = torch.Tensor
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-COMMON = ("seed", "nonfinite", "k", "holds_x")  # of the optimizer; kept in every group
+COMMON = ("rng", "nonfinite", "k", "holds_x")  # of the optimizer; kept in every group
 
 
 def check_group(group: dict[str, Any]) -> None:
@@ -38,7 +38,7 @@ def check_group(group: dict[str, Any]) -> None:
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
     group["weight_decay"] = non_negative(group["weight_decay"], "weight_decay")
     check_lr(lr, mu)
-    group["seed"] = kept_seed(group["seed"])
+    group["rng"] = kept_rng(group["rng"])
     if group["nonfinite"] not in ("raise", "skip"):
         raise ValueError(f"nonfinite must be 'raise' or 'skip', got {brief(group['nonfinite'])}")
 
@@ -53,15 +53,15 @@ def check_common(first: dict[str, Any], group: dict[str, Any]) -> None:
             )
 
 
-def kept_seed(seed: Any) -> int:
-    """A seed that can be kept in a `state_dict`."""
-    if seed is None:
+def kept_rng(rng: Any) -> int:
+    """An integer seed that can be kept in a `state_dict`."""
+    if rng is None:
         return secrets.randbits(128)
-    if not is_whole(seed):
-        raise TypeError(f"seed must be an integer >= 0 or None, got {brief(seed)}")
-    if seed < 0:
-        raise ValueError(f"seed must be an integer >= 0 or None, got {brief(seed)}")
-    return int(seed)
+    if not is_whole(rng):
+        raise TypeError(f"rng must be an integer >= 0 or None, got {brief(rng)}")
+    if rng < 0:
+        raise ValueError(f"rng must be an integer >= 0 or None, got {brief(rng)}")
+    return int(rng)
 
 
 def smoothness(lr: float) -> float:

@@ -75,10 +75,10 @@ class ContinuizedRidge(LinearRegressor):
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         count = targets.shape[1]
         alphas = checked_alphas(self.alpha, count)
-        start, seed = self._start(count, X.shape[1]), self._seed()
+        start, rng = self._start(count, X.shape[1]), self._seed()
         fits = [
             self._fit_one(
-                X, target, weights, alphas[k], None if start is None else start[:, k], seed
+                X, target, weights, alphas[k], None if start is None else start[:, k], rng
             )
             for k, target in enumerate(targets.T)
         ]

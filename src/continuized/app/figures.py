@@ -93,7 +93,7 @@ def _curve(method: Method, p: Quadratic, seed: int, steps: int, noisy: bool) -> 
     assert p.f_star is not None
     x0 = p.x_star if noisy else np.zeros(p.dim)
     noise = NOISE if noisy else None
-    trace = minimize(p, x0, method=method, noise=noise, seed=seed, maxiter=steps).trace
+    trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=steps).trace
     bounds = np.full(len(trace), math.nan)
     theorem = ""
     if isinstance(method, Continuized):

@@ -52,10 +52,10 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
         with_its_own: clocks.Clock = clock
         return with_its_own
     if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
-        return dataclasses.replace(clock, seed=clock.root, marks=law)
+        return dataclasses.replace(clock, rng=clock.root, marks=law)
     if isinstance(clock, clocks.Unit):
-        own = root if clock.seed is None else clock.seed
-        return dataclasses.replace(clock, seed=own, marks=law)
+        own = root if clock.rng is None else clock.rng
+        return dataclasses.replace(clock, rng=own, marks=law)
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 

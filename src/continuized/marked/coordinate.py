@@ -55,10 +55,10 @@ class CoordinateDescent:
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
-    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(), tol=1e-8, seed=0)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(), tol=1e-8, rng=0)
     >>> r.success, sorted(r.constants)
     (True, ['S', 'max_L_i', 'mu'])
-    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(blocks=2), tol=1e-8, seed=0)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(blocks=2), tol=1e-8, rng=0)
     >>> r.success, sorted(r.constants)
     (True, ['S', 'max_L_B', 'mu'])
     """

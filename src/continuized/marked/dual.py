@@ -53,7 +53,7 @@ class DualCoordinate:
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
-    >>> r = cz.minimize(p, np.zeros(4), method=cz.DualCoordinate(), tol=1e-10, seed=0)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.DualCoordinate(), tol=1e-10, rng=0)
     >>> r.message
     'The duality gap is at most tol.'
     """

@@ -53,11 +53,11 @@ class StochasticLeastSquares:
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))  # labels without noise
-    >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, seed=0)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, rng=0)
     >>> r.success, r.x.round(4).tolist()
     (True, [1.0, 1.0, 1.0, 1.0])
     >>> batches = cz.minimize(
-    ...     p, np.zeros(4), method=cz.StochasticLeastSquares(batch=8), tol=1e-6, seed=0
+    ...     p, np.zeros(4), method=cz.StochasticLeastSquares(batch=8), tol=1e-6, rng=0
     ... )
     >>> batches.success, batches.constants["R2"] < r.constants["R2"], batches.nit < r.nit
     (True, True, True)
@@ -113,7 +113,7 @@ class Kaczmarz(StochasticLeastSquares):
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
     >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))
-    >>> cz.minimize(p, np.zeros(4), method=cz.Kaczmarz(), tol=1e-6, seed=0).x.round(4).tolist()
+    >>> cz.minimize(p, np.zeros(4), method=cz.Kaczmarz(), tol=1e-6, rng=0).x.round(4).tolist()
     [1.0, 1.0, 1.0, 1.0]
     """
 

@@ -23,7 +23,7 @@ class Trace(NamedTuple):
     `messages` and `error` are those of `Outcome`: exchanges over an edge, each counted once.
 
     >>> from continuized import network
-    >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0).trace
+    >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], rng=0).trace
     >>> int(trace.messages[0]), float(trace.error[0]), bool(trace.error[-1] <= 1e-8)
     (0, 1.0, True)
     """
@@ -41,7 +41,7 @@ class Staleness(NamedTuple):
 
     >>> from continuized import network
     >>> late = network.Faults(delay=0.5, law="constant")
-    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], seed=0, faults=late)
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], rng=0, faults=late)
     >>> round(r.staleness.mean, 9), round(r.staleness.largest, 9)
     (1.0, 1.0)
     """
@@ -64,7 +64,7 @@ class Log(NamedTuple):
     each node's own; (initiator, seq) names an exchange.
 
     >>> from continuized import network
-    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, seed=0, log=True)
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, rng=0, log=True)
     >>> [int(np.sum(r.log.kind == kind)) for kind in (ANSWER, PAY, APPLY)]
     [4, 4, 4]
     """
@@ -130,7 +130,7 @@ class Outcome:
         An error of this size may be rounding alone: no rate is measured there.
 
     >>> from continuized import network
-    >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, seed=0)
+    >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, rng=0)
     >>> r.reached, r.x.round(3).tolist(), bool(r.ledger_error < 1e-12)
     (True, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], True)
     """
@@ -209,7 +209,7 @@ class OptimisationTrace(NamedTuple):
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    >>> trace = network.minimize("path:3", parts, network.Dual(), tol=1e-6, seed=0).trace
+    >>> trace = network.minimize("path:3", parts, network.Dual(), tol=1e-6, rng=0).trace
     >>> float(trace.t[0]), int(trace.messages[0]), bool(trace.error[-1] <= 1e-6 < trace.error[0])
     (0.0, 0, True)
     """
@@ -268,7 +268,7 @@ class Decentralized:
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    >>> r = network.minimize("path:3", parts, network.Dual(), tol=1e-8, seed=0)
+    >>> r = network.minimize("path:3", parts, network.Dual(), tol=1e-8, rng=0)
     >>> r.reached, r.x.shape, bool(np.allclose(r.x, r.x_star, atol=1e-3))
     (True, (3, 3), True)
     """

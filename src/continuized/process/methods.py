@@ -107,7 +107,7 @@ class Method:
         """(L, mu, start), as rules take them."""
         return self.L, self.mu, 0.0
 
-    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
         """The clock this method runs on when no other is given, with this seed."""
         return clocks.Unit()
 
@@ -249,8 +249,8 @@ class Continuized(Method):
             return convex_flow
         return exponential_flow if self.start == math.inf else hyperbolic_flow
 
-    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
-        return clocks.Poisson(seed)
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(rng)
 
 
 def _freeze(method: Method, **values: float) -> None:
@@ -281,7 +281,7 @@ class CustomContinuized(Method):
     ...     gamma=lambda t: 1.0,
     ...     gamma_prime=lambda t: 3.0,
     ... )
-    >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, seed=0).success
+    >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, rng=0).success
     True
     """
 
@@ -300,8 +300,8 @@ class CustomContinuized(Method):
         if not (is_real(self.L) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
-    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
-        return clocks.Poisson(seed)
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(rng)
 
     def coefficients(
         self, k: int, t0: float, t: float, dt: float, carry: float

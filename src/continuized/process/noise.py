@@ -28,7 +28,7 @@ class Noise(Protocol):
     ...         return 0.01 * dim
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
-    >>> cz.minimize(p, [0.0, 0.0], noise=Signs(), maxiter=100, seed=0).nit
+    >>> cz.minimize(p, [0.0, 0.0], noise=Signs(), maxiter=100, rng=0).nit
     100
     """
 

@@ -32,7 +32,7 @@ class Prox(Protocol):
     ...         return 0.5 * float(x @ x)
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 1.0], [2.0, 4.0])
-    >>> cz.minimize(p, [0.0, 0.0], prox=Half(), seed=0).x.round(4).tolist()
+    >>> cz.minimize(p, [0.0, 0.0], prox=Half(), rng=0).x.round(4).tolist()
     [1.0, 2.0]
     """
 

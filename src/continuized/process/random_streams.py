@@ -40,21 +40,21 @@ Root = np.random.SeedSequence | Branch
 Seed = int | Root | np.random.Generator | None
 
 
-def seed_sequence(seed: Seed) -> Root:
+def seed_sequence(rng: Seed) -> Root:
     """The root of a run's randomness.  None takes fresh entropy from the system; a
     Generator gives 128 bits of its own (and so moves on)."""
-    if isinstance(seed, Root):
-        return seed
-    if isinstance(seed, np.random.Generator):
-        return np.random.SeedSequence(seed.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
-    if seed is not None:
-        wrong_type = not is_whole(seed)
-        if wrong_type or seed < 0:
+    if isinstance(rng, Root):
+        return rng
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(rng.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
+    if rng is not None:
+        wrong_type = not is_whole(rng)
+        if wrong_type or rng < 0:
             raise (TypeError if wrong_type else ValueError)(
-                "seed must be an integer >= 0, a SeedSequence, a Generator or None, "
-                f"got {brief(seed)}"
+                "rng must be an integer >= 0, a SeedSequence, a Generator or None, "
+                f"got {brief(rng)}"
             )
-    return np.random.SeedSequence(None if seed is None else int(seed))
+    return np.random.SeedSequence(None if rng is None else int(rng))
 
 
 def child(root: Root, *key: int) -> np.random.SeedSequence:

@@ -2,7 +2,7 @@
 
 Run i has a random stream of its own, `e.seed(i)`, so that the result depends neither on the
 number of threads nor on how the runs are cut into chunks, and
-`minimize(p, x0, method=method, seed=e.seed(i))` repeats run i.
+`minimize(p, x0, method=method, rng=e.seed(i))` repeats run i.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ensemble:
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
     >>> method = cz.Continuized(p.L, p.mu)
-    >>> e = cz.ensemble(p, method, [0, 0, 0], runs=200, times=[10.0], seed=0)
+    >>> e = cz.ensemble(p, method, [0, 0, 0], runs=200, times=[10.0], rng=0)
     >>> low, high = e.interval(alpha=0.001)
     >>> exact = cz.theory.moments(p, method, [0, 0, 0], [10.0]).fun
     >>> bool(low[0] < exact[0] < high[0])
@@ -115,7 +115,7 @@ def ensemble(
     runs: int,
     steps: int | None = None,
     times: ArrayLike | None = None,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
     noise: Noise | None = None,
     keep: str = "all",
     threads: int | None = None,
@@ -137,7 +137,7 @@ def ensemble(
         How many.
     steps, times
         Exactly one of them: the events of a run, or times >= 0 in increasing order.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
         Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     keep : "all" or "mean"
@@ -160,11 +160,11 @@ def ensemble(
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
-    >>> e = cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=100, steps=50, seed=0)
+    >>> e = cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=100, steps=50, rng=0)
     >>> e.fun.shape, bool(e.mean()[50] < e.mean()[0] / 100)
     ((100, 51), True)
     """
-    task = _checked_task(problem, method, x0, runs, steps, times, seed, noise)
+    task = _checked_task(problem, method, x0, runs, steps, times, rng, noise)
     if not (isinstance(keep, str) and keep in ("all", "mean")):
         raise ValueError(f'keep must be "all" or "mean", got {brief(keep)}')
     workers = (os.cpu_count() or 1) if threads is None else _count(threads, "threads")
@@ -195,7 +195,7 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
 
 
 def _checked_task(
-    problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, seed: Any, noise: Any
+    problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
     if not isinstance(problem, Problem):
         raise TypeError(f"problem must be a Problem, got {brief(problem)}")
@@ -210,7 +210,7 @@ def _checked_task(
             _count(value, name)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
 
 

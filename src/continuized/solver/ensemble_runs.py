@@ -169,7 +169,7 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     from continuized.solver.minimize import minimize
 
     root = seeds.child(task.root, i)
-    common: dict[str, Any] = {"method": task.method, "noise": task.noise, "seed": root}
+    common: dict[str, Any] = {"method": task.method, "noise": task.noise, "rng": root}
     fun[:] = np.nan
     if task.steps:
         t[:] = np.nan

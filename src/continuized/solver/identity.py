@@ -43,7 +43,7 @@ def of_run(
     constants: dict[str, Any] | None,
     noise: Any,
     clock: Any,
-    seed: Any,
+    rng: Any,
     record: Any,
     tol: float | None,
 ) -> dict[str, str]:
@@ -54,7 +54,7 @@ def of_run(
         "constants": words(_coefficients(method) if constants is None else constants),
         "noise": "none" if noise is None else f"{words(noise)} of {noise.sigma2(x0.size)!r}",
         "clock": words(clock),
-        "seed": words(seed),
+        "rng": words(rng),
         "record": words(record),
         "tol": "none" if tol is None else "given",
         "problem": _problem(problem, x0),

@@ -37,7 +37,7 @@ class Metric(Protocol):
     ...         return g / 2.0
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([2.0, 2.0], [1.0, 1.0])
-    >>> cz.minimize(p, [0.0, 0.0], metric=Twice(), L=1.0, seed=0).x.round(6).tolist()
+    >>> cz.minimize(p, [0.0, 0.0], metric=Twice(), L=1.0, rng=0).x.round(6).tolist()
     [1.0, 1.0]
     """
 

@@ -62,7 +62,7 @@ def minimize(
     prox: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
     tol: float | None = None,
     maxiter: int | None = None,
     callback: Callable[..., Any] | None = None,
@@ -102,7 +102,7 @@ def minimize(
         Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
         Of the event times and of the noise.  The same seed gives the same run, bit by bit.
     tol : float
         Stop when the gradient norm (in a metric: its dual norm) is at most tol; with prox, the
@@ -159,7 +159,7 @@ def minimize(
     --------
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
-    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], tol=1e-9, seed=0)
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], tol=1e-9, rng=0)
     >>> r.success, r.x.round(6).tolist()
     (True, [1.0, 1.0, 1.0])
     """
@@ -183,9 +183,9 @@ def minimize(
     check_nonfinite(nonfinite, checkpoint)
     checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
-        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(seed), got {brief(clock)}")
+        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     called = None if callback is None else as_callback(callback)
     given = _Given(problem, start, clock, root, limits, record, nonfinite == "skip", called)
     if adaptive_run:
@@ -197,7 +197,7 @@ def minimize(
         loop = _known(given, chosen, noise)
 
     def who() -> dict[str, str]:
-        rest = (noise, clock, None if seed is None else root, record, limits.tol)
+        rest = (noise, clock, None if rng is None else root, record, limits.tol)
         return identity.of_run(problem, start, chosen, loop.constants(), *rest)
 
     with bar(loop.name, loop.limits.maxiter, progress) as show:

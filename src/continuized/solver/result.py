@@ -25,7 +25,7 @@ class ConstantsWarning(UserWarning):
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", cz.ConstantsWarning)
     ...     try:
-    ...         _ = cz.minimize(cz.problems.Quadratic([1.0, 4.0]), [1.0, 1.0], L=1.0, seed=0)
+    ...         _ = cz.minimize(cz.problems.Quadratic([1.0, 4.0]), [1.0, 1.0], L=1.0, rng=0)
     ...     except cz.ConstantsWarning as seen:
     ...         print(seen)
     L = 1 is too small: two gradients show that L is at least 4
@@ -71,7 +71,7 @@ class Trace:
     pass, a full gradient is a pass.
 
     >>> import continuized as cz
-    >>> trace = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, seed=0).trace
+    >>> trace = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, rng=0).trace
     >>> trace.k.tolist(), trace.t.round(3).tolist(), trace.passes.tolist()
     ([0, 1, 2, 3], [0.0, 3.294, 4.057, 5.309], [0.0, 1.0, 2.0, 3.0])
     """
@@ -94,7 +94,7 @@ class Path(NamedTuple):
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
-    >>> cz.minimize(p, [0.0, 0.0], maxiter=3, seed=0, record="path").path.x.shape
+    >>> cz.minimize(p, [0.0, 0.0], maxiter=3, rng=0, record="path").path.x.shape
     (4, 2)
     """
 
@@ -139,7 +139,7 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
-    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, seed=0, record="path")
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, rng=0, record="path")
     >>> r.success, r.nit, len(r.trace), bool(r.fun < 1e-2)
     (True, 50, 51, True)
     >>> x, z = r.at(10.0)

@@ -39,7 +39,7 @@ def lyapunov(r: Result, p: Problem) -> Lyapunov:
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
-    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, seed=0, record="path")
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, rng=0, record="path")
     >>> phi = cz.theory.lyapunov(r, p)
     >>> phi.phi.shape, bool(phi.at(r.trace.t[7]) == phi.phi[7])
     ((51,), True)
@@ -56,7 +56,7 @@ class Lyapunov:
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
-    >>> phi = cz.theory.lyapunov(cz.minimize(p, [0.0, 0.0], maxiter=9, seed=0, record="path"), p)
+    >>> phi = cz.theory.lyapunov(cz.minimize(p, [0.0, 0.0], maxiter=9, rng=0, record="path"), p)
     >>> round(float(phi.phi[0]), 12), phi.at([0.0, 1.0]).shape  # phi_0 = f - f* + mu/2 |x - x*|^2
     (0.65, (2,))
     """

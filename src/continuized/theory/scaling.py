@@ -99,7 +99,7 @@ def scaling_distance(
     horizon: float,
     L_values: ArrayLike,
     runs: int = 100,
-    seed: seeds.Seed = 0,
+    rng: seeds.Seed = 0,
     points: int = 8,
 ) -> ScalingDistance:
     """How far the process with each L of L_values is from the limiting ODE, and the rate.
@@ -120,7 +120,7 @@ def scaling_distance(
         Two different ones or more, none below the function's L.
     runs : int
         Of each L; 2 or more.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
     points : int
         How many s.
 
@@ -145,7 +145,7 @@ def scaling_distance(
         raise ValueError(f"runs must be an integer >= 2, got {brief(runs)}")
     s = checked_points(horizon, points)
     limit = scaling_limit(p, x0, s)
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
         squares = np.array(
@@ -176,7 +176,7 @@ def checked_points(horizon: float, points: int) -> Array:
 
 
 def _squares(
-    p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, seed: np.random.SeedSequence
+    p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, rng: np.random.SeedSequence
 ) -> Array:
     """|x_{s sqrt(L)} - X(s)|^2 of one run."""
     from continuized.solver.minimize import minimize
@@ -185,7 +185,7 @@ def _squares(
     end = float(s[-1]) * math.sqrt(L)
     events = math.ceil(end + 10.0 * math.sqrt(end) + 20.0)
     while True:
-        r = minimize(p, x0, method=method, seed=seed, maxiter=events, record="path")
+        r = minimize(p, x0, method=method, rng=rng, maxiter=events, record="path")
         if r.trace.t[-1] >= end:
             break
         events *= 2  # the same seed: the same run, further on

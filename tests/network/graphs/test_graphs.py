@@ -57,7 +57,7 @@ def test_positions_stand_where_a_drawing_is_natural():
 def test_regular_graphs_are_simple_and_regular(spec):
     d = int(spec.split(":")[1].split("x")[0])
     for seed in range(5):
-        g = Graph.of(spec, seed=seed)
+        g = Graph.of(spec, rng=seed)
         assert len(pairs(g)) == len(g.edges)
         assert np.all(np.bincount(g.edges.ravel(), minlength=g.nodes) == d)
 
@@ -94,7 +94,7 @@ def test_small_worlds_keep_their_edges_and_rewire_a_share():
 
 
 def test_the_seed_makes_the_graph():
-    one, again = Graph.of("erdos:50:0.2:7"), Graph.of("erdos:50:0.2", seed=7)
+    one, again = Graph.of("erdos:50:0.2:7"), Graph.of("erdos:50:0.2", rng=7)
     np.testing.assert_array_equal(one.edges, again.edges)
     assert one.name == again.name == "erdos:50:0.2:7"
     assert Graph.of("erdos:50:0.2").name == "erdos:50:0.2:0"
@@ -265,10 +265,10 @@ def test_random_graphs_in_pieces_say_what_to_change(seed):
 
 def test_seeds_where_they_belong():
     for given in ("path:5", [(0, 1)]):
-        with pytest.raises(ValueError, match="seed="):
-            Graph.of(given, seed=1)
+        with pytest.raises(ValueError, match="rng="):
+            Graph.of(given, rng=1)
     with pytest.raises(ValueError, match="has a seed already"):
-        Graph.of("erdos:50:0.2:7", seed=3)
+        Graph.of("erdos:50:0.2:7", rng=3)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ SETTINGS = {
 
 
 def run(faults: Faults | None, method: Any = "dual", kind: str = "ridge", **how: Any) -> Any:
-    options = {"seed": 5, "tol": 1e-8, **how}
+    options = {"rng": 5, "tol": 1e-8, **how}
     return network.minimize(GRID, PARTS[kind], method, faults=faults, **options)
 
 
@@ -65,10 +65,10 @@ def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
         delay=0.1, loss=0.1, duplication=0.1, skew=0.3, deaths=((5.0, 2), (40.0, 9)), timeout=3.0
     )
     ours = network.minimize(
-        GRID, parts, Dual(accelerated), tol=0.0, events=400, seed=3, faults=faults
+        GRID, parts, Dual(accelerated), tol=0.0, events=400, rng=3, faults=faults
     )
     gossip = network.Gossip(accelerated, damping=1.0)
-    theirs = network.simulate(GRID, values, gossip, until=ours.t, tol=0.0, seed=3, faults=faults)
+    theirs = network.simulate(GRID, values, gossip, until=ours.t, tol=0.0, rng=3, faults=faults)
     assert ours.messages == theirs.messages
     assert ours.staleness == theirs.staleness
     np.testing.assert_allclose(ours.x[:, 0], theirs.x, rtol=0, atol=1e-13)
@@ -109,7 +109,7 @@ def test_stochastic_gradients_with_faults(method: str, name: str) -> None:
 def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
     """A planted mistake: nodes forget which transfers they have applied."""
     root = seeds.seed_sequence(0)
-    chosen = network.optimisation.decentralized.METHODS[method]
+    chosen = network.optimisation.minimize.METHODS[method]
     errors = []
     for forget in (False, True):
         crew = crew_of(chosen, GRID, PARTS["ridge"])
@@ -133,7 +133,7 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
     """Where the living agree, the sum of their gradients is what the dead took, with its sign."""
     faults, root, parts = Faults(deaths=((60.0, 0), (75.0, 6))), seeds.seed_sequence(2), PARTS[kind]
     for method, taken in (("dual", 1.0), ("dadao", -1.0)):
-        chosen = network.optimisation.decentralized.METHODS[method]
+        chosen = network.optimisation.minimize.METHODS[method]
         engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
         progress = Run(engine, parts, root, 1e-20, 10, silent)
         progress.go(60_000)
@@ -201,7 +201,7 @@ def test_the_last_one_left_goes_on_alone(method: Any) -> None:
 def test_a_network_cut_in_two_does_not_agree() -> None:
     """Each part comes to a point of its own."""
     r = network.minimize(
-        "path:12", PARTS["ridge"], faults=Faults(deaths=((5.0, 6),)), events=20_000, seed=0
+        "path:12", PARTS["ridge"], faults=Faults(deaths=((5.0, 6),)), events=20_000, rng=0
     )
     assert not r.reached
     assert r.error > 1e-4
@@ -247,7 +247,7 @@ def test_exchanges_that_take_too_long_are_no_solution() -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_same_seed_same_run_and_resumed(method: str, tmp_path: Path) -> None:
     faults, file = SETTINGS["deaths and joins"], tmp_path / "state"
-    options: dict[str, Any] = {"tol": 0.0, "seed": 4, "record": 10}
+    options: dict[str, Any] = {"tol": 0.0, "rng": 4, "record": 10}
     whole = run(faults, method, events=1600, **options)
     run(faults, method, events=770, checkpoint=file, **options)
     r = run(faults, method, events=1600, checkpoint=file, resume=True, **options)

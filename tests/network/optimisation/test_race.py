@@ -67,7 +67,7 @@ def test_a_node_that_never_comes_back_is_named() -> None:
 
 def test_the_unit_of_time_is_the_users() -> None:
     parts, work = split(regression(), 5), np.array([8.0, 1.0, 1.0, 1.0, 1.0])
-    long, short = (race("cycle:5", parts, scale * work, seed=0) for scale in (1.0, 1.0 / 64.0))
+    long, short = (race("cycle:5", parts, scale * work, rng=0) for scale in (1.0, 1.0 / 64.0))
     for a, b in zip(long, short, strict=True):
         assert a.steps == b.steps
         assert a.time == 64.0 * b.time
@@ -114,7 +114,7 @@ def test_exchanges_at_any_time_beat_rounds_when_a_node_is_slow() -> None:
     for slow in (1.0, 10.0):
         work = np.ones(25)
         work[12] = slow
-        racers = race(g, parts, work, tol=1e-4, seed=0)
+        racers = race(g, parts, work, tol=1e-4, rng=0)
         assert all(r.reached and r.error[-1] <= 1e-4 for r in racers)
         times[slow] = {r.method: r.time for r in racers}
     assert times[10.0]["synchronous-dual"] == 10.0 * times[1.0]["synchronous-dual"]
@@ -125,7 +125,7 @@ def test_exchanges_at_any_time_beat_rounds_when_a_node_is_slow() -> None:
 
 def test_a_race_ends() -> None:
     """Whatever the method would need."""
-    racers = race("cycle:5", split(regression(), 5), np.ones(5), tol=1e-300, events=500, seed=0)
+    racers = race("cycle:5", split(regression(), 5), np.ones(5), tol=1e-300, events=500, rng=0)
     assert not any(r.reached for r in racers)
     assert max(r.steps for r in racers) < 2000
     with pytest.raises(ValueError, match="events must be an integer >= 0"):

@@ -60,7 +60,7 @@ def cluster() -> Iterator[Any]:
 
 
 def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
-    r = run(GRAPH, VALUES, "ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, seed=0)
+    r = run(GRAPH, VALUES, "ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0)
     assert r.reached
     assert r.deaths == []
     assert r.ledger_error < 1e-12
@@ -75,8 +75,8 @@ ELSEWHERE = """
 import sys
 import numpy as np
 from continuized.network import Graph, run
-from test_network_ray import GRAPH, VALUES
-r = run(GRAPH, VALUES, "ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4, seed=2)
+from tests.network.runtime.test_ray import GRAPH, VALUES
+r = run(GRAPH, VALUES, "ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4, rng=2)
 print(r.reached, r.ledger_error < 1e-12, len(r.deaths))
 """
 
@@ -94,7 +94,7 @@ def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
 def test_an_actor_is_killed_and_its_node_comes_back(cluster: Any) -> None:
     r = run(
         GRAPH, VALUES, "ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],
-        speed=200.0, seed=1, seconds=20.0,
+        speed=200.0, rng=1, seconds=20.0,
     )  # fmt: skip
     assert r.reached
     assert [node for _, node, _ in r.deaths] == [1]

@@ -49,7 +49,7 @@ def test_loss_copies_and_skewed_clocks_leave_the_ledger_closed(
         duplication=0.05,
         skew=0.5,
         speed=300.0,
-        seed=1,
+        rng=1,
         progress=True,
     )
     assert "error" in capfd.readouterr().err
@@ -70,7 +70,7 @@ def test_killed_nodes_take_only_their_share_and_one_comes_back() -> None:
     graph = Graph.of(OCTAHEDRON)
     r = run(
         graph, VALUES, processes=1, kill=[(0.2, 1), (0.3, 4)], rejoin=[(0.5, 1)],
-        speed=200.0, seed=2, seconds=20.0,
+        speed=200.0, rng=2, seconds=20.0,
     )  # fmt: skip
     assert time.monotonic() - began < 30.0  # the promise: no hang
     assert r.reached
@@ -119,7 +119,7 @@ def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
         for i in range(6)
     ]
     specs[5] = RuleSpec("tests.network.runtime.test_run:NeverMade", {"x": VALUES[5:]}, constants)
-    r = run(graph, specs, processes=2, speed=200.0, seconds=15.0, seed=0)
+    r = run(graph, specs, processes=2, speed=200.0, seconds=15.0, rng=0)
     assert sorted((node, why) for _, node, why in r.deaths) == [
         (2, "ValueError: no more answers"),
         (5, "RuntimeError: no data"),
@@ -150,7 +150,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
         "tests.network.runtime.test_run:Hanging"
     ]
     specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
-    r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, seed=0)
+    r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, rng=0)
     assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
     assert r.ledger_error < 1e-12
 
@@ -176,7 +176,7 @@ def test_garbage_on_the_ports_does_no_harm() -> None:
     thread = threading.Thread(target=speak)
     thread.start()
     try:
-        r = run(CYCLE, VALUES, processes=1, port=port, speed=200.0, seed=3)
+        r = run(CYCLE, VALUES, processes=1, port=port, speed=200.0, rng=3)
     finally:
         stop.set()
         thread.join()
@@ -249,7 +249,7 @@ def _lives(number: int) -> bool:
 def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
     graph = Graph.of("path:8")
     with pytest.warns(StalenessWarning, match="went on as plain gossip"):
-        r = run(graph, np.arange(8.0), processes=1, speed=6000.0, delay=30.0, tol=0.02, seed=0)
+        r = run(graph, np.arange(8.0), processes=1, speed=6000.0, delay=30.0, tol=0.02, rng=0)
     assert r.fell_back
     assert r.reached  # where acceleration would diverge
     assert r.ledger_error < 1e-12

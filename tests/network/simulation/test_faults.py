@@ -41,7 +41,7 @@ SETTINGS = {
 
 
 def run(faults: Faults, method: str = "accelerated", **how: Any) -> Outcome:
-    return network.simulate(GRID, VALUES, method, faults=faults, **{"seed": 11, **how})
+    return network.simulate(GRID, VALUES, method, faults=faults, **{"rng": 11, **how})
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -59,7 +59,7 @@ def test_the_ledger_closes_and_consensus_is_reached(name: str, method: str) -> N
 @pytest.mark.parametrize("events", [1, 50, 700])
 def test_the_ledger_closes_at_any_moment(name: str, events: int) -> None:
     for seed in range(6):  # a death between payment and transfer is not in every run
-        r = run(SETTINGS[name], events=events, tol=0.0, seed=seed)
+        r = run(SETTINGS[name], events=events, tol=0.0, rng=seed)
         assert r.messages == events
         assert r.ledger_error < 1e-12
 
@@ -81,7 +81,7 @@ def test_replay_is_the_run(name: str, method: str) -> None:
 
 
 def test_replay_without_faults() -> None:
-    r = network.simulate(GRID, VALUES, seed=1, log=True, events=500, tol=0.0)
+    r = network.simulate(GRID, VALUES, rng=1, log=True, events=500, tol=0.0)
     assert r.log is not None
     x, z = network.replay(GRID, VALUES, "accelerated", r.log, r.t)
     assert np.abs(x - r.x).max() < 1e-12
@@ -183,7 +183,7 @@ def test_a_node_that_joins_takes_part() -> None:
     # What it is given for a start is not used.
     other = VALUES.copy()
     other[0] = 1e6
-    again = network.simulate(GRID, other, seed=11, faults=faults, tol=1e-10)
+    again = network.simulate(GRID, other, rng=11, faults=faults, tol=1e-10)
     assert again.x.tobytes() == r.x.tobytes()
 
 
@@ -196,7 +196,7 @@ def test_all_die() -> None:
 
 
 def test_two_that_are_cut_off_end_the_run() -> None:
-    r = network.simulate("path:3", [1.0, 2.0, 3.0], seed=0, faults=Faults(deaths=((1.0, 1),)))
+    r = network.simulate("path:3", [1.0, 2.0, 3.0], rng=0, faults=Faults(deaths=((1.0, 1),)))
     assert not r.reached
     assert r.ledger_error < 1e-12
 

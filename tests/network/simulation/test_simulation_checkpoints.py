@@ -23,7 +23,7 @@ FAULTS = Faults(
 )
 ENGINES = {"atomic": None, "messages": FAULTS}
 HOW: dict[str, Any] = {
-    "method": "plain", "seed": 9, "tol": 0.0, "until": 1.5e5, "log": True, "record": 50,
+    "method": "plain", "rng": 9, "tol": 0.0, "until": 1.5e5, "log": True, "record": 50,
     "snapshots": [10.0, 1.7e4, 5e4],
 }  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_a_run_that_ended_goes_on(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"seed": 8}, {"method": "accelerated"}, {"faults": Faults()}, {"record": 60},
+        {"rng": 8}, {"method": "accelerated"}, {"faults": Faults()}, {"record": 60},
         {"snapshots": []}, {"log": False},
     ],
     ids=lambda change: next(iter(change)),
@@ -116,7 +116,7 @@ def test_killed_again_and_again(tmp_path: Path) -> None:
 
 
 def test_the_warning_of_a_damaged_one_names_the_caller_s_line(tmp_path: Path) -> None:
-    how: dict[str, Any] = {"seed": 0, "checkpoint": tmp_path / "run.npz"}
+    how: dict[str, Any] = {"rng": 0, "checkpoint": tmp_path / "run.npz"}
     network.simulate("cycle:5", np.arange(5.0), **how)
     network.simulate("cycle:5", np.arange(5.0), **how)  # for there to be one before it
     (tmp_path / "run.npz").write_bytes(b"damaged")

@@ -125,7 +125,7 @@ def _runs(
                 name,
                 tol=tol,
                 events=events,
-                seed=seed,
+                rng=seed,
                 progress=True,
                 faults=_faults(as_method(name), graph, objective, given, dead, tol),
             )
@@ -166,6 +166,6 @@ def _racers(graph: Graph, objective: Objective, slow: float, seed: int) -> list[
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     try:
-        return race(graph, objective, work, tol=SLOW_TOL, seed=seed)
+        return race(graph, objective, work, tol=SLOW_TOL, rng=seed)
     except ValueError as error:
         raise BadInput(f"--slow {slow:g}: {error}") from error

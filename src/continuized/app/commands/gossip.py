@@ -161,7 +161,7 @@ def _simulated(
         faults = network.Faults(**setting.faults, deaths=tuple(deaths))
         _tell_delay(setting.graph, gossip, faults)
     return network.simulate(
-        setting.graph, setting.values, gossip, tol=setting.tol, seed=setting.seed,
+        setting.graph, setting.values, gossip, tol=setting.tol, rng=setting.seed,
         faults=faults, snapshots=times, progress=sys.stderr.isatty(),
     )  # fmt: skip
 
@@ -176,7 +176,7 @@ def _real(
     graph, values = setting.graph, setting.values
     outcome = network.run(
         graph, values, setting.transport, method=gossip, tol=setting.tol, seconds=seconds,
-        seed=setting.seed, kill=deaths, log=bool(times), progress=sys.stderr.isatty(),
+        rng=setting.seed, kill=deaths, log=bool(times), progress=sys.stderr.isatty(),
         **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:

@@ -13,8 +13,8 @@ from continuized.app.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
     from continuized.app.figures import Row
-    from continuized.plot.figures import Figure, Panel
     from continuized.app.report import Table
+    from continuized.plot.figures import Figure, Panel
 
 KS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)  # and the last one: the rows of the tables
 

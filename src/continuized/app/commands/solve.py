@@ -97,7 +97,7 @@ def _minimize(
     try:
         return cz.minimize(
             problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
-            maxiter=maxiter, seed=seed, progress=True, **options,
+            maxiter=maxiter, rng=seed, progress=True, **options,
         )  # fmt: skip
     except KeyboardInterrupt:
         if _inode(checkpoint) in (None, before):  # none was written

@@ -132,7 +132,7 @@ def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
     root, runs = seeds.seed_sequence(effort.seed), effort.runs // DADAO_RUNS
     slow = 0
     for run in range(runs):
-        r = network.minimize(graph, parts, subject.dadao(), tol=1e-6, seed=seeds.child(root, run))
+        r = network.minimize(graph, parts, subject.dadao(), tol=1e-6, rng=seeds.child(root, run))
         slow += not r.rate_measured >= r.rate_theory
     margin = math.sqrt(math.log(1.0 / effort.alpha) / (2.0 * runs))
     return Measurement(slow / runs, 0.5 + margin)

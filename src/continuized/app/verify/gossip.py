@@ -32,7 +32,7 @@ def equality(subject: Subject, effort: Effort) -> Measurement:
         for run in range(effort.runs // RUNS):
             r = simulate(
                 g, x0, method, until=T, tol=0.0, record=0,
-                seed=seeds.child(root, int(accelerated), run),
+                rng=seeds.child(root, int(accelerated), run),
             )  # fmt: skip
             squares.append([np.sum(r.x**2)])
         exact = theory.moments(g, Gossip(accelerated), x0, [T]).fun
@@ -75,7 +75,7 @@ def conserved(subject: Subject, effort: Effort) -> Measurement:
     errors: list[float] = []
     for accelerated in BOTH:
         method = subject.gossip(accelerated)
-        r = simulate(g, x0, method, until=500.0, seed=effort.seed)
+        r = simulate(g, x0, method, until=500.0, rng=effort.seed)
         errors.append(abs(float(np.sum(r.x + r.z - 2.0 * x0))) / (2.0 * np.sum(x0)))
         errors += [r.ledger_error, _unbalanced(subject, g, x0, method, effort.seed)]
     return Measurement(float(np.max(errors)), 1e-12)

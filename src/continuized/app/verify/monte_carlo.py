@@ -26,7 +26,7 @@ def event_times(subject: Subject, effort: Effort) -> Measurement:
 
     p = Quadratic([1.0], [1.0])
     method, steps = subject.continuized(p.L), max(LAW_OF)
-    e = ensemble(p, method, np.zeros(1), runs=effort.runs, steps=steps, seed=effort.seed)
+    e = ensemble(p, method, np.zeros(1), runs=effort.runs, steps=steps, rng=effort.seed)
     assert e.t is not None
     radius, ranks = dkw_radius(e.runs, effort.alpha / len(LAW_OF)), np.arange(e.runs + 1) / e.runs
     distances = []
@@ -50,7 +50,7 @@ def _equality(
     x0 = p.x_star if from_optimum else np.zeros(p.dim)
     noise = subject.gaussian(variance) if variance else None
     e = ensemble(
-        p, method, x0, runs=effort.runs, times=times, seed=effort.seed, noise=noise, keep="mean"
+        p, method, x0, runs=effort.runs, times=times, rng=effort.seed, noise=noise, keep="mean"
     )
     sigma2 = Gaussian(variance).sigma2(p.dim)
     exact = theory.moments(p, method, x0, times, sigma2=sigma2).fun
@@ -95,7 +95,7 @@ def equality_at_events(subject: Subject, effort: Effort) -> Measurement:
     found = []
     for p in (functions.small_convex(), functions.strongly_convex()):
         method, x0, k = subject.continuized(p.L, p.mu), np.zeros(p.dim), [1, 4, 12]
-        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), seed=effort.seed)
+        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
         assert e.fun is not None
         exact = theory.moments(p, method, x0, k=k).fun
         found.append(_judged(mean_test(Moments.of(e.fun[:, k]), exact, effort.alpha / 2)))
@@ -109,7 +109,7 @@ def theorem_5(subject: Subject, effort: Effort) -> Measurement:
     p_strong = functions.strongly_convex()
     for p, mu in [*cases, (p_strong, p_strong.mu)]:
         method, x0, k = subject.continuized(p.L, mu), np.zeros(p.dim or 0), [2, 8, 20]
-        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), seed=effort.seed)
+        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
         assert e.t is not None
         assert e.fun is not None
         times = np.nan_to_num(e.t[:, k])  # of a run that failed, whose f is NaN
@@ -124,6 +124,6 @@ def theorem_3_beyond_quadratics(subject: Subject, effort: Effort) -> Measurement
     """E f(x_t) against Theorem 3 on a function that is no quadratic."""
     p, times = functions.log_cosh(), [2.0, 6.0, 15.0]
     method, x0 = subject.continuized(p.L, 0.0), np.zeros(p.dim or 0)
-    e = ensemble(p, method, x0, runs=effort.runs, times=times, seed=effort.seed, keep="mean")
+    e = ensemble(p, method, x0, runs=effort.runs, times=times, rng=effort.seed, keep="mean")
     limits = theory.bound(method, p, x0, t=times)
     return _judged(mean_test(e.moments, limits, effort.alpha, side="upper"))

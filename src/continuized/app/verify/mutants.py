@@ -76,8 +76,8 @@ class NaiveWeight(Continuized):
 class UniformGaps(Continuized):
     """Gaps uniform on [0, 2]: of mean 1, but no Poisson clock."""
 
-    def clock(self, seed: seeds.Seed = None) -> clocks.Clock:
-        return _UniformClock(seed)
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return _UniformClock(rng)
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,7 @@ def _means(seed: int) -> Picture:
 def _mean_panel(axes: Any, p: Quadratic, times: Array, seed: int) -> None:
     method, x0 = Continuized(p.L, p.mu), np.zeros(p.dim)
     exact = theory.moments(p, method, x0, times).fun
-    e = ensemble(p, method, x0, runs=RUNS, times=times, seed=seed)
+    e = ensemble(p, method, x0, runs=RUNS, times=times, rng=seed)
     low, high = e.interval(LEVEL)
     axes.plot(times, theory.bound(method, p, x0, t=times), "--", color=BLUE, lw=0.9, label="bound")
     axes.plot(times, exact, color=INK, lw=1.1, label="exact mean")
@@ -109,7 +109,7 @@ def _phi_panel(axes: Any, seed: int) -> None:
     p = functions.strongly_convex()
     times, curves = np.linspace(0.0, 80.0, 161), []
     for i in range(PATHS):
-        r = minimize(p, np.zeros(p.dim), seed=seed + i, maxiter=EVENTS, record="path")
+        r = minimize(p, np.zeros(p.dim), rng=seed + i, maxiter=EVENTS, record="path")
         if r.trace.t[-1] >= times[-1]:
             phi = theory.lyapunov(r, p)
             curves.append(phi.at(times) / phi.phi[0])

@@ -170,10 +170,10 @@ class Kind(NamedTuple):
     random: bool = False
 
 
-def parse(spec: str, seed: seeds.Seed = None) -> tuple[Made, str]:
+def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
     """The graph that a spec names, and its full name.
 
-    A random family takes its seed from the spec, else from `seed`, else it is 0: a spec names
+    A random family takes its seed from the spec, else from `rng`, else it is 0: a spec names
     one graph, always the same.
 
     >>> made, name = parse("erdos:10:0.5")
@@ -196,12 +196,12 @@ def parse(spec: str, seed: seeds.Seed = None) -> tuple[Made, str]:
         more = " or with :SEED behind" if random else ""
         raise ValueError(f"graph {brief(spec)} is not of the form {kind}:{form}{more}")
     if not random:
-        if seed is not None:
-            raise ValueError(f"{spec} is not random: leave out seed=")
+        if rng is not None:
+            raise ValueError(f"{spec} is not random: leave out rng=")
         return make(*given), spec
-    if rest and seed is not None:
-        raise ValueError(f"{spec} has a seed already: leave out seed=, or the last number")
-    chosen = rest[0] if rest else 0 if seed is None else seed
+    if rest and rng is not None:
+        raise ValueError(f"{spec} has a seed already: leave out rng=, or the last number")
+    chosen = rest[0] if rest else 0 if rng is None else rng
     rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
     known = is_whole(chosen)
     return make(rng, *given), f"{kind}:{':'.join(fields[: len(fields) - len(rest)])}" + (

@@ -53,7 +53,7 @@ def minimize(
     events: int | None = None,
     speeds: ArrayLike | None = None,
     faults: Faults | None = None,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
     record: int = ROWS,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -87,7 +87,7 @@ def minimize(
         ring by their own clocks; without, edges ring and exchanges take no time, the same law as
         `Faults()` at less cost.  No theorem is claimed.  A node that comes back starts from
         nothing ("dual"), or from a neighbour's x.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     record : int
         Rows of the trace, at least 1: evenly spaced, at most twice as many.  The error is tested
@@ -115,7 +115,7 @@ def minimize(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((60, 3))
     >>> p = problems.LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1)
-    >>> r = minimize("cycle:6", split(p, 6), seed=0)
+    >>> r = minimize("cycle:6", split(p, 6), rng=0)
     >>> r.reached, bool(np.allclose(r.x, p.x_star, atol=1e-3))
     (True, True)
     """
@@ -126,7 +126,7 @@ def minimize(
     pace = _checked_speeds(speeds, chosen, graph.nodes)
     if faults is not None and not isinstance(faults, Faults):
         raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     path = checkpoints.checked_path(checkpoint, every, resume)
     who = partial(
         identity.of_parts,
@@ -135,7 +135,7 @@ def minimize(
         method=chosen,
         speeds=pace,
         faults=faults,
-        seed=None if seed is None else root,
+        rng=None if rng is None else root,
         record=record,
     )
     keeper = identity.keeper(path, every, resume, who)

@@ -197,10 +197,10 @@ class Objective:
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 
 
-def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
+def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
     """Deal the rows of a regression out to nodes: F is the regression's own function.
 
-    Rows are shuffled with `seed` first; with None they stay in their order, and node i has the
+    Rows are shuffled with `rng` first; with None they stay in their order, and node i has the
     i-th part of them.  f_i(w) = (nodes/rows) sum over its rows of the loss + l2/2 |w|^2.
 
     Parameters
@@ -208,7 +208,7 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
     problem : LeastSquares or LogisticRegression, without weights and intercept
     nodes : int
         From 1 to the number of rows.
-    seed : int, SeedSequence, Generator or None
+    rng : int, SeedSequence, Generator or None
 
     Returns
     -------
@@ -230,8 +230,8 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
             f"nodes must be an integer from 1 to {count}, the number of rows, got {brief(nodes)}"
         )
     order = np.arange(count)
-    if seed is not None:
-        order = seeds.generator(seeds.seed_sequence(seed), seeds.MARKS).permutation(count)
+    if rng is not None:
+        order = seeds.generator(seeds.seed_sequence(rng), seeds.MARKS).permutation(count)
     small, larger = divmod(count, int(nodes))
     sizes = np.full(int(nodes), small) + (np.arange(int(nodes)) < larger)
     return Objective(

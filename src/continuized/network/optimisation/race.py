@@ -114,7 +114,7 @@ class Racer(NamedTuple):
 
     >>> from continuized import network, problems
     >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    >>> dual = network.race("path:3", parts, [4.0, 1.0, 1.0], seed=0)[0]
+    >>> dual = network.race("path:3", parts, [4.0, 1.0, 1.0], rng=0)[0]
     >>> dual.method, dual.reached, bool(dual.error[-1] <= 1e-4), bool(dual.time == dual.t[-1])
     ('dual', True, True, True)
     """
@@ -134,7 +134,7 @@ def race(
     *,
     tol: float = 1e-4,
     events: int = MOST_RINGS,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
 ) -> list[Racer]:
     """The dual method without rounds, accelerated and plain, and two methods in rounds.
 
@@ -150,7 +150,7 @@ def race(
     events : int
         The most rings of a run without rounds, those to busy nodes among them.  Methods in rounds
         have five times as much time as the slower of the others, and at most 20,000 rounds.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
 
     Returns
     -------
@@ -168,7 +168,7 @@ def race(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((60, 3))
     >>> parts = split(LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1), 6)
-    >>> [r.method for r in race("cycle:6", parts, [10, 1, 1, 1, 1, 1], seed=0) if r.reached]
+    >>> [r.method for r in race("cycle:6", parts, [10, 1, 1, 1, 1, 1], rng=0) if r.reached]
     ['dual', 'plain-dual', 'synchronous-dual', 'all-reduce']
     """
     graph, objective = Graph.of(graph), Objective.of(problems)
@@ -176,7 +176,7 @@ def race(
     check_limits(tol, events, 1)
     busy = checked_work(work, graph.nodes)
     unit = float(np.median(busy))
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     rates = counted_rates(graph, busy / unit, root)
     racers = [
         _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root)

@@ -50,7 +50,7 @@ def run(
     speed: float | None = None,
     tol: float = 1e-8,
     seconds: float = 30.0,
-    seed: Seed = None,
+    rng: Seed = None,
     loss: float = 0.0,
     duplication: float = 0.0,
     delay: float = 0.0,
@@ -84,7 +84,7 @@ def run(
         messages do not age.
     tol, seconds : float
         The run ends when the error, relative to the start, is at most tol, or after this time.
-    seed : int, optional
+    rng : int, optional
         Of all draws.  The order of real events is the machine's: a run cannot be repeated by
         its seed, but by its log (`replay`).
     loss, duplication, delay, skew
@@ -119,7 +119,7 @@ def run(
         If Ray is asked for and not installed.
 
     >>> import numpy as np
-    >>> r = run("cycle:4", np.arange(4.0), tol=1e-6, processes=1, seed=0)
+    >>> r = run("cycle:4", np.arange(4.0), tol=1e-6, processes=1, rng=0)
     >>> r.reached, bool(r.ledger_error < 1e-12), bool(np.allclose(r.x, 1.5, atol=1e-2))
     (True, True, True)
     """
@@ -127,7 +127,7 @@ def run(
     _check_port(port)
     rules, shape = _rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
-    root = [int(word) for word in child(seed_sequence(seed)).generate_state(4)]
+    root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
     pace, stride = _pace(graph, speed)
     plan = Plan(

@@ -38,7 +38,7 @@ class StalenessWarning(UserWarning):
     >>> from continuized import network
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", StalenessWarning)
-    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, seed=0)
+    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
     >>> r.reached
     True
     """

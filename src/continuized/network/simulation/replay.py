@@ -86,7 +86,7 @@ def along(
 
     >>> from continuized.network import simulate
     >>> g, start = Graph.of("path:3"), [1.0, 0.0, 0.0]
-    >>> r = simulate(g, start, seed=0, log=True)
+    >>> r = simulate(g, start, rng=0, log=True)
     >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0.0])]
     [[1.0, 0.0, 0.0]]
     """
@@ -142,7 +142,7 @@ def replay(
     Examples
     --------
     >>> from continuized.network import simulate
-    >>> r = simulate("path:5", [1.0, 0.0, 0.0, 0.0, 0.0], seed=0, log=True)
+    >>> r = simulate("path:5", [1.0, 0.0, 0.0, 0.0, 0.0], rng=0, log=True)
     >>> x, z = replay("path:5", [1.0, 0.0, 0.0, 0.0, 0.0], "accelerated", r.log, r.t)
     >>> bool(np.abs(x - r.x).max() < 1e-15)
     True

@@ -43,7 +43,7 @@ def simulate(
     tol: float = 1e-8,
     events: int | None = None,
     until: float | None = None,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
     faults: Faults | None = None,
     record: int = ROWS,
     snapshots: Sequence[float] = (),
@@ -69,7 +69,7 @@ def simulate(
         the theorem asks for.
     until : float
         The time to stop at.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     faults : Faults
         With it, nodes exchange message by message and ring by their own clocks; without, edges
@@ -98,7 +98,7 @@ def simulate(
 
     Examples
     --------
-    >>> r = simulate("path:10", [1.0] + 9 * [0.0], seed=0)
+    >>> r = simulate("path:10", [1.0] + 9 * [0.0], rng=0)
     >>> r.reached, r.x.round(3).tolist()[:3], r.messages < 2000
     (True, [0.1, 0.1, 0.1], True)
     """
@@ -115,14 +115,14 @@ def simulate(
     if not is_whole(record) or record < 0:
         raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     who = partial(
         identity.of_parts,
         graph=graph,
         values=start,
         method=constants,
         faults=faults,
-        seed=None if seed is None else root,
+        rng=None if rng is None else root,
         record=[record, times, bool(log)],
     )
     keeper = identity.keeper(path, every, resume, who)

@@ -39,14 +39,14 @@ class Poisson:
     With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
     The times do not depend on the marks, and times a rate are those of rate 1.
 
-    seed: int, SeedSequence or Generator; None takes one from the system, once.  Raises ValueError
+    rng: int, SeedSequence or Generator; None takes one from the system, once.  Raises ValueError
     unless the rate is a finite number > 0, TypeError where `marks` is no law.
 
     >>> [round(e.t, 6) for e in Poisson(0).stream().draw(3).each()]
     [3.293528, 4.056659, 5.309026]
     """
 
-    seed: Seed = None
+    rng: Seed = None
     rate: float = 1.0
     marks: Law | None = None
     root: Root = field(init=False, repr=False, compare=False)
@@ -55,7 +55,7 @@ class Poisson:
         if not (is_real(self.rate) and np.isfinite(self.rate) and self.rate > 0.0):
             raise ValueError(f"rate must be a finite number > 0, got {brief(self.rate)}")
         _check_law(self.marks)
-        object.__setattr__(self, "root", seed_sequence(self.seed))
+        object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
         """The clock from its beginning, the same at each call."""
@@ -72,20 +72,20 @@ class Poisson:
 class Unit:
     """Events at 1, 2, 3, ...: the iteration counter of a discrete method.
 
-    With `marks`, every event has a mark drawn from that law with the generator of `seed`.
+    With `marks`, every event has a mark drawn from that law with the generator of `rng`.
     Raises TypeError where `marks` is no law.
 
     >>> Unit().stream().draw(3).t.tolist()
     [1.0, 2.0, 3.0]
     """
 
-    seed: Seed = None
+    rng: Seed = None
     marks: Law | None = None
     root: Root | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_law(self.marks)
-        root = None if self.marks is None else seed_sequence(self.seed)
+        root = None if self.marks is None else seed_sequence(self.rng)
         object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
@@ -110,7 +110,7 @@ class Recorded:
     [0.5, 1.25]
 
     A run with marks is recorded by drawing its events from its clock, which begins anew at each
-    `stream()`.  The clock that `minimize` makes is Poisson(seed, marks=law of the method):
+    `stream()`.  The clock that `minimize` makes is Poisson(rng, marks=law of the method):
 
     >>> import continuized as cz
     >>> p, x0 = cz.problems.Quadratic([1.0, 0.1, 0.01]), np.ones(3)
@@ -118,7 +118,7 @@ class Recorded:
     >>> clock = cz.clock.Poisson(0, marks=cz.marks.Categorical([0.6, 0.3, 0.1]))
     >>> events = clock.stream().draw(50)
     >>> record = Recorded(events.t, events.dt, events.marks)
-    >>> runs = [cz.minimize(p, x0, method=method, maxiter=50, seed=0)]
+    >>> runs = [cz.minimize(p, x0, method=method, maxiter=50, rng=0)]
     >>> runs += [cz.minimize(p, x0, method=method, maxiter=50, clock=c) for c in (clock, record)]
     >>> all(np.array_equal(r.x, runs[0].x) for r in runs)
     True

@@ -42,8 +42,7 @@ class Merged:
         for i, clock in enumerate(clocks):
             if isinstance(clock, type) or not hasattr(clock, "stream"):
                 raise TypeError(
-                    f"clocks[{i}] must be a clock such as cz.clock.Poisson(seed), got "
-                    f"{brief(clock)}"
+                    f"clocks[{i}] must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}"
                 )
         object.__setattr__(self, "clocks", clocks)
 

@@ -69,9 +69,9 @@ class CheckpointWarning(UserWarning):
     >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as seen:
     ...     warnings.simplefilter("always")
     ...     file = pathlib.Path(folder) / "run"
-    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=5, seed=0, checkpoint=file)
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=5, rng=0, checkpoint=file)
     ...     _ = file.write_bytes(b"damaged")
-    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=9, seed=0, checkpoint=file, resume=True)
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=9, rng=0, checkpoint=file, resume=True)
     >>> r.nit, [warning.category.__name__ for warning in seen]
     (9, ['CheckpointWarning'])
     """

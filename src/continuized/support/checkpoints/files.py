@@ -34,9 +34,9 @@ class CheckpointError(AdvisedError):
     >>> p = cz.problems.Quadratic([1.0, 4.0])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder) / "run"
-    ...     _ = cz.minimize(p, [1.0, 1.0], maxiter=5, seed=0, checkpoint=file)
+    ...     _ = cz.minimize(p, [1.0, 1.0], maxiter=5, rng=0, checkpoint=file)
     ...     try:
-    ...         _ = cz.minimize(p, [2.0, 2.0], maxiter=9, seed=0, checkpoint=file, resume=True)
+    ...         _ = cz.minimize(p, [2.0, 2.0], maxiter=9, rng=0, checkpoint=file, resume=True)
     ...     except cz.CheckpointError as error:
     ...         print("of another run" in str(error))
     True

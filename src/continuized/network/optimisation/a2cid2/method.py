@@ -53,8 +53,8 @@ class A2CiD2:
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
-    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, seed=0)
-    >>> r = network.minimize("cycle:5", parts, A2CiD2(), events=20_000, seed=0)
+    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, rng=0)
+    >>> r = network.minimize("cycle:5", parts, A2CiD2(), events=20_000, rng=0)
     >>> bool(r.error < 0.1)
     True
     """

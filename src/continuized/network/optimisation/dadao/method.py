@@ -59,8 +59,8 @@ class DADAO:
     >>> import numpy as np
     >>> from continuized import network, problems
     >>> X = np.random.default_rng(0).standard_normal((60, 3))
-    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, seed=0)
-    >>> network.minimize("cycle:5", parts, DADAO(), tol=1e-4, seed=0).reached
+    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, rng=0)
+    >>> network.minimize("cycle:5", parts, DADAO(), tol=1e-4, rng=0).reached
     True
     """
 
