@@ -4,13 +4,13 @@
     python tools/compare_runs.py REV --speed [--rounds N] [--only PATTERN]
 
 REV is checked out into a temporary folder that is removed afterwards.  Both trees run the cases of
-`tools/compare_cases.py`, each in a process of its own.  There is a line for each case and field
+`tools/compare_cases`, each in a process of its own.  There is a line for each case and field
 that differs, with the largest absolute and relative difference, and a closing count; exit code 1 if
 anything differs.  A field that only the new tree has is no difference.
 
---speed runs the benchmarks of `tools/compare_speed.py` instead: old, new and old again, in turn, in
-processes of their own.  It prints the ratio of the least times, new to old, and as the noise that
-of the two series of the old tree.
+--speed runs the benchmarks of `tools/compare_cases/speed.py` instead, in rounds of three processes:
+old, new, and old again.  It prints the ratio of the least times, new to old, and as the noise that
+of the two series of the old tree; exit code 1 if something is slower by more than 3 % beyond it.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ ROOT = TOOLS.parent
 # What stays: the machine code of old commits, by the path of their sources, so that a second
 # comparison need not compile again.
 HOME = Path(tempfile.gettempdir()) / "continuized-compare"
+SLOWER = 1.03  # the ratio of times from which a benchmark counts as slower
 
 
 class Difference(NamedTuple):
@@ -101,8 +102,7 @@ def run_cases(trees: list[Path], pattern: str | None) -> list[tuple[Any, dict[st
     with tempfile.TemporaryDirectory() as folder:
         outs = [Path(folder) / str(i) for i in range(len(trees))]
         runs = [
-            start(tree, "compare_cases.py", out, *only)
-            for tree, out in zip(trees, outs, strict=True)
+            start(tree, "compare_cases", out, *only) for tree, out in zip(trees, outs, strict=True)
         ]
         results = []
         for tree, out, run in zip(trees, outs, runs, strict=True):
@@ -189,6 +189,42 @@ def report(found: list[Difference], cases: tuple[Any, Any], as_json: bool) -> in
     return int(bool(found))
 
 
+def compare_speed(old: Path, rounds: int, pattern: str | None, as_json: bool) -> int:
+    """Time both trees, in turn, and print the ratios; the exit code."""
+    only = [] if pattern is None else ["--only", pattern]
+    series: dict[str, list[dict[str, float]]] = {"old": [], "new": [], "again": []}
+    for i in range(rounds + 1):  # the first compiles
+        for name in sorted(series, reverse=i % 2 == 0):
+            run = start(
+                ROOT if name == "new" else old,
+                "compare_cases/speed.py",
+                *only,
+                stdout=subprocess.PIPE,
+            )
+            output, _ = run.communicate()
+            if run.returncode:
+                sys.exit(f"the benchmarks of the {name} tree ended with {run.returncode}")
+            if i > 0:
+                series[name].append(json.loads(output))
+    rows = []
+    for name in series["old"][0]:
+        least, new, again = (min(each[name] for each in them) for them in series.values())
+        ratio, noise = new / least, again / least
+        slower = ratio > SLOWER * max(noise, 1.0 / noise)
+        rows.append({"name": name, "seconds": least, "new_to_old": ratio, "noise": noise,
+                     "slower": slower})  # fmt: skip
+    if as_json:
+        print(json.dumps(rows))
+    else:
+        print(f"{'benchmark':30}{'old, ms':>10}{'new / old':>12}{'old / old':>12}")
+        for row in rows:
+            print(
+                f"{row['name']:30}{1e3 * row['seconds']:>10.3g}{row['new_to_old']:>12.3f}"
+                f"{row['noise']:>12.3f}{'   slower' if row['slower'] else ''}"
+            )
+    return int(any(row["slower"] for row in rows))
+
+
 def main() -> int:
     """Compare, and say what differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -196,13 +232,17 @@ def main() -> int:
     parser.add_argument("--only", metavar="PATTERN", help="cases whose names contain or match it")
     parser.add_argument("--list", action="store_true", help="the names of the cases")
     parser.add_argument("--json", action="store_true", help="one object, for programs")
+    parser.add_argument("--speed", action="store_true", help="compare times in place of results")
+    parser.add_argument("--rounds", type=int, default=5, help="of --speed, at least 1")
     options = parser.parse_args()
     if options.list:
         only = ["--only", options.only] if options.only else []
-        return start(ROOT, "compare_cases.py", "--list", *only).wait()
+        return start(ROOT, "compare_cases", "--list", *only).wait()
     if options.rev is None:
         parser.error("give the old commit, REV")
     with old_tree(options.rev) as old:
+        if options.speed:
+            return compare_speed(old, options.rounds, options.only, options.json)
         results = run_cases([old, ROOT], options.only)
     found = list(differences(*results))
     return report(found, (results[0][1], results[1][1]), options.json)
