@@ -144,7 +144,7 @@ def test_what_is_wrong_in_the_metadata_is_found(
 
 
 def good_sdist() -> set[str]:
-    tests = {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py")}
+    tests = {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     return check.FILES | check.ADDED | tests | {f"src/{name}" for name in check.sources()}
 
 
