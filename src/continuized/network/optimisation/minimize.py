@@ -27,7 +27,7 @@ from continuized.support.progress import bar
 from continuized.support.validation import brief, is_real, is_whole
 
 if TYPE_CHECKING:
-    from continuized.network.optimisation.engines import Optimiser
+    from continuized.network.simulation.engine import Engine
 
 Method = Dual | DADAO | A2CiD2
 METHODS: dict[str, Method] = {
@@ -139,7 +139,7 @@ def minimize(
         record=record,
     )
     keeper = identity.keeper(path, every, resume, who)
-    optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
+    engine = _make_engine(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
         rate = chosen.rate(graph, objective)
@@ -148,12 +148,12 @@ def minimize(
         patience = 1.0
         if not isinstance(chosen, A2CiD2):
             patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
-        events = math.ceil(patience * (time * float(optimiser.rates.sum()) + graph.nodes))
+        events = math.ceil(patience * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
-        run = Run(optimiser, objective, root, float(tol), int(record), show)
+        run = Run(engine, objective, root, float(tol), int(record), show)
         run.go(most, keeper)
-    return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
+    return _with_faults(run.outcome(chosen.name, rate), engine, faults)
 
 
 def as_method(method: Any) -> Method:
@@ -168,32 +168,33 @@ def as_method(method: Any) -> Method:
     )
 
 
-def _optimiser(
+def _make_engine(
     method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root,
     faults: Faults | None,
-) -> Optimiser:  # fmt: skip
+) -> Engine:  # fmt: skip
     # Imported here, for they bring Numba with them.
-    from continuized.network.optimisation import engines as optimisers
-    from continuized.network.optimisation.node_models import crew_of
+    from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.instant import InstantEngine
+    from continuized.network.simulation.messages import MessageEngine
 
-    crew = crew_of(method, graph, objective, speeds)
+    nodes = make_nodes(method, graph, objective, speeds)
     if faults is None:
-        return optimisers.AtOnce(graph, crew, root)
-    return optimisers.ByMessages(graph, crew, root, faults)
+        return InstantEngine(graph, nodes, root)
+    return MessageEngine(graph, nodes, root, faults)
 
 
-def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Decentralized:
+def _with_faults(r: Decentralized, engine: Any, faults: Faults | None) -> Decentralized:
     """What there is to say of faults; no theorem gives a rate then."""
     if faults is None:
         return r
-    done = optimiser.post.changed()
+    done = engine.changed()
     return replace(
         r,
         rate_theory=math.nan,
         deaths=[(t, i) for t, i, joins in done if not joins],
         joins=[(t, i) for t, i, joins in done if joins],
-        ledger_error=optimiser.ledger_error(),
-        staleness=optimiser.staleness(),
+        ledger_error=engine.ledger_error(),
+        staleness=engine.staleness(),
     )
 
 

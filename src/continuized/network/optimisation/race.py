@@ -197,14 +197,16 @@ def race(
 
 def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
-    from continuized.network.simulation.instant_events import count_exchanges
+    from continuized.network.simulation.instant import InstantEngine
+    from continuized.network.simulation.node_models.silent import make_nodes
 
     rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
     events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
-    drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
-    edges = np.ascontiguousarray(graph.edges, np.int64)
-    count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)
+    drawn, engine = events.draw(rings), InstantEngine(graph, make_nodes(), root, busy=work)
+    engine.advance(drawn)
+    assert engine.busy is not None
+    counts = engine.busy.counts
     if not counts.all():
         raise ValueError(
             f"edge {int(np.argmin(counts))} had no exchange while they were counted: nodes' work "
@@ -217,14 +219,16 @@ def _without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.engines import AtOnce
-    from continuized.network.optimisation.node_models import dual_crew
+    from continuized.network.optimisation.node_models import make_dual_nodes
+    from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
     rings = INTENSITY * graph.nodes
-    engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
+    engine = InstantEngine(
+        graph, make_dual_nodes(objective, constants, rings), root, busy=work
+    )
     run = Run(engine, objective, root, tol, 200, silent)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
     run.go(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))

@@ -18,7 +18,7 @@ from continuized.support.checkpoints.checkpointer import AnyKeeper, State
 from continuized.support.progress import Bar
 
 if TYPE_CHECKING:
-    from continuized.network.optimisation.engines import Optimiser
+    from continuized.network.simulation.engine import Engine
 
 TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
 
@@ -28,17 +28,17 @@ class Run:
 
     def __init__(
         self,
-        optimiser: Optimiser,
+        engine: Engine,
         objective: Objective,
         root: seeds.Root,
         tol: float,
         record: int,
         show: Bar,
     ) -> None:
-        self.optimiser, self.objective = optimiser, objective
+        self.engine, self.objective = engine, objective
         self.tol, self.record, self.show = tol, record, show
-        total = float(optimiser.rates.sum())
-        self.stream = clocks.Poisson(root, total, Categorical(optimiser.rates / total)).stream()
+        total = float(engine.rates.sum())
+        self.stream = clocks.Poisson(root, total, Categorical(engine.rates / total)).stream()
         self.period, self.most = TESTS_EVERY * objective.nodes, 0
         self._aim: tuple[bytes, Array] = b"", objective.x_star
         self.rows = [self._row()]
@@ -51,7 +51,7 @@ class Run:
                 self.rows.pop()  # of a run that had ended between two tests, and now goes on
             while (self.tol < self.error < math.inf or self._nobody_yet()) and self.stream.k < most:
                 k = self.stream.k
-                self.optimiser.advance(
+                self.engine.advance(
                     self.stream.draw(min(self.period - k % self.period, most - k))
                 )
                 self.rows.append(self._row())
@@ -67,11 +67,11 @@ class Run:
 
     def _nobody_yet(self) -> bool:
         """Whether nobody is there, but somebody is to come."""
-        return not self.optimiser.alive.any() and self.stream.t < self.optimiser.last_change
+        return not self.engine.alive.any() and self.stream.t < self.engine.last_change
 
     def agreed(self) -> Array:
         """Where the living will agree: found anew when nodes died or came."""
-        alive, tilt = self.optimiser.alive, self.optimiser.tilt()
+        alive, tilt = self.engine.alive, self.engine.tilt()
         if not (alive.any() and np.isfinite(tilt).all()):
             return np.full_like(self.objective.x_star, math.nan)
         if alive.all() and not tilt.any():
@@ -82,8 +82,8 @@ class Run:
         return self._aim[1]
 
     def _row(self) -> tuple[float, ...]:
-        x = self.optimiser.guesses(self.stream.t)[self.optimiser.alive]
-        counts = float(self.optimiser.messages), float(self.optimiser.gradients)
+        x = self.engine.estimate(self.stream.t)[self.engine.alive]
+        counts = float(self.engine.messages), float(self.engine.gradients)
         if len(x) == 0:  # all are dead
             return (self.stream.t, *counts, math.nan, math.nan, math.nan)
         with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
@@ -102,12 +102,12 @@ class Run:
         t, messages, gradients, error, excess, consensus = columns
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(
-            x=self.optimiser.guesses(self.stream.t),
+            x=self.engine.estimate(self.stream.t),
             x_star=self.objective.x_star.copy(),
             t=self.stream.t,
             method=name,
-            messages=self.optimiser.messages,
-            gradients=self.optimiser.gradients,
+            messages=self.engine.messages,
+            gradients=self.engine.gradients,
             tol=self.tol,
             reached=self.error <= self.tol,
             error=self.error,
@@ -124,9 +124,9 @@ class Run:
         plain = {
             "stream": self.stream.state(),
             "period": self.period,
-            "random": self.optimiser.random.bit_generator.state,
+            "random": self.engine.random.bit_generator.state,
         }
-        return State(plain, {**self.optimiser.state(), "trace": np.array(self.rows)})
+        return State(plain, {**self.engine.state(), "trace": np.array(self.rows)})
 
     def restore(self, state: State) -> None:
         """Go on from there."""
@@ -139,6 +139,6 @@ class Run:
             )
         self.stream.restore(plain["stream"])
         self.period = plain["period"]
-        self.optimiser.random.bit_generator.state = plain["random"]
+        self.engine.random.bit_generator.state = plain["random"]
         self.rows = [tuple(row) for row in arrays["trace"].tolist()]
-        self.optimiser.restore(arrays)
+        self.engine.restore(arrays)

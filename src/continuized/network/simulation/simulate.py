@@ -24,7 +24,9 @@ from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.problems.base import Array
+from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
 from continuized.solver import identity
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.checkpointer import AnyKeeper, State
@@ -32,6 +34,9 @@ from continuized.support.progress import Bar, bar
 from continuized.support.validation import brief, is_whole
 
 ROWS = 500
+SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
+# Why a stepper came back.
+BLOCK, TIME, EXCHANGES, TEST = range(4)
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
 
 
@@ -126,51 +131,104 @@ def simulate(
         record=[record, times, bool(log)],
     )
     keeper = identity.keeper(path, every, resume, who)
-    engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
+    engine = make_engine(graph, start, constants, root, faults, log=bool(log))
     total = None if events is None else limits[1]  # the default is far more than are needed
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
-        run = _Run(engine, limits, times, int(record), show)
+        run = _Run(Averaging(engine, root, faults), limits, times, int(record), show)
         run.go(keeper)
     return run.outcome(gossip.name, start.shape, faults, bool(log))
 
 
-def _engine(
-    graph: Graph, x: Array, constants: Constants, root: seeds.Root, log: bool, faults: Any
-) -> Any:
-    """Atomic exchanges where there is nothing that could go wrong between nodes."""
+def make_engine(
+    graph: Graph, values: Array, constants: Constants, root: seeds.Root, faults: Faults | None,
+    *, log: bool = False,
+) -> Any:  # fmt: skip
+    """Make the engine of gossip: exchanges at once where nothing can go wrong between nodes."""
+    from continuized.network.simulation.node_models.gossip import make_nodes
+
+    nodes = make_nodes(values.reshape(graph.nodes, -1), constants)
     if faults is None:
-        from continuized.network.simulation.instant import Atomic
+        from continuized.network.simulation.instant import InstantEngine
 
-        return Atomic(graph, x, constants, root, log)
-    from continuized.network.simulation.messages import Messages
+        return InstantEngine(graph, nodes, root, log=log)
+    from continuized.network.simulation.messages import MessageEngine
 
-    return Messages(graph, x, constants, root, log, faults)
+    return MessageEngine(graph, nodes, root, faults, log=log)
+
+
+class Averaging:
+    """Gossip under way: an engine and the blocks of events that move it."""
+
+    def __init__(self, engine: Any, root: seeds.Root, faults: Faults | None) -> None:
+        self.engine = engine
+        rates = engine.rates
+        total = 1.0 if faults is None else float(rates.sum())  # else 1 to rounding
+        self.period = engine.graph.nodes
+        self.size = self.period * -(-SMALLEST_BLOCK // self.period)
+        self.stream = clocks.Poisson(root, total, Categorical(rates / total)).stream()
+        self.t, self.done, self.events = 0.0, 0, self.stream.draw(0)
+
+    def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
+        """Go on to the end of the block, the time `stop`, `most` exchanges or a squared error out
+        of bounds; returns which, and rows (t, exchanges, squared error)."""
+        from continuized.network.simulation.instant_kernels import Tests
+
+        if self.done == self.events.size:
+            self.events, self.done = self.stream.draw(self.size), 0
+        rows = np.empty((self.events.size // self.period, 3))
+        tests = Tests(self.period, bounds, rows)
+        self.done, made = self.engine.run(self.events, self.done, stop, most, tests)
+        rows = rows[:made]
+        self.t = self.engine.t
+        if made and not bounds[0] < rows[-1, 2] < bounds[1]:
+            return TEST, rows
+        if self.engine.messages >= most:
+            return EXCHANGES, rows
+        if stop < self.events.t[-1]:
+            self.t = stop
+            return TIME, rows
+        return BLOCK, rows
+
+    def states(self, t: float) -> tuple[Array, Array]:
+        """Return x and z of every node at time t; of a dead one at its death."""
+        from continuized.network.simulation.node_models import gossip
+
+        both = gossip.states_at(
+            self.engine.work, self.engine.alive, t, self.engine.nodes.model.theta
+        )
+        x, z = np.hsplit(both, 2)
+        return x.copy(), z.copy()
+
+    def centre(self) -> Array:
+        """Return where the living agree."""
+        from continuized.network.simulation.node_models import gossip
+
+        engine = self.engine
+        return np.asarray(gossip.centre(engine.work, engine.alive, engine.owed()))
 
 
 class _Run:
-    """An engine under way, and what is kept of it."""
+    """Gossip under way, and what is kept of it."""
 
     def __init__(
-        self, engine: Any, limits: tuple[float, int, float], times: list[float], record: int,
-        show: Bar,
+        self, stepper: Averaging, limits: tuple[float, int, float], times: list[float],
+        record: int, show: Bar,
     ) -> None:  # fmt: skip
-        self.engine, self.show = engine, show
+        self.stepper, self.engine, self.show = stepper, stepper.engine, show
         self.tol, self.most, self.until = limits
         self.snapshots: dict[float, Array] = {}
         self.wanted = times
-        alive = self.seen = engine.alive.copy()
-        self.start_error = engine.error(0.0)
+        alive = self.seen = self.engine.alive.copy()
+        self.start_error = self.engine.error(0.0)
         self.deviation = math.sqrt(self.start_error / max(1, int(alive.sum())))
-        self.centre, self.total, _ = engine.balance()
-        x, z = engine.states(0.0)
+        self.centre, self.total = stepper.centre(), self.engine.balance()
+        x, z = stepper.states(0.0)
         self.size = np.abs(x + z)[alive].sum(axis=0)
         self.rows = _Rows(record)
         self.reached, self.seconds, self.counted = False, 0.0, 0
 
     def go(self, keeper: AnyKeeper) -> None:
         """Until the error is small, or a limit is reached."""
-        from continuized.network.simulation.instant import BLOCK, TIME
-
         scale = self.start_error
         bounds = np.array([self.tol * scale, BLOW_UP * scale])
         with keeper.over(self):
@@ -179,14 +237,14 @@ class _Run:
                 self.reached = True
                 return
             begun, before = time.perf_counter(), self.engine.messages
-            while why == BLOCK or (why == TIME and self.engine.t < self.until):
-                if self.engine.over():
+            while why == BLOCK or (why == TIME and self.stepper.t < self.until):
+                if self.engine.cut_off():
                     break
                 stop = min([self.until, *self._missing()[:1]])
-                why, tests = self.engine.advance(stop, self.most, bounds)
+                why, tests = self.stepper.advance(stop, self.most, bounds)
                 self.rows.add(tests, scale)
-                if why == TIME and self.engine.t in self.wanted:
-                    self.snapshots[self.engine.t] = self.engine.states(self.engine.t)[0]
+                if why == TIME and self.stepper.t in self.wanted:
+                    self.snapshots[self.stepper.t] = self.stepper.states(self.stepper.t)[0]
                 if len(tests):
                     self.reached = bool(tests[-1, 2] <= bounds[0])
                     self.show(self.engine.messages, self._words(tests[-1, 2] / scale))
@@ -209,13 +267,13 @@ class _Run:
         self, name: str, shape: tuple[int, ...], faults: Faults | None, log: bool
     ) -> Outcome:
         """What is reported."""
-        engine, t = self.engine, self.engine.t
+        engine, t = self.engine, self.stepper.t
         error = engine.error(t) / self.start_error if self.start_error else 0.0
-        x, z = engine.states(t)
-        now, there, joined = engine.balance()
+        x, z = self.stepper.states(t)
+        joined = engine.ledger[1]
         size = self.size + np.abs(joined)
-        ledger = np.abs(there - self.total - joined) / np.where(size > 0.0, size, 1.0)
-        drift = float(np.linalg.norm(now - self.centre))
+        ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
+        drift = float(np.linalg.norm(self.stepper.centre() - self.centre))
         changes = [] if faults is None else faults.changes(shape[0])
         return Outcome(
             x=x.reshape(shape),
@@ -240,9 +298,15 @@ class _Run:
 
     def state(self) -> State:
         """Between two blocks."""
-        plain, arrays = self.engine.state()
+        arrays = self.engine.state()
         rows, count = self.rows.state()
         kept = {f"snapshot_{i}": x for i, x in enumerate(self.snapshots.values())}
+        plain = {
+            "t": self.stepper.t,
+            "messages": self.engine.messages,
+            "stream": self.stepper.stream.state(),
+            "random": self.engine.random.bit_generator.state,
+        }
         mine = {"tests": count, "snapshots": list(self.snapshots)}
         return State({"engine": plain, **mine}, {**arrays, **kept, "rows": rows})
 
@@ -255,7 +319,10 @@ class _Run:
                 f"the checkpoint has {done} exchanges already and is at t = {t:.6g}, but events = "
                 f"{self.most} and until = {self.until:.6g}; give larger ones, or resume=False"
             )
-        self.engine.restore(State(plain["engine"], arrays))
+        self.stepper.t = t
+        self.stepper.stream.restore(plain["engine"]["stream"])
+        self.engine.random.bit_generator.state = plain["engine"]["random"]
+        self.engine.restore(arrays)
         self.rows.restore(arrays["rows"], plain["tests"])
         kept = enumerate(plain["snapshots"])
         self.snapshots = {t: arrays[f"snapshot_{i}"] for i, t in kept}
