@@ -15,6 +15,8 @@ from continuized.kernels.schedule import coefficients
 from continuized.methods import marked_step
 from continuized.problems import spectrum
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = [cz.StochasticLeastSquares, cz.Kaczmarz]
 D = 5

@@ -12,6 +12,8 @@ from continuized.blocks import block_L, partition
 from continuized.kernels.schedule import coefficients
 from continuized.methods import marked_step
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 D = 6
 HALVES = [[0, 2, 5], [1, 3, 4]]

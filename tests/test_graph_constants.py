@@ -7,6 +7,8 @@ from continuized.methods import Continuized
 from continuized.network import Gossip, Graph, NoGainWarning
 from continuized.network.graphs import best_rates, local_resistance, spectrum
 
+pytestmark = pytest.mark.blas
+
 
 def grid_resistance(rows, columns):
     """The largest resistance of an edge of a grid of unit conductances, as a double sum of modes.

@@ -8,6 +8,8 @@ import continuized as cz
 from continuized import marked
 from regressions import data
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

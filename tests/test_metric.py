@@ -13,6 +13,8 @@ from continuized.curvature import gram, nystrom
 from continuized.metric import Dense, Diagonal, LowRank
 from metric_data import RNG, definite, regression
 
+pytestmark = pytest.mark.blas
+
 
 def hessian(p: Any, w: np.ndarray, h: float = 1e-5) -> np.ndarray:
     """By central differences of the gradient."""

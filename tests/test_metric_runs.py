@@ -12,6 +12,8 @@ import continuized as cz
 from continuized import Status
 from metric_data import RNG, definite, regression
 
+pytestmark = pytest.mark.blas
+
 NAMED = ("auto", "gram", "nystrom", "diag")
 
 

@@ -19,6 +19,8 @@ from continuized.network.optimisation.conjugates import (
 from continuized.network.optimisation.dual_function import DualFunction
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
+pytestmark = pytest.mark.blas
+
 KINDS = {"ridge": LeastSquares, "logistic": LogisticRegression}
 
 

@@ -12,6 +12,8 @@ from scipy import sparse
 import continuized as cz
 from registry import PROBLEMS, data, problem, same_bits
 
+pytestmark = pytest.mark.blas
+
 points = np.random.default_rng(3).standard_normal
 
 

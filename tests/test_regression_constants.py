@@ -15,6 +15,8 @@ import continuized as cz
 from continuized.problems import spectrum
 from regressions import FORMS, KINDS, data
 
+pytestmark = pytest.mark.blas
+
 
 def with_spectrum(eigenvalues: np.ndarray, n: int, seed: int) -> np.ndarray:
     """A matrix X of n rows for which X^T X / n has these eigenvalues."""

@@ -15,6 +15,7 @@ from continuized.adapters.scipy import CODES
 from scipy_functions import FUNCTIONS, booth, booth_grad, run
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("theirs", ["L-BFGS-B", "BFGS"])
 def test_the_minimum_is_that_of_scipys_methods(name: str, theirs: str) -> None:

@@ -12,6 +12,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 from sklearn_data import CLOSE, agree, classification, given, logistic, regression, weights_of
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("form", ["dense", "int32", "int64"])
 @pytest.mark.parametrize("weighted", [False, True])

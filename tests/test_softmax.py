@@ -8,6 +8,8 @@ import pytest
 import continuized as cz
 from weighted import data
 
+pytestmark = pytest.mark.blas
+
 
 def test_softmax_of_two_classes_is_logistic() -> None:
     X, y, weights = data("logistic")

@@ -33,6 +33,8 @@ from dadao_written_out import (
     ridge,
 )
 
+pytestmark = pytest.mark.blas
+
 EPS = float(np.finfo(float).eps)
 UNEVEN = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
 

@@ -11,6 +11,8 @@ from continuized import flow, parameters
 from continuized.theory import event_moments, moments
 from one_coordinate import LAM, L, V, got, one
 
+pytestmark = pytest.mark.blas
+
 
 def laguerre(n):
     return np.polynomial.laguerre.laggauss(n)

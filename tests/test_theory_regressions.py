@@ -14,6 +14,8 @@ import continuized as cz
 from continuized.theory import bound, moments
 from refusals import one_sentence
 
+pytestmark = pytest.mark.blas
+
 X = np.random.default_rng(0).standard_normal((30, 4))
 NOISY = np.where(X.sum(axis=1) + np.random.default_rng(1).standard_normal(30) > 0.0, 1.0, -1.0)
 ZERO = np.zeros(4)

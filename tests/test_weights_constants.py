@@ -9,6 +9,8 @@ import continuized as cz
 from continuized.problems import spectrum
 from weighted import CLASSES, EXTRAS, FORMS, KINDS, make
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
