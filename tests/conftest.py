@@ -27,7 +27,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that lets a coming block fail; see `interruptions`."""
-    from interrupted import interruptions
+    from tests.helpers.interrupted import interruptions
 
     return interruptions(monkeypatch)
 

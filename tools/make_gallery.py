@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from continuized import files
+from continuized.support import files
 
 ROOT = Path(__file__).parents[1]
 APART = {"digits_torch"}  # takes minutes, and the path of its picture; see docs/adapters/torch.md

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.words import brief, is_real
+from continuized.support.validation import brief, is_real
 
 Array = NDArray[Any]
 
@@ -205,7 +205,7 @@ class Problem:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
-        from continuized.problems.compiled import compiled_user
+        from continuized.problems.kernels import compiled_user
 
         char = np.dtype(dtype).char
         if char not in self._compiled:

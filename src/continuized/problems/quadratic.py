@@ -83,7 +83,7 @@ class Quadratic(Problem):
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
-        from continuized.problems.compiled import compiled
+        from continuized.problems.kernels import compiled
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
         return compiled("quadratic", data, dtype)

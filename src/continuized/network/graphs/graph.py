@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import seeds
-from continuized.network.graphs import best_rates, edge_files, specs, spectrum
-from continuized.network.graphs.graph_input import (
+from continuized.network.graphs import (
+    families as specs,
+)
+from continuized.network.graphs import (
+    files as edge_files,
+)
+from continuized.network.graphs import (
+    optimal_rates as best_rates,
+)
+from continuized.network.graphs import (
+    spectrum,
+)
+from continuized.network.graphs.checks import (
     check_connected,
     check_simple,
     checked_P,
@@ -21,6 +31,7 @@ from continuized.network.graphs.graph_input import (
     from_networkx,
 )
 from continuized.problems.base import Array
+from continuized.process import random_streams as seeds
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,12 +64,12 @@ class Graph:
     labels: tuple[Any, ...] | None = field(default=None, repr=False)  # names of nodes 0, 1, ...
 
     @classmethod
-    def of(cls, graph: Any, rates: ArrayLike | None = None, *, seed: seeds.Seed = None) -> Graph:
+    def of(cls, graph: Any, rates: ArrayLike | None = None, *, rng: seeds.Seed = None) -> Graph:
         """From a Graph, a spec, pairs of nodes, a file, or a graph of networkx.
 
         - A spec: path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN (degree D),
           erdos:N:P, geometric:N:R (in the unit square), smallworld:N:K:P (K neighbours on a
-          ring, rewired with probability P).  The last four are random, with `seed`, or :SEED at
+          ring, rewired with probability P).  The last four are random, with `rng`, or :SEED at
           the end of the spec, else 0.
         - Pairs: an array or a sequence (i, j) of nodes 0, 1, ..., n - 1.
         - A file, its path as a str or a Path: see `network.graphs.edge_files.read`.
@@ -75,10 +86,10 @@ class Graph:
         [0.75, 0.25]
         """
         if isinstance(graph, str) and specs.is_spec(graph):
-            made, name = specs.parse(graph, seed)
+            made, name = specs.parse(graph, rng)
             return cls._checked(made.nodes, made.edges, rates, name, made.positions)
-        if seed is not None:
-            raise ValueError("seed= is for random specs such as erdos:100:0.1")
+        if rng is not None:
+            raise ValueError("rng= is for random specs such as erdos:100:0.1")
         if isinstance(graph, Graph):
             return graph if rates is None else replace(graph, P=checked_P(rates, graph.edges))
         if isinstance(graph, str | Path):

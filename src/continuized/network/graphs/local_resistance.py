@@ -50,7 +50,7 @@ def largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, flo
 
 @cache
 def _compiled() -> Any:
-    from continuized.jit import compile_formulas, jit
+    from continuized.support.jit import compile_formulas, jit
 
     compile_formulas(_grow, _apply, _routed)
     return jit(_largest)

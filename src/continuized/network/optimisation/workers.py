@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.methods import Continuized, GradientDescent
-from continuized.parameters import exponential_gamma_prime, omega
 from continuized.problems.base import Array, number
-from continuized.words import brief, is_whole
+from continuized.process.methods import Continuized, GradientDescent
+from continuized.process.parameters import exponential_gamma_prime, omega
+from continuized.support.validation import brief, is_whole
 
 WORKERS = (1, 2, 4, 8)
 MULTIPLIERS = tuple(float(2**k) for k in range(13))

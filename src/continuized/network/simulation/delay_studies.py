@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized import seeds
+from continuized.network.analysis.stability import delay_limit
+from continuized.network.analysis.traffic import exchange_share
+from continuized.network.faults import Faults
+from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.methods import Gossip
-from continuized.network.simulation.delays import delay_limit
-from continuized.network.simulation.faults import Faults
-from continuized.network.simulation.simulator import simulate
-from continuized.network.simulation.traffic import exchange_share
+from continuized.network.simulation.simulate import simulate
 from continuized.problems.base import number
-from continuized.words import brief, is_whole
+from continuized.process import random_streams as seeds
+from continuized.support.validation import brief, is_whole
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left
@@ -34,7 +34,7 @@ class DelayRow(NamedTuple):
 
 
 def delay_study(
-    graph: Any, delays: Sequence[float], *, seed: seeds.Seed = 0, runs: int = RUNS,
+    graph: Any, delays: Sequence[float], *, rng: seeds.Seed = 0, runs: int = RUNS,
     law: str = "exponential",
 ) -> list[DelayRow]:  # fmt: skip
     """Rates of plain and accelerated gossip as the link delay grows.
@@ -43,7 +43,7 @@ def delay_study(
     ----------
     graph : Graph, or what `Graph.of` takes
     delays : mean one-way delays, in units of t
-    seed : of all runs
+    rng : of all runs
     runs : int
         Each from its own normal values; the median of their rates is reported.
     law : of the delays, as in `Faults`
@@ -54,7 +54,7 @@ def delay_study(
     """
     _check_runs(runs)
     graph = Graph.of(graph)
-    limit, root = delay_limit(graph), seeds.seed_sequence(seed)
+    limit, root = delay_limit(graph), seeds.seed_sequence(rng)
     return [
         DelayRow(
             delay=number(delay, "delay"),
@@ -68,21 +68,21 @@ def delay_study(
 
 
 def simulated_limit(
-    graph: Any, *, seed: seeds.Seed = 0, runs: int = RUNS, law: str = "exponential"
+    graph: Any, *, rng: seeds.Seed = 0, runs: int = RUNS, law: str = "exponential"
 ) -> float:
     """The delay from which on the error of the median run of accelerated gossip grows.
 
     By bisection, to 5 %; infinity where it still falls at delays of 5 / theta.  It is larger than
     `delay_limit`, which is about the mean square.
 
-    graph, seed, runs, law: as for `delay_study`.
+    graph, rng, runs, law: as for `delay_study`.
 
     >>> simulated_limit("path:5", runs=3)
     inf
     """
     _check_runs(runs)
     graph = Graph.of(graph)
-    theta, root = Gossip().constants(graph).theta, seeds.seed_sequence(seed)
+    theta, root = Gossip().constants(graph).theta, seeds.seed_sequence(rng)
 
     def falls(delay: float) -> bool:
         return _rate(graph, "accelerated", delay, root, runs, law) > 0.0
@@ -112,6 +112,6 @@ def _rate(graph: Graph, method: str, delay: float, root: seeds.Root, runs: int, 
         own = seeds.child(root, k)
         values = np.random.default_rng(own).normal(size=graph.nodes)
         faults = Faults(delay=delay, law=law)
-        r = simulate(graph, values, method, tol=1e-28, until=until, seed=own, faults=faults)
+        r = simulate(graph, values, method, tol=1e-28, until=until, rng=own, faults=faults)
         rates.append(r.rate_measured)
     return float(np.median(rates))
