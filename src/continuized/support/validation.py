@@ -80,12 +80,14 @@ def real(
     maximum: float | None = None,
     finite: bool = True,
     noun: str = "",
-    other: str = "",
+    other: str | tuple[str, ...] = "",
+    advice: str = "",
 ) -> float:
     """Return a real number as a float; NaN is never one, infinity only where not `finite`.
 
     `noun` says what the number is, where "a number" says too little; `other` says what else the
-    argument may be, such as None, which the caller has dealt with before.
+    argument may be, such as None, which the caller has dealt with before.  `advice` ends the
+    sentence.
 
     >>> real(2, "L", above=0.0), real(10**400, "tol", minimum=0.0, finite=False)
     (2.0, inf)
@@ -97,15 +99,15 @@ def real(
     interval = Interval(above, minimum, below, maximum)
     if not noun:
         noun = "a finite number" if finite and not interval.is_bounded else "a number"
-    what = _either(f"{noun}{interval.words}", other)
+    what = _either([f"{noun}{interval.words}"], other)
     if not is_real(value):
-        raise refusal(TypeError, name, what, value)
+        raise refusal(TypeError, name, what, value, advice)
     try:
         number = _as_float(value)
     except Exception as error:  # an array that is traced, or that has no values
-        raise refusal(TypeError, name, what, value) from error
+        raise refusal(TypeError, name, what, value, advice) from error
     if not interval.holds(number) or (finite and math.isinf(number)):
-        raise refusal(ValueError, name, what, value)
+        raise refusal(ValueError, name, what, value, advice)
     return number
 
 
@@ -116,7 +118,8 @@ def whole(
     minimum: int | None = None,
     maximum: int | None = None,
     noun: str = "an integer",
-    other: str = "",
+    other: str | tuple[str, ...] = "",
+    advice: str = "",
 ) -> int:
     """Return an integer as an int; floats are none, even those without a fraction.
 
@@ -129,12 +132,12 @@ def whole(
     """
     interval = Interval(None, minimum, None, maximum)
     words = f" from {minimum} to {maximum}" if interval.is_bounded else interval.words
-    what = _either(f"{noun}{words}", other)
+    what = _either([f"{noun}{words}"], other)
     if not is_whole(value):
-        raise refusal(TypeError, name, what, value)
+        raise refusal(TypeError, name, what, value, advice)
     number = int(value)
     if not interval.holds(number):
-        raise refusal(ValueError, name, what, value)
+        raise refusal(ValueError, name, what, value, advice)
     return number
 
 
@@ -151,7 +154,9 @@ def flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
-def one_of(value: Any, name: str, choices: Iterable[str], *, other: str = "") -> str:
+def one_of(
+    value: Any, name: str, choices: Iterable[str], *, other: str | tuple[str, ...] = ""
+) -> str:
     """Return a string that is one of a few.
 
     >>> one_of("midle", "side", ("left", "middle", "right"))
@@ -160,7 +165,7 @@ def one_of(value: Any, name: str, choices: Iterable[str], *, other: str = "") ->
     ValueError: side must be "left", "middle" or "right", got 'midle'; did you mean "middle"?
     """
     names = list(choices)
-    what = _either(*(f'"{each}"' for each in names), other)
+    what = _either([f'"{each}"' for each in names], other)
     if not isinstance(value, str):
         raise refusal(TypeError, name, what, value)
     if value not in names:
@@ -244,11 +249,13 @@ def array(
     given = _as_array(values, name, noun, kinds)
     if ndim is not None and given.ndim != ndim:
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
+    # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
+    # to infinity.  Integers are checked as they were given: some would change their sign.
+    answer = given if dtype is None else given.astype(dtype, order="C")
     interval = Interval(above, minimum, None, None)
     if finite or interval.words:
-        _check_entries(given, name, interval)
-    # In order: the entries of a matrix are read by compiled code.
-    return given if dtype is None else given.astype(dtype, order="C")
+        _check_entries(given if kinds == "iu" else answer, name, interval)
+    return answer
 
 
 def shape(value: Any, name: str, wanted: Sequence[int], *, like: str = "", each: str = "") -> Any:
@@ -340,9 +347,11 @@ def _plain(bound: float | None) -> str:
     return str(bound).removesuffix(".0")
 
 
-def _either(*what: str) -> str:
+def _either(what: list[str], other: str | tuple[str, ...]) -> str:
     """a, b or c."""
-    *others, last = [each for each in what if each]
+    *others, last = [*what, *((other,) if isinstance(other, str) else other)]
+    if not last:
+        *others, last = others
     return f"{', '.join(others)} or {last}" if others else last
 
 
@@ -374,12 +383,14 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
         given = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise refusal(ValueError, name, noun, values, "rows must be equally long") from error
-    if given.dtype == object and kinds == NUMBERS and all(map(is_real, given.flat)) and given.size:
+    listed = not hasattr(values, "dtype")
+    if listed and given.dtype == object and kinds == NUMBERS and all(map(is_real, given.flat)):
+        # Fractions, and integers of more than 64 bits.
         given = np.array([_as_float(each) for each in given.flat]).reshape(given.shape)
     if given.dtype.kind not in kinds and not (given.size == 0 and given.dtype == np.float64):
-        if hasattr(values, "dtype"):
-            raise TypeError(f"{name} must be {noun}, got dtype {given.dtype}")
-        raise refusal(TypeError, name, noun, values)
+        if listed:
+            raise refusal(TypeError, name, noun, values)
+        raise TypeError(f"{name} must be {noun}, got dtype {given.dtype}")
     return given
 
 
