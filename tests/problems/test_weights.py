@@ -157,8 +157,8 @@ def test_methods_that_know_no_extras_refuse_them(method: Any, l2: float, extra: 
 
 
 BAD_WEIGHTS = [
-    ([1.0, 2.0], r"weights must be a vector of 3, one a row, got shape \(2,\)"),
-    ([[1.0], [2.0], [3.0]], r"weights must be a vector of 3, one a row, got shape \(3, 1\)"),
+    ([1.0, 2.0], r"weights must have shape \(3,\), one for each row, got \(2,\)"),
+    ([[1.0], [2.0], [3.0]], r"weights must have shape \(3,\), one for each row, got \(3, 1\)"),
     ([1.0, -2.0, 1.0], r"finite and >= 0, but weights\[1\] is -2.0"),
     ([1.0, 1.0, np.nan], r"finite and >= 0, but weights\[2\] is nan"),
     ([np.inf, 1.0, 1.0], r"finite and >= 0, but weights\[0\] is inf"),

@@ -217,12 +217,12 @@ def test_points_shown_are_feasible_and_counts_exact() -> None:
     ("make", "error", "words"),
     [
         (lambda: L1(-1.0), ValueError, "weight must be a finite number >= 0, got -1.0"),
-        (lambda: L1("a"), ValueError, "weight must be"),
+        (lambda: L1("a"), TypeError, "weight must be a finite number >= 0, got 'a'"),
         (lambda: L1(math.nan), ValueError, "weight must be"),
-        (lambda: Simplex(0.0), ValueError, "total must be > 0"),
+        (lambda: Simplex(0.0), ValueError, "total must be a finite number > 0, got 0.0"),
         (lambda: Box(1.0, 0.0), ValueError, "low <= high"),
         (lambda: Box(math.nan, 0.0), ValueError, "low <= high"),
-        (lambda: Box("a", 0.0), TypeError, "real numbers"),
+        (lambda: Box("a", 0.0), TypeError, "low must be a real number"),
     ],
 )
 def test_bad_proxes(make: Any, error: Any, words: str) -> None:
