@@ -40,7 +40,7 @@ def advanced(engine, events):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     kind=st.sampled_from(KINDS),
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),

@@ -58,7 +58,7 @@ PROBLEMS = {
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),

@@ -42,7 +42,7 @@ PROBLEMS = {
 
 @settings(max_examples=25, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 0.3, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
@@ -131,7 +131,7 @@ def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
 
 
 @settings(max_examples=25, deadline=None)
-@given(rng=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
+@given(seed=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
 def test_lazy_rows_equal_eager_ones(seed, method):
     X, _ = data(20, 5, seed, density=0.9)
     problem = cz.problems.LeastSquares(X, X @ np.arange(5.0))
