@@ -17,6 +17,8 @@ from continuized.process import oracle
 from continuized.process.compiled import coefficients
 from continuized.process.methods import marked_step
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = [cz.StochasticLeastSquares, cz.Kaczmarz]
 D = 5

@@ -12,6 +12,8 @@ from continuized.process import oracle
 from continuized.process.compiled import coefficients
 from continuized.process.methods import marked_step
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 D = 6
 HALVES = [[0, 2, 5], [1, 3, 4]]

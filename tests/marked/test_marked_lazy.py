@@ -87,6 +87,7 @@ def test_a_million_events_do_not_drift(case):
         assert abs(engine.measure()) <= 1e-12
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_an_entropy_step_solves_its_equation(dense, accelerated):
@@ -148,6 +149,7 @@ def test_lazy_rows_equal_eager_ones(seed, d, method):
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", ["least squares", "logistic"])
 def test_a_far_start_leaves_no_rounding_behind(name, accelerated):
@@ -185,6 +187,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", EMPTY)
 def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, accelerated):
