@@ -14,7 +14,7 @@ from tests.helpers.refusals import one_sentence
 import continuized as cz
 from continuized.marked import row_constants as constants_module
 from continuized.marked.row_constants import row_constants
-from continuized.solver.result import reported_gap
+from continuized.marked.stepper import reported_gap
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 Y = X.sum(axis=1)
