@@ -8,6 +8,8 @@ from tests.helpers.regressions import data
 import continuized as cz
 from continuized.marked import stepper as marked
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

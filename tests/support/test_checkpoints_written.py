@@ -74,6 +74,7 @@ LIMITED = """
 import resource, sys, warnings
 import numpy as np
 import continuized as cz
+cz.minimize(cz.problems.paper_convex(), np.zeros(100), maxiter=3)  # machine code goes to files, too
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")

@@ -17,6 +17,8 @@ from continuized.network.optimisation.workers import (
 )
 from continuized.support.statistics import Moments, mean_test
 
+pytestmark = pytest.mark.blas
+
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
 Method = Continuized | GradientDescent
 
