@@ -131,19 +131,6 @@ def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.Monke
         assert fitted[1] == pytest.approx(computed[1], rel=0.15)
 
 
-def test_predicted_beside_simulated() -> None:
-    # In mean square the limit comes first; a typical run lasts longer, but not four times so.
-    predicted = network.delay_limit("path:10")
-    simulated = network.simulated_limit("path:10", runs=3)
-    assert predicted < simulated < 4.0 * predicted
-    before, after = network.delay_study("path:10", [0.2 * predicted, 4.0 * predicted], runs=3)
-    assert before.stable
-    assert not after.stable
-    assert before.accelerated > before.plain > 0.0
-    assert after.accelerated < 0.0 < after.plain
-    assert after.share < 0.5 < before.share
-
-
 def test_too_stale() -> None:
     limit, least = network.delay_limit("path:10"), network.share_limit("path:10")
     for part, verdict in ((0.4, "fine"), (0.7, "near"), (1.1, "past")):

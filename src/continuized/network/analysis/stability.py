@@ -18,7 +18,7 @@ only if its spectral radius, the gain, is 1 or more (or A is not stable).  When 
 against 1/theta, x = z at every exchange and the gain tends to (gamma + gamma') / 2.
 
 That is a limit in mean square.  A typical run stays stable somewhat longer: the mean is carried
-by rare ones.  `delay_study` and `simulated_limit` measure that.
+by rare ones.  `examples/delay_study.py` measures that.
 """
 
 from __future__ import annotations
