@@ -1,6 +1,6 @@
 """Decentralised optimisation: messages to a precision, a slow node, the simulator, and faults.
 
-    python benchmarks/studies/decentralized.py [--quick]
+    python -m benchmarks.studies.decentralized [--quick]
 
 Data, all from fixed seeds: Gaussian rows, 40 for each node, whose ten columns have sizes from 0.3
 to 1; targets <x, w>, w Gaussian, with a noise of 0.3 (ridge), or their signs (logistic); l2 = 1

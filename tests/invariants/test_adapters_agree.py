@@ -287,11 +287,22 @@ ADAPTERS: dict[str, Callable[[Case, str, Events], np.ndarray]] = {
     "optax": optax_transformation,
     "JAX": jax_minimize,
 }
+NEEDS = {
+    "array API, torch": ["torch"],
+    "array API, array-api-strict": ["array_api_strict"],
+    "PyTorch optimizer": ["torch"],
+    "optax": ["jax", "optax"],
+    "JAX": ["jax"],
+}
+every_adapter = pytest.mark.parametrize(
+    "adapter",
+    [pytest.param(each, marks=pytest.mark.needs(*NEEDS.get(each, ()))) for each in ADAPTERS],
+)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", cases())
-@pytest.mark.parametrize("adapter", ADAPTERS)
+@every_adapter
 def test_the_steps_are_those_of_minimize(adapter: str, name: str, dtype: str) -> None:
     events, expected = reference(name, dtype)
     rows = ADAPTERS[adapter](cases()[name], dtype, events)

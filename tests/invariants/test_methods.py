@@ -49,6 +49,7 @@ def test_init_and_step_change_nothing_given(name: str, on: str) -> None:
         state = following
 
 
+@pytest.mark.blas
 @every_pair
 def test_minimize_is_a_plain_loop_of_steps(name: str, on: str) -> None:
     p = problem(on)

@@ -17,6 +17,8 @@ from continuized.process import oracle
 from continuized.process.compiled import coefficients
 from continuized.process.methods import marked_step
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = [cz.StochasticLeastSquares, cz.Kaczmarz]
 D = 5
@@ -38,7 +40,7 @@ def advanced(engine, events):
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     kind=st.sampled_from(KINDS),
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),

@@ -12,6 +12,8 @@ from continuized.process import oracle
 from continuized.process.compiled import coefficients
 from continuized.process.methods import marked_step
 
+pytestmark = pytest.mark.blas
+
 SEEDS = st.integers(0, 2**32 - 1)
 D = 6
 HALVES = [[0, 2, 5], [1, 3, 4]]
@@ -56,7 +58,7 @@ PROBLEMS = {
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),

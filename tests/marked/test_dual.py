@@ -57,6 +57,7 @@ def test_the_local_metric_trusts_no_point_that_another_contradicts(which):
     assert found == pytest.approx(1.0 / (4.0 * 0.3 * 0.7))
 
 
+@pytest.mark.blas
 def test_marks_constants_and_steps_follow_the_metric():
     before = engine_of()
     engine = advance(engine_of(), dual.FIRST_METRIC)
@@ -231,6 +232,7 @@ def test_compiled_alias_tables_are_those_of_python(monkeypatch):
     np.testing.assert_array_equal(compiled.alias, plain.alias)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("loss", [cz.problems.LeastSquares, cz.problems.LogisticRegression])
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_dense_columns_swept_once_are_those_swept_twice(loss, accelerated):

@@ -8,6 +8,8 @@ from tests.helpers.regressions import data
 import continuized as cz
 from continuized.solver import marked_loop as marked
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("kind", ["dense", "sparse"])

@@ -42,7 +42,7 @@ PROBLEMS = {
 
 @settings(max_examples=25, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     name=st.sampled_from(list(PROBLEMS)),
     start=st.sampled_from([None, 0.0, 0.3, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
@@ -85,6 +85,7 @@ def test_a_million_events_do_not_drift(case):
         assert abs(engine.measure()) <= 1e-12
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("dense", [True, False])
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_an_entropy_step_solves_its_equation(dense, accelerated):
@@ -130,7 +131,7 @@ def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
 
 
 @settings(max_examples=25, deadline=None)
-@given(rng=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
+@given(seed=SEEDS, method=st.sampled_from([cz.StochasticLeastSquares, cz.Kaczmarz]))
 def test_lazy_rows_equal_eager_ones(seed, method):
     X, _ = data(20, 5, seed, density=0.9)
     problem = cz.problems.LeastSquares(X, X @ np.arange(5.0))
@@ -142,6 +143,7 @@ def test_lazy_rows_equal_eager_ones(seed, method):
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", ["least squares", "logistic"])
 def test_a_far_start_leaves_no_rounding_behind(name, accelerated):
@@ -179,6 +181,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 @pytest.mark.parametrize("name", EMPTY)
 def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, accelerated):

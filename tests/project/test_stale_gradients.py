@@ -18,6 +18,8 @@ from examples.stale_gradients import (
 from continuized import Continuized, GradientDescent
 from continuized.support.statistics import Moments, mean_test
 
+pytestmark = pytest.mark.blas
+
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
 Method = Continuized | GradientDescent
 

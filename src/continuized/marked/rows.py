@@ -27,8 +27,9 @@ from continuized.marked.row_constants import (
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import check_squares
-from continuized.process.marks import Batches, Categorical, Finite, checked_batch
+from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
+from continuized.support import validation as check
 from continuized.support.checkpoints.checkpointer import copies, put_back
 from continuized.support.threads import norm
 from continuized.support.validation import brief, check_flag, is_real
@@ -73,7 +74,7 @@ class StochasticLeastSquares:
 
     def __post_init__(self) -> None:
         check_flag(self.accelerated, "accelerated")
-        object.__setattr__(self, "batch", checked_batch(self.batch))
+        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
         for name in ("R2", "kappa", "mu"):
             value, sign = getattr(self, name), ">=" if name == "mu" else ">"
             if value is None:

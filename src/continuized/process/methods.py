@@ -41,7 +41,7 @@ from continuized.process.flow import (
     no_flow,
 )
 from continuized.process.parameters import check_constants, default_start
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 
 class State(NamedTuple):
@@ -224,13 +224,10 @@ class Continuized(Method):
     def __post_init__(self) -> None:
         L, mu = check_constants(self.L, self.mu)
         start = default_start(mu) if self.start is None else self.start
-        if not is_real(start):
-            raise TypeError(f"start must be a number >= 0, inf or None, got {brief(start)}")
-        if not start >= 0.0:
-            raise ValueError(f"start must be a number >= 0, inf or None, got {start!r}")
+        start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
         if mu == 0.0 and start == math.inf:
             raise ValueError("start = inf needs mu > 0; in the convex case x would stand still")
-        _freeze(self, L=L, mu=mu, start=float(start))
+        _freeze(self, L=L, mu=mu, start=start)
 
     @property
     def constants(self) -> tuple[float, float, float]:
@@ -295,9 +292,8 @@ class CustomContinuized(Method):
 
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
-            if not callable(getattr(self, name)):
-                raise TypeError(f"{name} must be a function of t, got {brief(getattr(self, name))}")
-        if not (is_real(self.L) and math.isnan(self.L)):
+            check.function(getattr(self, name), name, "a function of t")
+        if not (check.is_real(self.L) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: seeds.Seed = None) -> clocks.Clock:

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem, real_array
+from continuized.problems.base import Array, Problem
+from continuized.support import validation as check
 
 
 def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
     """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
-    array = real_array(g, "the gradient")
-    if array.shape != shape:
-        raise ValueError(f"the gradient must have the shape of x, {shape}, got {array.shape}")
+    array = check.array(g, "the gradient")
+    check.shape(array, "the gradient", shape, like="x")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 

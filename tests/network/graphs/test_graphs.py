@@ -42,6 +42,7 @@ def test_a_spec_is_the_graph_it_names(spec):
     np.testing.assert_allclose(g.P, 1.0 / len(g.edges))
 
 
+@pytest.mark.blas
 def test_positions_stand_where_a_drawing_is_natural():
     for spec in ("path:5", "cycle:5", "grid:2x3", "star:5", "complete:5", "geometric:50:0.5"):
         g = Graph.of(spec)

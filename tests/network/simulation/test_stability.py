@@ -36,6 +36,7 @@ def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9
     )
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("spec", ["path:6", "cycle:8", "star:5"])
 def test_the_gain_tells_the_sign_of_the_growth(spec: str) -> None:
     graph = Graph.of(spec)
@@ -45,6 +46,7 @@ def test_the_gain_tells_the_sign_of_the_growth(spec: str) -> None:
         assert stable == (abscissa(graph, delay, rates) < 0.0), delay
 
 
+@pytest.mark.blas
 def test_the_limits_are_where_the_moments_stop_falling() -> None:
     graph = Graph.of("path:9")
     limit = network.delay_limit(graph)
@@ -59,6 +61,7 @@ def test_the_limits_are_where_the_moments_stop_falling() -> None:
     assert abscissa(graph, 0.0, 0.97 * share * rates, 0.7) > 0.0
 
 
+@pytest.mark.blas
 def test_the_gain_of_long_delays_is_that_of_the_steps() -> None:
     graph = Graph.of("complete:8")
     constants = Constants(graph.theta, 0.5, 1.2)
@@ -119,6 +122,7 @@ def test_the_share_limit_goes_with_the_damping() -> None:
         )
 
 
+@pytest.mark.blas
 def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("path:24", "cycle:36", "grid:6x6"):
         limits = []
