@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.analysis.traffic import directed
+from continuized.network.analysis.traffic import list_directed
 from continuized.network.faults import Faults
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
@@ -175,7 +175,7 @@ class Post:
 
 def _by_source(graph: Graph) -> tuple[Array, Array, Array]:
     """Both directions of every edge, the first one of each source, and the edges' P."""
-    source, target = directed(graph)
+    source, target = list_directed(graph)
     order = np.argsort(source, kind="stable")
     edge = np.zeros((len(source), engine_protocol.EDGE_COLUMNS), np.int64)
     edge[:, engine_protocol.SOURCE] = source[order]
