@@ -45,7 +45,8 @@ def advanced(engine, events):
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),
     accelerated=st.booleans(),
-    shape=st.sampled_from([(20, D, 0.7), (6, 60, 0.05)]),  # of the second, most columns are empty
+    # Of the last, most columns are empty.
+    shape=st.sampled_from([(20, D, 0.7), (20, 40, 0.7), (20, 200, 0.7), (6, 60, 0.05)]),
 )
 def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, shape):
     p = least_squares(seed, *shape)

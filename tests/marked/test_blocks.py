@@ -19,17 +19,17 @@ D = 6
 HALVES = [[0, 2, 5], [1, 3, 4]]
 
 
-def data(seed, n=8, density=0.5):
+def data(seed, n=8, density=0.5, d=D):
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, D)) * (rng.random((n, D)) < density)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < density)
     return X, np.sign(rng.standard_normal(n))
 
 
-def random_blocks(seed):
-    """One to six blocks of any sizes, in any order."""
+def random_blocks(seed, d):
+    """One to d blocks of any sizes, in any order."""
     rng = np.random.default_rng(seed)
-    cuts = np.flatnonzero(rng.random(D - 1) < 0.4) + 1
-    return np.split(rng.permutation(D), cuts)
+    cuts = np.flatnonzero(rng.random(d - 1) < 0.4) + 1
+    return np.split(rng.permutation(d), cuts)
 
 
 def eager(engine, x0, jumps):
@@ -50,7 +50,7 @@ def eager(engine, x0, jumps):
 
 
 PROBLEMS = {
-    "quadratic": lambda X, y: cz.problems.Quadratic(np.geomspace(1.0, 0.01, D), X[0]),
+    "quadratic": lambda X, y: cz.problems.Quadratic(np.geomspace(1.0, 0.01, X.shape[1]), X[0]),
     "sparse least squares": lambda X, y: cz.problems.LeastSquares(sparse.csr_array(X), y, l2=0.01),
     "dense logistic": lambda X, y: cz.problems.LogisticRegression(X, y, l2=0.01),
 }
@@ -63,11 +63,12 @@ PROBLEMS = {
     start=st.sampled_from([None, 0.0, 5.0]),
     sampling=st.sampled_from(["sqrt", "uniform"]),
     accelerated=st.booleans(),
-    shape=st.sampled_from([(8, 0.5), (60, 0.1)]),  # of the second, most rows are empty
+    shape=st.sampled_from([(8, 0.5), (60, 0.1)]),  # of the second, most rows are empty at d = 6
+    d=st.sampled_from([D, 40, 200]),
 )
-def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, shape):
-    problem, blocks = PROBLEMS[name](*data(seed, *shape)), random_blocks(seed)
-    x0 = np.random.default_rng(seed).standard_normal(D)
+def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, shape, d):
+    problem, blocks = PROBLEMS[name](*data(seed, *shape, d)), random_blocks(seed, d)
+    x0 = np.random.default_rng(seed).standard_normal(d)
     engine = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
     after = eager(engine, x0, reference.Coordinates(problem, engine.form.L_i, engine.p, blocks))
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
