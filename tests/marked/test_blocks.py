@@ -8,9 +8,9 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked.blocks import block_L, partition
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.process.compiled import coefficients
-from continuized.process.methods import marked_step
+from continuized.process.reference import marked_step
 
 pytestmark = pytest.mark.blas
 
@@ -70,12 +70,12 @@ def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, 
     problem, blocks = PROBLEMS[name](*data(seed, *shape, d)), random_blocks(seed, d)
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
-    after = eager(engine, x0, oracle.Coordinates(problem, engine.form.L_i, engine.p, blocks))
+    after = eager(engine, x0, reference.Coordinates(problem, engine.form.L_i, engine.p, blocks))
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
     for n in (5, 20, 275):  # in the end both may be at the solution, whatever led there
         events = stream.draw(n)
         expected = after(events)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
         tolerance = 1e-12 * (1.0 + np.abs(expected).max())
         np.testing.assert_allclose(engine.point(), expected, rtol=0.0, atol=tolerance)
 
@@ -152,8 +152,8 @@ def test_the_loop_over_blocks_of_one_is_the_loop_over_coordinates(accelerated):
     assert type(block) is not type(single)
     events = cz.clock.Poisson(0, marks=single.law).stream().draw(200)
     steps = coefficients(single.process, events, 0.0)
-    single.advance(order[events.marks], steps)
-    block.advance(events.marks, steps)
+    single.take(order[events.marks], steps)
+    block.take(events.marks, steps)
     np.testing.assert_allclose(block.point(), single.point(), rtol=1e-12)
 
 
@@ -176,7 +176,7 @@ def test_a_hundred_thousand_events_do_not_drift():
     p = cz.problems.LeastSquares(X, y, l2=0.01)
     engine = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
     events = cz.clock.Poisson(0, marks=engine.law).stream().draw(100_000)
-    engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+    engine.take(events.marks, coefficients(engine.process, events, 0.0))
     images = X @ engine.point()
     np.testing.assert_allclose(engine.images(), images, rtol=0, atol=1e-11 * np.abs(images).max())
 

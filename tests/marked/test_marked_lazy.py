@@ -12,10 +12,10 @@ from tests.helpers.regressions import data
 import continuized as cz
 from continuized.marked import rows
 from continuized.marked import separable as forms
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
-from continuized.process.methods import marked_step
+from continuized.process.reference import marked_step
 
 SEEDS = st.integers(0, 2**32 - 1)
 DIMENSIONS = (5, 40, 200)
@@ -23,7 +23,7 @@ DIMENSIONS = (5, 40, 200)
 
 def advanced(engine, events):
     coefs = coefficients(engine.process, events, 0.0)
-    engine.advance(events.marks, coefs)
+    engine.take(events.marks, coefs)
     return engine
 
 
@@ -54,7 +54,7 @@ def test_lazy_coordinates_equal_eager_ones(seed, d, name, start, sampling):
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = cz.CoordinateDescent(sampling, start=start).prepare(problem, x0)
     events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(400)
-    jumps = oracle.Coordinates(problem, engine.form.L_i, engine.p)
+    jumps = reference.Coordinates(problem, engine.form.L_i, engine.p)
     expected = eager(engine.process, x0, events, jumps)
     found = advanced(engine, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
@@ -106,7 +106,7 @@ def test_an_entropy_step_solves_its_equation(dense, accelerated):
         if accelerated:
             engine.scalars[:] = mix(*engine.scalars, still[0, 0], still[0, 1])
         a, w = engine.coordinates()[i], engine.images()
-        engine.advance(before_flow.marks, jump)
+        engine.take(before_flow.marks, jump)
         v = engine.coordinates()[i]
         g = y[i] * (X[i] @ w) / 12
         L = (X[i] @ X[i]) / (0.01 * 12**2)
@@ -144,7 +144,7 @@ def test_lazy_rows_equal_eager_ones(seed, d, method):
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = method().prepare(problem, x0)
     events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(300)
-    expected = eager(engine.process, x0, events, oracle.Rows(problem, engine.R2, engine.factors))
+    expected = eager(engine.process, x0, events, reference.Rows(problem, engine.R2, engine.factors))
     found = advanced(engine, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 

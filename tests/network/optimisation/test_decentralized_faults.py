@@ -119,7 +119,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
         engine = ByMessages(GRID, crew, root, faults)
         progress = Run(engine, PARTS["ridge"], root, 0.0, 10, silent)
         for most in range(10, 2000, 10):
-            progress.go(most)
+            progress.run(most)
             if forget:
                 engine.post.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
@@ -139,7 +139,7 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
         chosen = network.optimisation.minimize.METHODS[method]
         engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
         progress = Run(engine, parts, root, 1e-20, 10, silent)
-        progress.go(60_000)
+        progress.run(60_000)
         nodes = engine.crew.nodes
         had = 0.5 * (nodes.y + nodes.z) if method == "dual" else nodes.state[:, [4, 5, 5]].mean(1)
         w = progress.agreed()
