@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 LOOKS = {
     "gradient descent": ("gradient-descent", "#e08a1e", "^"),
@@ -32,7 +32,7 @@ with plot.settings():
     figure, axes = plt.subplots(figsize=(6.0, 3.8), layout="constrained")
     for name, (method, color, marker) in LOOKS.items():
         steps = PASSES if isinstance(method, str) else PASSES * columns
-        trace = cz.minimize(p, x0, method=method, maxiter=steps, seed=0).trace
+        trace = cz.minimize(p, x0, method=method, maxiter=steps, rng=0).trace
         found[name] = excess = trace.fun - f_star
         axes.plot(trace.passes, excess, color=color, lw=1.2, marker=marker, mfc="white", ms=4.5,
                   markevery=(15, 40), label=name)  # fmt: skip

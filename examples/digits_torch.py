@@ -26,7 +26,7 @@ def optimizer_of(name, params, lr, beta, seed):
     if name == "SGD":
         return torch.optim.SGD(params, lr=lr, momentum=beta, nesterov=True)
     mu = ((1.0 - beta) / (1.0 + beta)) ** 2 / lr
-    return Continuized(params, lr=lr, mu=mu, seed=seed, nonfinite="skip")
+    return Continuized(params, lr=lr, mu=mu, rng=seed, nonfinite="skip")
 
 
 def losses(name, lr, beta, seed, epochs=15):

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 PANELS = (
     ("convex", cz.problems.paper_convex(), 1000, "log"),
@@ -29,7 +29,7 @@ with plot.settings():
         methods = (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu))
         x0 = np.zeros(p.dim)
         for method, (name, (color, marker, dashes)) in zip(methods, LOOKS.items(), strict=True):
-            trace = cz.minimize(p, x0, method=method, maxiter=steps, seed=0).trace
+            trace = cz.minimize(p, x0, method=method, maxiter=steps, rng=0).trace
             # The continuized bound holds at a time t, the others after k gradients.
             where = {"t" if method.name == "continuized" else "k": trace.k[1:]}
             bound = cz.theory.bound(method, p, x0, **where)

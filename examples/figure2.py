@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 PANELS = (
     ("convex", cz.problems.paper_convex(), 1000, "log"),
@@ -29,7 +29,7 @@ with plot.settings():
     for axes, (title, p, steps, scale) in zip(both, PANELS, strict=True):
         methods = (cz.GradientDescent(p.L), cz.Nesterov(p.L, p.mu), cz.Continuized(p.L, p.mu))
         for method, (name, (color, marker)) in zip(methods, LOOKS.items(), strict=True):
-            r = cz.minimize(p, p.x_star, method=method, noise=NOISE, maxiter=steps, seed=0)
+            r = cz.minimize(p, p.x_star, method=method, noise=NOISE, maxiter=steps, rng=0)
             excess = r.trace.fun[1:] - p.f_star
             found[title, method.name] = excess
             k = r.trace.k[1:]

@@ -9,7 +9,8 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 
-from continuized import network, plot
+from continuized import network
+from continuized.plot import figures as plot
 
 INK, BLUE = "#111111", "#1f78b4"
 SIDE, END = 30, 160_000.0
@@ -17,7 +18,7 @@ TIMES = (10_000.0, 40_000.0, 80_000.0)
 graph = network.Graph.of(f"grid:{SIDE}x{SIDE}")
 values = np.zeros((SIDE, SIDE))
 values[:, : SIDE // 2] = 1.0  # on the left 1, on the right 0: they should agree on 1/2
-limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "seed": 0}
+limits = {"tol": 1e-8, "until": END, "snapshots": TIMES, "rng": 0}
 found = {
     name: network.simulate(graph, values.ravel(), name, **limits)
     for name in ("plain", "accelerated")

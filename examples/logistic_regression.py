@@ -12,7 +12,7 @@ import scipy.optimize
 from sklearn.datasets import load_breast_cancer
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 STEPS, RUNS, BFGS = 300, 20, "L-BFGS of SciPy, the best so far"
 LOOKS = {"gradient descent": ("gradient-descent", "#e08a1e"), "Nesterov": ("nesterov", "#1f78b4")}
@@ -20,7 +20,7 @@ measured, benign = load_breast_cancer(return_X_y=True)
 X = (measured - measured.mean(axis=0)) / measured.std(axis=0)
 p = cz.problems.LogisticRegression(np.c_[X, np.ones(len(X))], 2.0 * benign - 1.0, l2=1e-3)
 x0, asked, found = np.zeros(p.dim), [], {}
-solved = cz.minimize(p, x0, metric="gram", tol=1e-14, seed=0)  # tol bounds the duality gap
+solved = cz.minimize(p, x0, metric="gram", tol=1e-14, rng=0)  # tol bounds the duality gap
 f_star = solved.fun
 
 
@@ -35,8 +35,8 @@ scipy.optimize.minimize(value_and_gradient, x0, jac=True, method="L-BFGS-B", opt
 found[BFGS] = np.minimum.accumulate(asked) - f_star
 for label, (method, _) in LOOKS.items():
     found[label] = cz.minimize(p, x0, method=method, maxiter=STEPS).trace.fun - f_star
-plain = cz.ensemble(p, cz.Continuized(p.L, p.mu), x0, runs=RUNS, steps=STEPS, seed=0).fun
-metric = [cz.minimize(p, x0, metric="gram", maxiter=60, seed=s).trace.fun for s in range(RUNS)]
+plain = cz.ensemble(p, cz.Continuized(p.L, p.mu), x0, runs=RUNS, steps=STEPS, rng=0).fun
+metric = [cz.minimize(p, x0, metric="gram", maxiter=60, rng=s).trace.fun for s in range(RUNS)]
 bands = {"continuized": (plain, "#111111"), 'continuized, metric="gram"': (metric, "#7b3294")}
 
 with plot.settings():

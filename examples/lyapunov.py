@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
 END, PATHS = 40.0, 30
@@ -28,7 +28,7 @@ mean = A * (exact.fun - p.f_star + 0.5 * p.mu * exact.z2)  # Theorem 3: B = (mu 
 
 def phi_of(seed):
     """(t, phi_t) along a path, with both sides of every jump."""
-    r = cz.minimize(p, x0, method=method, seed=seed, maxiter=100, record="path")
+    r = cz.minimize(p, x0, method=method, rng=seed, maxiter=100, record="path")
     phi, t, values = cz.theory.lyapunov(r, p), [], []
     for start, end in pairwise(r.trace.t):
         between = np.linspace(start, end, 6)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 INK = "#111111"
 LOOKS = ((1, "z", "#d55e00", "s", (7, -9)), (0, "x", "#0b5fa5", "o", (0, 8)))
@@ -20,7 +20,7 @@ H = np.array([[0.35, -0.25], [-0.25, 0.9]])
 mu, largest = np.linalg.eigvalsh(H)
 # Half the longest step that the theorem allows, or x would land in the valley at once.
 p = cz.Problem(lambda x: 0.5 * x @ H @ x, lambda x: H @ x, L=2.0 * largest, mu=mu)
-r = cz.minimize(p, [-3.0, 0.6], seed=3, maxiter=6, record="path")
+r = cz.minimize(p, [-3.0, 0.6], rng=3, maxiter=6, record="path")
 before = np.array([r.at(t, side="left") for t in r.trace.t])  # (event, x or z, coordinate)
 after = np.array([r.at(t) for t in r.trace.t])
 

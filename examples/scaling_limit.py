@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized import plot
+from continuized.plot import figures as plot
 
 INK = "#111111"
 LOOKS = {1e1: "#e08a1e", 1e3: "#1f78b4", 1e5: "#7b3294"}
@@ -27,7 +27,7 @@ with plot.settings():
         # f is 1-smooth, hence L-smooth for every larger L, which only makes the steps smaller.
         end = END * np.sqrt(L)
         events = int(end + 10.0 * np.sqrt(end))  # by then the clock has passed the end
-        r = cz.minimize(p, x0, method=cz.Continuized(L), maxiter=events, seed=1, record="path")
+        r = cz.minimize(p, x0, method=cz.Continuized(L), maxiter=events, rng=1, record="path")
         x = [r.at(t)[0][0] for t in s * np.sqrt(L)]
         power = int(np.log10(L))
         label = "one run, $L = 10$" if power == 1 else f"one run, $L = 10^{power}$"

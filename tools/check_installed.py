@@ -84,7 +84,7 @@ def in_a_run() -> Iterator[str]:
     if not r.success or np.linalg.norm(scale * r.x) > 1e-6:
         yield f"minimize: {r.message}"
     p = cz.problems.paper_strongly_convex()  # the compiled loops
-    if not cz.minimize(p, np.zeros(3), tol=1e-8, seed=0).success:
+    if not cz.minimize(p, np.zeros(3), tol=1e-8, rng=0).success:
         yield "minimize: the paper's example is not solved"
 
 
@@ -96,7 +96,7 @@ def violations(version: str) -> Iterator[str]:
     if cz.__version__ != version:
         yield f"the version is {cz.__version__}, not {version}"
     yield from in_modules()
-    from continuized import plot
+    from continuized.plot import figures as plot
 
     yield from in_refusal(plot.require, "plot")
     yield from in_refusal(lambda: cz.network.run("path:3", np.ones(3), transport="ray"), "ray")

@@ -1,9 +1,10 @@
 """Imports inside the package go one way: down the list below.
 
     python tools/check_layers.py [FOLDER]
+    python tools/check_layers.py --write      make the tables of the documentation anew
 
 Reads the sources (imports inside functions and under TYPE_CHECKING count too) and prints a
-line for each import that goes up, or sideways between two rooms; exit code 1 if any does.
+line for each import that goes up; exit code 1 if any does.
 """
 
 from __future__ import annotations
@@ -16,91 +17,49 @@ from pathlib import Path
 PACKAGE = "continuized"
 FACE = "__init__"  # `import continuized`: the public names
 
-# From the top.  A room may import what stands below it, and its own modules.
-ROOMS = (
-    "cli",
-    "commands",
-    "verify",
-    "bench",
-    "plot_decentralized",
-    "plot_network",
-    "plot",
-    "report",
-    "reproduce",
-    "model",
-    FACE,
-    "adapters",
-    "theory",
-    "network",
-    "ensembles",
-    "chunks",
-    "minimizer",
-    "arguments",
-    "choice",
-    "identity",
-    "marked",
-    "marked_clock",
-    "adaptive",
-    "setting",
-    "measure",
-    "points",
-    "pace",
-    "foreign",
-    "driver",
-    "watching",
-    "dual",
-    "coordinate",
-    "blocks",
-    "forms",
-    "rows",
-    "row_constants",
-    "curvature",
-    "metric",
-    "prox",
-    "kernels",
-    "stopping",
-    "recording",
-    "result",
-    "custom",
-    "methods",
-    "rules",
-    "oracle",
-    "witness",
-    "flow",
-    "noise",
-    "parameters",
-    "clock",
-    "seeds",
-    "marks",
-    "arrays",
-    "problems",
-    "statistics",
-    "progress",
-    "checkpoints",
-    "checkpoint_files",
-    "files",
-    "memory",
-    "words",
-    "jit",
-)
+ROOT = Path(__file__).parents[1]
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")  # where the table stands
+BEGIN = "<!-- layers: made by tools/check_layers.py --write -->"
+END = "<!-- end of layers -->"
+
+# From the top: each layer, what it knows, and what it never touches.  A layer may import what
+# stands below it, and its own modules.  The tables of the documentation are made from this one.
+LAYERS = {
+    "app": ("files, terminals, reports; the claims and their checks", "formulas"),
+    "adapters": ("one foreign library each", "formulas"),
+    "plot": ("pictures of results, paths, ensembles and networks", "runs"),
+    "theory": ("parameters, problems, paths: theorems and exact means", "the loop's inside"),
+    "network": ("nodes, graphs, messages, processes", "its own copy of flow, step or loop"),
+    "solver": ("the loop: draw, advance, record, test, call back, save, finish", "formulas"),
+    "marked": ("what one mark touches; how far it is from the end", "when to stop"),
+    "process": ("scalars of t, the clock (all randomness), flow, step", "loops, files"),
+    "problems": ("functions, constants, data", "methods"),
+    "support": ("tools", "everything above"),
+}
 
 
 def violations(folder: Path) -> Iterator[str]:
-    """A sentence for each import that does not go down."""
+    """Yield a sentence for each import that does not go down."""
+    order = list(LAYERS)
     for path in sorted(folder.rglob("*.py")):
-        room = path.relative_to(folder).with_suffix("").parts[0]
-        if room not in ROOMS:
-            yield f"{path}: the room {room!r} has no place in tools/check_layers.py: give it one"
+        layer = path.relative_to(folder).with_suffix("").parts[0]
+        if layer == FACE:
+            continue
+        if layer not in order:
+            yield f"{path}: {layer!r} is no layer of tools/check_layers.py: give it a place there"
             continue
         for line, other in _imports(path, folder):
-            if other not in ROOMS:
-                yield f"{path}:{line}: imports {other!r}, which is no room of {PACKAGE}"
-            elif other != room and ROOMS.index(other) < ROOMS.index(room):
-                yield f"{path}:{line}: {room} imports {other}, which stands above it"
+            if other == FACE:
+                if layer != "app":
+                    yield f"{path}:{line}: {layer} imports the public names, which stand above it"
+            elif other not in order:
+                yield f"{path}:{line}: imports {other!r}, which is no layer of {PACKAGE}"
+            elif order.index(other) < order.index(layer):
+                yield f"{path}:{line}: {layer} imports {other}, which stands above it"
 
 
 def _imports(path: Path, folder: Path) -> Iterator[tuple[int, str]]:
-    """The line and the room of every import of the package's own."""
+    """Yield the line and the layer of every import of the package's own."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -115,7 +74,7 @@ def _imports(path: Path, folder: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, parts[1]
             else:
                 for alias in node.names:
-                    yield node.lineno, alias.name if _is_room(alias.name, folder) else FACE
+                    yield node.lineno, alias.name if _is_layer(alias.name, folder) else FACE
 
 
 def _absolute(node: ast.ImportFrom, path: Path, folder: Path) -> list[str]:
@@ -127,14 +86,33 @@ def _absolute(node: ast.ImportFrom, path: Path, folder: Path) -> list[str]:
     return here[: len(here) - (node.level - 1)] + named
 
 
-def _is_room(name: str, folder: Path) -> bool:
+def _is_layer(name: str, folder: Path) -> bool:
     return (folder / f"{name}.py").exists() or (folder / name).is_dir()
+
+
+def table() -> str:
+    """Return the layers as a Markdown table, from the top."""
+    rows = [f"| `{name}` | {knows} | {never} |" for name, (knows, never) in LAYERS.items()]
+    return "\n".join(["| package | knows | never touches |", "|---|---|---|", *rows])
+
+
+def with_table(page: str) -> str:
+    """Return the text of a page with the table between its two marks made anew."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page has no {BEGIN} ... {END}: add these two lines")
+    return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
 
 
 def main() -> int:
     """Check the folder given, or this repository's."""
-    default = Path(__file__).parents[1] / "src" / PACKAGE
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    if sys.argv[1:] == ["--write"]:
+        for name in PAGES:
+            page = ROOT / name
+            page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src" / PACKAGE
     found = list(violations(folder))
     print("\n".join(found) if found else f"layers: every import in {folder.name} goes down")
     return 1 if found else 0

@@ -87,7 +87,7 @@ def in_metadata(metadata: bytes) -> Iterator[str]:
 def in_sdist(sdist: set[str]) -> Iterator[str]:
     """What is wrong with the names in a sdist, taken below its folder."""
     needed = FILES | {f"src/{name}" for name in sources()}
-    needed |= {f"tests/{path.name}" for path in (ROOT / "tests").glob("*.py")}
+    needed |= {path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("*.py")}
     yield from (f"sdist: {name} is missing" for name in sorted(needed - sdist))
     for name in sorted(sdist - FILES - ADDED):
         if PurePosixPath(name).parts[0] not in FOLDERS or JUNK.search(name):

@@ -1,4 +1,4 @@
-"""Continuized Nesterov acceleration: the exact process, its theory, and a solver.
+"""Continuized Nesterov acceleration: the exact process, its theory, a solver, and networks.
 
     import continuized as cz
 
@@ -13,60 +13,61 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from continuized import (
-        clock,
-        marks,
-        metric,
-        network,
-        noise,
-        parameters,
-        problems,
-        prox,
-        theory,
-    )
+    from continuized import network, problems, theory
     from continuized.adapters.scipy import scipy_method
-    from continuized.checkpoints import CheckpointError, CheckpointWarning
-    from continuized.coordinate import CoordinateDescent
-    from continuized.custom import CustomContinuized
-    from continuized.dual import DualCoordinate
-    from continuized.ensembles import Ensemble, ensemble
-    from continuized.methods import Continuized, GradientDescent, Nesterov
-    from continuized.minimizer import minimize
+    from continuized.marked.coordinate import CoordinateDescent
+    from continuized.marked.dual import DualCoordinate
+    from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
     from continuized.problems import Problem
-    from continuized.result import ConstantsWarning, Result, Status
-    from continuized.rows import Kaczmarz, StochasticLeastSquares
+    from continuized.process import clock, flow, marks, noise, parameters, prox
+    from continuized.process.methods import (
+        Continuized,
+        CustomContinuized,
+        GradientDescent,
+        Method,
+        Nesterov,
+    )
+    from continuized.process.stepper import Status
+    from continuized.solver import metric
+    from continuized.solver.ensemble import Ensemble, ensemble
+    from continuized.solver.minimize import minimize
+    from continuized.solver.result import ConstantsWarning, Result
+    from continuized.support.checkpoints.checkpointer import CheckpointError, CheckpointWarning
 
-_HOME = {
-    "CheckpointError": "checkpoints",
-    "CheckpointWarning": "checkpoints",
-    "ConstantsWarning": "result",
-    "CoordinateDescent": "coordinate",
-    "DualCoordinate": "dual",
-    "Kaczmarz": "rows",
-    "StochasticLeastSquares": "rows",
-    "Continuized": "methods",
-    "CustomContinuized": "custom",
-    "Ensemble": "ensembles",
-    "GradientDescent": "methods",
-    "Nesterov": "methods",
+# The public classes and functions, and the public modules, with their homes in this package.
+_HOMES = {
+    "CheckpointError": "support.checkpoints.checkpointer",
+    "CheckpointWarning": "support.checkpoints.checkpointer",
+    "ConstantsWarning": "solver.result",
+    "Continuized": "process.methods",
+    "CoordinateDescent": "marked.coordinate",
+    "CustomContinuized": "process.methods",
+    "DualCoordinate": "marked.dual",
+    "Ensemble": "solver.ensemble",
+    "GradientDescent": "process.methods",
+    "Kaczmarz": "marked.rows",
+    "Method": "process.methods",
+    "Nesterov": "process.methods",
     "Problem": "problems",
-    "Result": "result",
-    "Status": "result",
-    "ensemble": "ensembles",
-    "minimize": "minimizer",
+    "Result": "solver.result",
+    "Status": "process.stepper",
+    "StochasticLeastSquares": "marked.rows",
+    "ensemble": "solver.ensemble",
+    "minimize": "solver.minimize",
     "scipy_method": "adapters.scipy",
 }
-_ROOMS = (
-    "clock",
-    "marks",
-    "metric",
-    "network",
-    "noise",
-    "parameters",
-    "problems",
-    "prox",
-    "theory",
-)
+_MODULES = {
+    "clock": "process.clock",
+    "flow": "process.flow",
+    "marks": "process.marks",
+    "metric": "solver.metric",
+    "network": "network",
+    "noise": "process.noise",
+    "parameters": "process.parameters",
+    "problems": "problems",
+    "prox": "process.prox",
+    "theory": "theory",
+}
 
 __all__ = [
     "CheckpointError",
@@ -79,6 +80,7 @@ __all__ = [
     "Ensemble",
     "GradientDescent",
     "Kaczmarz",
+    "Method",
     "Nesterov",
     "Problem",
     "Result",
@@ -86,6 +88,7 @@ __all__ = [
     "StochasticLeastSquares",
     "clock",
     "ensemble",
+    "flow",
     "marks",
     "metric",
     "minimize",
@@ -100,10 +103,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(importlib.import_module(f"continuized.{_HOME[name]}"), name)
-    if name in _ROOMS:
-        return importlib.import_module(f"continuized.{name}")
+    if name in _HOMES:
+        return getattr(importlib.import_module(f"continuized.{_HOMES[name]}"), name)
+    if name in _MODULES:
+        return importlib.import_module(f"continuized.{_MODULES[name]}")
     raise AttributeError(f"module 'continuized' has no attribute {name!r}")
 
 

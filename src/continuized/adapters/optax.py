@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from continuized import clock as clocks
-from continuized import flow, methods, parameters
-from continuized.adapters.jax_formulas import in_jax, real_dtype
-from continuized.adapters.jax_import import jax, jnp
-from continuized.adapters.jax_process import (
+from continuized.adapters._jax_formulas import in_jax, jax, jnp, real_dtype
+from continuized.adapters._jax_process import (
     Time,
     Tree,
     all_finite,
@@ -32,8 +29,10 @@ from continuized.adapters.jax_process import (
     where,
     widened,
 )
-from continuized.pace import MOST_L
-from continuized.words import as_float, brief, is_real
+from continuized.process import clock as clocks
+from continuized.process import flow, methods, parameters
+from continuized.solver.steppers.schedule import MOST_L
+from continuized.support.validation import as_float, brief, is_real
 
 try:
     import optax

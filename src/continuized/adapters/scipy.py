@@ -16,15 +16,16 @@ import numpy as np
 from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
-from continuized import checkpoints, seeds
-from continuized import clock as clocks
-from continuized.arguments import DEFAULT_TOL
-from continuized.methods import Continuized
-from continuized.minimizer import minimize
 from continuized.problems.base import Array, writes_into_out
-from continuized.prox import Box
-from continuized.result import Status
-from continuized.words import brief
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Continuized
+from continuized.process.prox import Box
+from continuized.process.stepper import Status
+from continuized.solver.arguments import DEFAULT_TOL
+from continuized.solver.minimize import minimize
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.validation import brief
 
 __all__ = ["scipy_method"]
 
@@ -60,7 +61,7 @@ def scipy_method(
     start: float | None = None,
     metric: Any = None,
     clock: clocks.Clock | None = None,
-    seed: seeds.Seed = None,
+    rng: seeds.Seed = None,
     record: bool | str = True,
     progress: bool = False,
     disp: bool = False,
@@ -89,7 +90,7 @@ def scipy_method(
     tol : float
         Stop when the norm of the gradient (with bounds, of the gradient mapping) is at most tol;
         1e-6 by default, also where maxiter is given.
-    maxiter, L, mu, metric, clock, seed, record, progress, nonfinite, checkpoint, every, resume
+    maxiter, L, mu, metric, clock, rng, record, progress, nonfinite, checkpoint, every, resume
         Options, as in `cz.minimize`.  Without L it is found on the way.
     start : float
         An option: that of `cz.Continuized`, which needs L.
@@ -116,7 +117,7 @@ def scipy_method(
     --------
     >>> from scipy.optimize import minimize
     >>> r = minimize(lambda x: ((x - 1) ** 2).sum(), [0.0, 0.0], jac=lambda x: 2 * (x - 1),
-    ...              method=scipy_method, options={"seed": 0})
+    ...              method=scipy_method, options={"rng": 0})
     >>> r.success, r.status, r.x.round(6).tolist()
     (True, 0, [1.0, 1.0])
     """
@@ -140,7 +141,7 @@ def scipy_method(
         jac,
         **_process(L, mu, start, metric, box),
         clock=clock,
-        seed=seed,
+        rng=rng,
         tol=DEFAULT_TOL if tol is None else tol,
         maxiter=maxiter,
         callback=callback,

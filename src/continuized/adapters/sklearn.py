@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.adapters.checks import checked_alphas, root_mean_square
-from continuized.adapters.sklearn_base import LinearClassifier, LinearRegressor
-from continuized.adapters.solving import solve
+from continuized.adapters._sklearn_base import (
+    LinearClassifier,
+    LinearRegressor,
+    checked_alphas,
+    root_mean_square,
+    solve,
+)
 from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
 from continuized.problems.base import Array
-from continuized.words import brief, is_real
+from continuized.support.validation import brief, is_real
 
 __all__ = ["ContinuizedLogisticRegression", "ContinuizedRidge"]
 
@@ -71,10 +75,10 @@ class ContinuizedRidge(LinearRegressor):
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         count = targets.shape[1]
         alphas = checked_alphas(self.alpha, count)
-        start, seed = self._start(count, X.shape[1]), self._seed()
+        start, rng = self._start(count, X.shape[1]), self._seed()
         fits = [
             self._fit_one(
-                X, target, weights, alphas[k], None if start is None else start[:, k], seed
+                X, target, weights, alphas[k], None if start is None else start[:, k], rng
             )
             for k, target in enumerate(targets.T)
         ]

@@ -13,15 +13,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from continuized import clock
-from continuized.adapters.torch_checks import (
+from continuized.adapters._torch_update import (
     COMMON,
+    Job,
+    Many,
     check_common,
     check_group,
-    kept_seed,
+    kept_rng,
+    torch,
+    update,
 )
-from continuized.adapters.torch_import import torch
-from continuized.adapters.torch_update import Job, Many, update
+from continuized.process import clock
 
 __all__ = ["Continuized"]
 
@@ -51,7 +53,7 @@ class Continuized(torch.optim.Optimizer):
     mu : the strong convexity, its weight decay included; 0 <= mu <= 1/lr.
     start : shifts the clock of the parameters; None is the paper's choice, 0 if mu = 0 and
         infinity if mu > 0.
-    seed : an integer, that of `cz.clock.Poisson(seed)`; None takes one from the system.  Copies
+    rng : an integer, that of `cz.clock.Poisson(rng)`; None takes one from the system.  Copies
         of a model that are trained in parallel need the same.
     weight_decay : adds (weight_decay / 2) |y|^2 to the function.
     maximize : step along the gradient, not against it.
@@ -63,7 +65,7 @@ class Continuized(torch.optim.Optimizer):
         after the next multiple of 100 events, or in `swap`, `evaluating` or `state_dict`.
         "skip": go on (`skipped` counts).
 
-    mu, start and seed may not be changed later.  A parameter without a gradient is left alone by
+    mu, start and rng may not be changed later.  A parameter without a gradient is left alone by
     the event.  A group that is added later starts its own time with its first event.
 
     Raises
@@ -75,7 +77,7 @@ class Continuized(torch.optim.Optimizer):
     --------
     >>> import torch
     >>> w = torch.tensor([3.0, -2.0], dtype=torch.float64, requires_grad=True)
-    >>> optimizer = Continuized([w], lr=0.5, mu=0.25, seed=0)
+    >>> optimizer = Continuized([w], lr=0.5, mu=0.25, rng=0)
     >>> for _ in range(100):
     ...     optimizer.zero_grad()
     ...     loss = w[0] ** 2 + w[1] ** 2 / 8
@@ -93,7 +95,7 @@ class Continuized(torch.optim.Optimizer):
         mu: float = 0.0,
         start: float | None = None,
         *,
-        seed: int | None = 0,
+        rng: int | None = 0,
         weight_decay: float = 0.0,
         maximize: bool = False,
         foreach: bool | None = None,
@@ -104,7 +106,7 @@ class Continuized(torch.optim.Optimizer):
             "lr": lr,
             "mu": mu,
             "start": start,
-            "seed": kept_seed(seed),
+            "rng": kept_rng(rng),
             "weight_decay": weight_decay,
             "maximize": maximize,
             "foreach": foreach,
@@ -133,7 +135,7 @@ class Continuized(torch.optim.Optimizer):
         if self.param_groups and isinstance(param_group, dict):  # else the parent says so
             first = self.param_groups[0]
             shared = {name: first[name] for name in shared}
-            for name in ("seed", "nonfinite"):  # those of now: the defaults are before a load
+            for name in ("rng", "nonfinite"):  # those of now: the defaults are before a load
                 param_group.setdefault(name, first[name])
         super().add_param_group(param_group)
         group = self.param_groups[-1]
@@ -194,7 +196,7 @@ class Continuized(torch.optim.Optimizer):
     def _two_events(self) -> tuple[clock.Event, clock.Event]:
         """The event of now and the one after it."""
         if self._stream is None:
-            self._stream = clock.Poisson(self.param_groups[0]["seed"]).stream()
+            self._stream = clock.Poisson(self.param_groups[0]["rng"]).stream()
             self._stream.skip(self.param_groups[0]["k"])
         if len(self._ahead) < 2:
             self._ahead.extend(self._stream.draw(BLOCK).each())

@@ -12,58 +12,51 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from continuized.network.graphs.best_rates import Optimised
+    from continuized.network.analysis.stability import delay_limit, share_limit, too_stale
+    from continuized.network.analysis.traffic import exchange_share
+    from continuized.network.faults import Faults
+    from continuized.network.gossip import Gossip, NoGainWarning
     from continuized.network.graphs.graph import Graph
-    from continuized.network.methods import Gossip, NoGainWarning
-    from continuized.network.nodes.rule import Rule, RuleSpec
-    from continuized.network.nodes.running import run
-    from continuized.network.nodes.supervising import StalenessWarning
-    from continuized.network.optimisation.a2cid2 import A2CiD2
-    from continuized.network.optimisation.dadao import DADAO
-    from continuized.network.optimisation.decentralized import minimize
-    from continuized.network.optimisation.dual import Dual
+    from continuized.network.graphs.optimal_rates import Optimised
+    from continuized.network.optimisation.a2cid2.method import A2CiD2
+    from continuized.network.optimisation.dadao.method import DADAO
+    from continuized.network.optimisation.dual.method import Dual
+    from continuized.network.optimisation.minimize import minimize
     from continuized.network.optimisation.objective import Objective, split
-    from continuized.network.optimisation.solution import Decentralized
-    from continuized.network.optimisation.stragglers import Racer, race
-    from continuized.network.optimisation.workers import Study, study_workers
-    from continuized.network.outcome import Outcome
-    from continuized.network.simulation.delay_studies import delay_study, simulated_limit
-    from continuized.network.simulation.delays import delay_limit, share_limit, too_stale
-    from continuized.network.simulation.faults import Faults
-    from continuized.network.simulation.replaying import replay
-    from continuized.network.simulation.simulator import simulate
-    from continuized.network.simulation.traffic import exchange_share
+    from continuized.network.optimisation.race import Racer, race
+    from continuized.network.protocol.node_model import Rule, RuleSpec
+    from continuized.network.result import Decentralized, Outcome
+    from continuized.network.runtime.run import run
+    from continuized.network.runtime.supervisor import StalenessWarning
+    from continuized.network.simulation.replay import replay
+    from continuized.network.simulation.simulate import simulate
 
 _HOME = {
-    "A2CiD2": "optimisation.a2cid2",
-    "DADAO": "optimisation.dadao",
-    "Decentralized": "optimisation.solution",
-    "Dual": "optimisation.dual",
-    "Faults": "simulation.faults",
-    "Gossip": "methods",
+    "A2CiD2": "optimisation.a2cid2.method",
+    "DADAO": "optimisation.dadao.method",
+    "Decentralized": "result",
+    "Dual": "optimisation.dual.method",
+    "Faults": "faults",
+    "Gossip": "gossip",
     "Graph": "graphs.graph",
-    "NoGainWarning": "methods",
+    "NoGainWarning": "gossip",
     "Objective": "optimisation.objective",
-    "Optimised": "graphs.best_rates",
-    "Outcome": "outcome",
-    "Racer": "optimisation.stragglers",
-    "Rule": "nodes.rule",
-    "RuleSpec": "nodes.rule",
-    "StalenessWarning": "nodes.supervising",
-    "Study": "optimisation.workers",
-    "delay_limit": "simulation.delays",
-    "delay_study": "simulation.delay_studies",
-    "exchange_share": "simulation.traffic",
-    "minimize": "optimisation.decentralized",
-    "race": "optimisation.stragglers",
-    "replay": "simulation.replaying",
-    "run": "nodes.running",
-    "share_limit": "simulation.delays",
-    "simulate": "simulation.simulator",
-    "simulated_limit": "simulation.delay_studies",
+    "Optimised": "graphs.optimal_rates",
+    "Outcome": "result",
+    "Racer": "optimisation.race",
+    "Rule": "protocol.node_model",
+    "RuleSpec": "protocol.node_model",
+    "StalenessWarning": "runtime.supervisor",
+    "delay_limit": "analysis.stability",
+    "exchange_share": "analysis.traffic",
+    "minimize": "optimisation.minimize",
+    "race": "optimisation.race",
+    "replay": "simulation.replay",
+    "run": "runtime.run",
+    "share_limit": "analysis.stability",
+    "simulate": "simulation.simulate",
     "split": "optimisation.objective",
-    "study_workers": "optimisation.workers",
-    "too_stale": "simulation.delays",
+    "too_stale": "analysis.stability",
 }
 
 __all__ = [
@@ -82,9 +75,7 @@ __all__ = [
     "Rule",
     "RuleSpec",
     "StalenessWarning",
-    "Study",
     "delay_limit",
-    "delay_study",
     "exchange_share",
     "minimize",
     "race",
@@ -92,9 +83,7 @@ __all__ = [
     "run",
     "share_limit",
     "simulate",
-    "simulated_limit",
     "split",
-    "study_workers",
     "too_stale",
 ]
 

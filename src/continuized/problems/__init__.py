@@ -1,11 +1,10 @@
 """Problems: functions to minimise, with what is known of them."""
 
 from continuized.problems.base import Problem
+from continuized.problems.files import Data, DataError, read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
-from continuized.problems.reading import Data, read
-from continuized.problems.regression import LeastSquares, LogisticRegression
-from continuized.problems.softmax import SoftmaxRegression
-from continuized.problems.source import DataError
+from continuized.problems.regression.regression import LeastSquares, LogisticRegression
+from continuized.problems.regression.softmax import SoftmaxRegression
 
 __all__ = [
     "Data",

@@ -12,11 +12,15 @@ from continuized.theory.event_times import (
     time_to,
 )
 from continuized.theory.gossip_rate import gossip_rate
-from continuized.theory.moment_maps import Moments
-from continuized.theory.potential import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
-from continuized.theory.scaling import ScalingDistance, scaling_distance, scaling_limit
-from continuized.theory.scaling_moments import expected_scaling_distance
-from continuized.theory.second_moments import moments
+from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
+from continuized.theory.moments.pair import Moments
+from continuized.theory.moments.second_moments import moments
+from continuized.theory.scaling import (
+    ScalingDistance,
+    expected_scaling_distance,
+    scaling_distance,
+    scaling_limit,
+)
 from continuized.theory.tuning import noise_tuned_L
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.methods import Method
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.problems.quadratic import Quadratic
-from continuized.words import as_float, brief, is_real
+from continuized.process.methods import Method
+from continuized.support.validation import as_float, brief, is_real
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 

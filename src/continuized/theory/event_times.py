@@ -11,8 +11,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.methods import Continuized, Method
 from continuized.problems.base import Array, Problem
+from continuized.process.methods import Continuized, Method
+from continuized.support.validation import brief
 from continuized.theory.bounds import log_bound
 from continuized.theory.checks import (
     check_positive,
@@ -20,7 +21,6 @@ from continuized.theory.checks import (
     checked_counts,
     checked_times,
 )
-from continuized.words import brief
 
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:

@@ -22,13 +22,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.memory import check_memory
+from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.methods import Gossip
-from continuized.network.rules import Constants
 from continuized.problems.base import Array
-from continuized.theory.gossip_bounds import checked_graph
+from continuized.support.files import check_memory
+from continuized.theory.bounds.gossip import checked_graph
 
 TOL = 1e-5
 ROUNDS = 20

@@ -5,6 +5,9 @@
 
 (the ODEs of Su, Boyd and Candes, and of Shi et al.).  The process comes as close as the Poisson
 clock lets it: events number sqrt(L) s up to a relative L^{-1/4}, hence distances of that order.
+
+On quadratics the distance of the process to its limit is exact: E |x_t - X|^2 needs only the first
+and second moments of x_t.  There is no sampling, and so a rate with no noise in it.
 """
 
 from __future__ import annotations
@@ -15,11 +18,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized import seeds
-from continuized.methods import Continuized
 from continuized.problems.base import Array, Problem
+from continuized.problems.quadratic import Quadratic
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Continuized
+from continuized.support.validation import brief, is_whole
 from continuized.theory.checks import check_positive, checked_times, start_of
-from continuized.words import brief, is_whole
+from continuized.theory.moments.pair import Rates, rates
+from continuized.theory.moments.second_moments import moments
 
 RTOL, ATOL = 1e-11, 1e-13
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
@@ -93,7 +99,7 @@ def scaling_distance(
     horizon: float,
     L_values: ArrayLike,
     runs: int = 100,
-    seed: seeds.Seed = 0,
+    rng: seeds.Seed = 0,
     points: int = 8,
 ) -> ScalingDistance:
     """How far the process with each L of L_values is from the limiting ODE, and the rate.
@@ -114,7 +120,7 @@ def scaling_distance(
         Two different ones or more, none below the function's L.
     runs : int
         Of each L; 2 or more.
-    seed : int, SeedSequence or Generator
+    rng : int, SeedSequence or Generator
     points : int
         How many s.
 
@@ -139,7 +145,7 @@ def scaling_distance(
         raise ValueError(f"runs must be an integer >= 2, got {brief(runs)}")
     s = checked_points(horizon, points)
     limit = scaling_limit(p, x0, s)
-    root = seeds.seed_sequence(seed)
+    root = seeds.seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
         squares = np.array(
@@ -170,16 +176,16 @@ def checked_points(horizon: float, points: int) -> Array:
 
 
 def _squares(
-    p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, seed: np.random.SeedSequence
+    p: Problem, x0: ArrayLike, L: float, s: Array, limit: Array, rng: np.random.SeedSequence
 ) -> Array:
     """|x_{s sqrt(L)} - X(s)|^2 of one run."""
-    from continuized.minimizer import minimize
+    from continuized.solver.minimize import minimize
 
     method = Continuized(L, float(p.mu or 0.0))
     end = float(s[-1]) * math.sqrt(L)
     events = math.ceil(end + 10.0 * math.sqrt(end) + 20.0)
     while True:
-        r = minimize(p, x0, method=method, seed=seed, maxiter=events, record="path")
+        r = minimize(p, x0, method=method, rng=rng, maxiter=events, record="path")
         if r.trace.t[-1] >= end:
             break
         events *= 2  # the same seed: the same run, further on
@@ -210,3 +216,69 @@ def _series(x: Array, g: Array, s: Array) -> Array:
     """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
     s2 = (s * s)[:, None]
     return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
+
+
+FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
+
+
+def expected_scaling_distance(
+    p: Quadratic, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int = 8
+) -> ScalingDistance:
+    """As `scaling_distance`, with exact expectations in place of runs (and no error).
+
+    p: a Quadratic, TypeError otherwise.  x0, horizon, L_values, points: as there.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
+    >>> far, near = expected_scaling_distance(p, [1.0], 3.0, [10.0, 1e4]).distance
+    >>> bool(near < far)
+    True
+    """
+    if not isinstance(p, Quadratic):
+        raise TypeError(
+            f"exact distances are known on a Quadratic only, got {type(p).__name__}; "
+            "use scaling_distance"
+        )
+    horizon = check_positive(horizon, "horizon")
+    L, s = checked_L_values(p, L_values), checked_points(horizon, points)
+    limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
+    u0 = start_of(p, x0).ravel() - p.x_star
+    distance = np.empty(L.size)
+    for i, L_i in enumerate(L.tolist()):
+        method, times = Continuized(L_i, p.mu or 0.0), s * math.sqrt(L_i)
+        second = moments(p, method, x0, times).xx
+        mean = mean_distances(rates(method), p.eigenvalues, u0, times)
+        squares = (second - 2.0 * mean * limit + limit**2).sum(axis=1)
+        distance[i] = math.sqrt(float(squares.max()))
+    rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
+    return ScalingDistance(L, distance, np.zeros(L.size), rate)
+
+
+def mean_distances(rate: Rates, lam: Array, u0: Array, times: Array) -> Array:
+    """E x_t - x* at increasing times > 0, a row each, for x_0 = z_0 = x* + u0.
+
+    The means obey u' = eta (w - u) - gamma lambda u, w' = eta' (u - w) - gamma' lambda u.
+    """
+    from scipy.integrate import solve_ivp
+
+    def slope(t: float, y: Array) -> Array:
+        u, w = y.reshape(2, -1)
+        return np.concatenate(
+            [
+                rate.eta(t) * (w - u) - rate.gamma(t) * lam * u,
+                rate.eta_prime(t) * (u - w) - rate.gamma_prime(t) * lam * u,
+            ]
+        )
+
+    solution = solve_ivp(
+        slope,
+        (FIRST_EVENT, float(times[-1])),
+        np.concatenate([u0, u0]),
+        method="DOP853",
+        t_eval=times,
+        rtol=1e-11,
+        atol=1e-13 * float(np.abs(u0).max(initial=1e-300)),
+    )
+    if not solution.success:
+        raise ArithmeticError(f"the means could not be integrated: {solution.message}")
+    return np.asarray(solution.y.T[:, : u0.size])

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from continuized import seeds
-from continuized.memory import check_memory
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.words import brief, is_whole
+from continuized.process import random_streams as seeds
+from continuized.support.files import check_memory
+from continuized.support.validation import brief, is_whole
 
 Regression = LeastSquares | LogisticRegression
 KINDS: dict[float, type[Regression]] = {
@@ -140,13 +140,13 @@ class Objective:
 
     def fun(self, w: Array) -> float:
         """F(w)."""
-        from continuized.network.optimisation.conjugates import value
+        from continuized.network.optimisation.local_solver import value
 
         return float(value(*self._whole, w))
 
     def grad(self, w: Array) -> Array:
         """The gradient of F at w."""
-        from continuized.network.optimisation.conjugates import slope
+        from continuized.network.optimisation.local_solver import slope
 
         out = np.empty_like(w)
         slope(*self._whole, w, out)
@@ -170,7 +170,7 @@ class Objective:
     @cached_property
     def x_star(self) -> Array:
         """The minimiser of F, to rounding: what a single machine with all rows would find."""
-        from continuized.network.optimisation.conjugates import minimiser
+        from continuized.network.optimisation.local_solver import minimiser
 
         return minimiser(*self._whole)
 
@@ -181,7 +181,7 @@ class Objective:
 
     def agreed(self, alive: Array, tilt: Array) -> Array:
         """The minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
-        from continuized.network.optimisation.conjugates import minimiser
+        from continuized.network.optimisation.local_solver import minimiser
 
         rows = np.repeat(alive, np.diff(self.starts))
         weights, l2 = self.row_scale[rows], float(self.l2[alive].sum())
@@ -197,10 +197,10 @@ class Objective:
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 
 
-def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
+def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
     """Deal the rows of a regression out to nodes: F is the regression's own function.
 
-    Rows are shuffled with `seed` first; with None they stay in their order, and node i has the
+    Rows are shuffled with `rng` first; with None they stay in their order, and node i has the
     i-th part of them.  f_i(w) = (nodes/rows) sum over its rows of the loss + l2/2 |w|^2.
 
     Parameters
@@ -208,7 +208,7 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
     problem : LeastSquares or LogisticRegression, without weights and intercept
     nodes : int
         From 1 to the number of rows.
-    seed : int, SeedSequence, Generator or None
+    rng : int, SeedSequence, Generator or None
 
     Returns
     -------
@@ -230,8 +230,8 @@ def split(problem: Regression, nodes: int, seed: seeds.Seed = 0) -> Objective:
             f"nodes must be an integer from 1 to {count}, the number of rows, got {brief(nodes)}"
         )
     order = np.arange(count)
-    if seed is not None:
-        order = seeds.generator(seeds.seed_sequence(seed), seeds.MARKS).permutation(count)
+    if rng is not None:
+        order = seeds.generator(seeds.seed_sequence(rng), seeds.MARKS).permutation(count)
     small, larger = divmod(count, int(nodes))
     sizes = np.full(int(nodes), small) + (np.arange(int(nodes)) < larger)
     return Objective(

@@ -1,0 +1,180 @@
+"""`gradient`: the loss of a logistic regression and its gradient, beside reading the data once.
+
+The stream is a compiled sum over the data with all threads: the least that a gradient can cost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import continuized as cz
+from benchmarks import data
+from benchmarks.outcome import Suite
+from benchmarks.peers import in_doubles, load
+from benchmarks.timing import Contestant, Say, Work, WrongError, compete
+from continuized.problems.base import Array
+from continuized.support import threads
+
+L2 = 1e-4
+NOTE = "Loss and gradient together; the stream only adds up the data, with all threads."
+
+
+class Size(NamedTuple):
+    """How much is done."""
+
+    dense: tuple[int, int]
+    sparse: tuple[int, int]
+    repeats: int
+
+
+FULL = Size(dense=(50_000, 500), sparse=(100_000, 50_000), repeats=20)
+QUICK = Size(dense=(20_000, 200), sparse=(20_000, 20_000), repeats=7)
+
+
+class Data(NamedTuple):
+    """The data of a contest, and the point at which all differentiate."""
+
+    X: Any
+    y: Array
+    w: Array
+
+
+def run(size: Size, say: Say) -> Suite:
+    """The contests of this suite."""
+    contests = []
+    for kind, (X, y) in (
+        ("dense", data.dense(*size.dense, rotated=False)),
+        ("sparse", data.sparse(*size.sparse)),
+    ):
+        n, d = X.shape
+        w = 0.1 * np.random.default_rng(1).standard_normal((d,))
+        given = Data(X, y, w)
+        expected = in_numpy(given)
+        contests.append(
+            compete(
+                f"loss and gradient, {kind} {n:,} x {d:,}",
+                contestants(given, kind == "sparse"),
+                repeats=size.repeats,
+                check=partial(_agrees, expected),
+                note=NOTE,
+                say=say,
+                warm=True,
+            )
+        )
+    return Suite(contests, [])
+
+
+def contestants(given: Data, is_sparse: bool) -> list[Contestant]:
+    """Ours first."""
+    sklearn = [
+        Contestant(f"scikit-learn, {words}", partial(_sklearn, given, count))
+        for count, words in {1: "1 thread", threads.count(): "all threads"}.items()
+    ]
+    return [
+        Contestant("continuized", lambda: _ours(given)),
+        Contestant("stream", lambda: _stream(given, is_sparse)),
+        *sklearn,
+        Contestant("SciPy" if is_sparse else "NumPy", lambda: lambda: in_numpy(given)),
+        Contestant("JAX", lambda: _jax(given, _margins(given, is_sparse))),
+    ]
+
+
+def _agrees(expected: tuple[float, Array], answer: tuple[float, Array] | None) -> float:
+    """1; WrongError where the loss or the gradient is another.  The stream gives None."""
+    if answer is not None:
+        value, gradient = answer
+        if not np.isclose(value, expected[0], rtol=1e-10, atol=0.0):
+            raise WrongError(f"its loss is {value:.15g}, and not {expected[0]:.15g}")
+        if not np.allclose(gradient, expected[1], rtol=1e-8, atol=1e-12):
+            raise WrongError("its gradient is another")
+    return 1.0
+
+
+def in_numpy(given: Data) -> tuple[float, Array]:
+    """In NumPy, and with the products of SciPy where X is sparse."""
+    X, y, w = given
+    margins = y * (X @ w)
+    slopes = -y / (1.0 + np.exp(margins)) / len(y)
+    value = np.logaddexp(0.0, -margins).mean() + 0.5 * L2 * (w @ w)
+    return float(value), X.T @ slopes + L2 * w
+
+
+def _ours(given: Data) -> Work:
+    problem = cz.problems.LogisticRegression(given.X, given.y, L2)
+    return lambda: problem.value_and_gradient(given.w)
+
+
+def _stream(given: Data, is_sparse: bool) -> Work:
+    from continuized.support.jit import jit
+
+    def total(entries: Array, first: int, last: int) -> float:
+        part = entries[first:last]
+        s = 0.0
+        for i in range(part.size):
+            s += part[i]
+        return s
+
+    compiled, parts = jit(total, cached=False), threads.count()
+    flats = [given.X.data, given.X.indices] if is_sparse else [given.X.reshape(-1)]
+
+    def part(i: int) -> float:
+        return math.fsum(compiled(a, a.size * i // parts, a.size * (i + 1) // parts) for a in flats)
+
+    return lambda: threads.in_parts(part, parts) and None
+
+
+def _sklearn(given: Data, count: int) -> Work:
+    loss = load("scikit-learn", "_loss.loss").HalfBinomialLoss()
+    linear = load("scikit-learn", "linear_model._linear_loss")
+    model = linear.LinearModelLoss(base_loss=loss, fit_intercept=False)
+    labels = np.where(given.y > 0.0, 1.0, 0.0)
+    options = {"l2_reg_strength": L2, "n_threads": count}
+    return lambda: model.loss_gradient(given.w, given.X, labels, **options)
+
+
+def _margins(given: Data, is_sparse: bool) -> Callable[[Any], Any]:
+    """The margins y_i <x_i, w> of all rows, as a function in JAX of w."""
+
+    def dense(jax: Any) -> Any:
+        signed = jax.numpy.asarray(given.y[:, None] * given.X)
+        return lambda w: signed @ w
+
+    def by_entries(jax: Any) -> Any:
+        n = len(given.y)
+        numbers = np.repeat(np.arange(n, dtype=np.int32), np.diff(given.X.indptr))
+        rows, columns = jax.numpy.asarray(numbers), jax.numpy.asarray(given.X.indices)
+        entries = jax.numpy.asarray(given.y[numbers] * given.X.data)
+
+        def margins(w: Any) -> Any:
+            return jax.ops.segment_sum(
+                entries * w[columns], rows, num_segments=n, indices_are_sorted=True
+            )
+
+        return margins
+
+    return by_entries if is_sparse else dense
+
+
+def _jax(given: Data, make: Callable[[Any], Any]) -> Work:
+    jax = load("jax")
+
+    def prepare() -> Any:
+        margins, jnp = make(jax), jax.numpy
+
+        def fun(w: Any) -> Any:
+            return jnp.logaddexp(0.0, -margins(w)).mean() + 0.5 * L2 * (w @ w)
+
+        return jax.jit(jax.value_and_grad(fun))
+
+    compiled = in_doubles(prepare)()
+
+    def work() -> tuple[float, Array]:
+        value, gradient = jax.block_until_ready(compiled(given.w))
+        return float(value), np.asarray(gradient)
+
+    return in_doubles(work)

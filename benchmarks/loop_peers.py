@@ -1,0 +1,154 @@
+"""The peers of `loop`: each makes K gradients of a task, as its documentation shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import in_doubles, load
+from benchmarks.task import Run, Task
+from benchmarks.timing import Work
+from continuized.problems.base import Array
+
+Make = Callable[[Task], Work]
+
+
+class Counted:
+    """f and its gradient in NumPy, with a count; with a recorder, f is noted."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.count = task, 0
+
+    def __call__(self, x: Array) -> tuple[float, Array]:
+        self.count += 1
+        value = self.task.fun(x)
+        if self.task.recorder is not None:
+            # A method may try a point and leave it: the best so far is what it has.
+            best = min(value, *self.task.recorder.values[-1:], np.inf)
+            self.task.recorder.values.append(best)
+        return value, self.task.grad(x)
+
+
+def scipy_lbfgs(task: Task) -> Work:
+    """L-BFGS-B, until it can go no further or has had its gradients."""
+    from scipy.optimize import minimize
+
+    def work() -> Run:
+        f = Counted(task)
+        options = {"maxiter": task.gradients, "maxfun": task.gradients, "ftol": 0.0, "gtol": 0.0}
+        r = minimize(f, task.x0, jac=True, method="L-BFGS-B", options=options)
+        return Run(r.x, f.count)
+
+    return work
+
+
+def copt_accelerated(task: Task) -> Work:
+    """FISTA with a fixed step.  Each iteration asks for two gradients."""
+    copt, step = load("copt"), 1.0 / task.problem.L
+
+    def work() -> Run:
+        f = Counted(task)
+        r = copt.minimize_proximal_gradient(
+            f, task.x0, jac=True, step=lambda state: step, accelerated=True,
+            max_iter=max(task.gradients // 2, 1), tol=0.0,
+        )  # fmt: skip
+        return Run(r.x, f.count)
+
+    return work
+
+
+def optax_nesterov(task: Task) -> Work:
+    """SGD with Nesterov's momentum, in a compiled loop."""
+    jax, optax = load("jax"), load("optax")
+    keep = task.recorder is not None
+
+    def prepare() -> Any:
+        fun = task.in_jax(jax.numpy)
+        method = optax.sgd(1.0 / task.problem.L, momentum=task.momentum, nesterov=True)
+
+        def step(carried: Any, _: Any) -> Any:
+            x, state = carried
+            updates, state = method.update(jax.grad(fun)(x), state)
+            x = optax.apply_updates(x, updates)
+            return (x, state), fun(x) if keep else None
+
+        def whole(x: Any) -> Any:
+            (x, _), values = jax.lax.scan(step, (x, method.init(x)), length=task.gradients)
+            return x, values
+
+        return jax.jit(whole)
+
+    return _through_jax(task, in_doubles(prepare)())
+
+
+def optimistix_nesterov(task: Task) -> Work:
+    """The same method, driven by optimistix.
+
+    It iterates as optax does, and so shares its curve.
+    """
+    if task.recorder is not None:
+        return optax_nesterov(task)
+    jax, optax, optimistix = load("jax"), load("optax"), load("optimistix")
+
+    def prepare() -> Any:
+        fun = task.in_jax(jax.numpy)
+        method = optax.sgd(1.0 / task.problem.L, momentum=task.momentum, nesterov=True)
+        solver = optimistix.OptaxMinimiser(method, rtol=0.0, atol=0.0)
+
+        def whole(x: Any) -> Any:
+            r = optimistix.minimise(
+                lambda x, args: fun(x), solver, x, max_steps=task.gradients, throw=False
+            )
+            return r.value, None
+
+        return jax.jit(whole)
+
+    return _through_jax(task, in_doubles(prepare)())
+
+
+def jaxopt_accelerated(task: Task) -> Work:
+    """Gradient descent with FISTA's momentum and a fixed step."""
+    jax, jaxopt = load("jax"), load("jaxopt")
+
+    def prepare() -> Any:
+        fun = task.in_jax(jax.numpy)
+        solver = jaxopt.GradientDescent(
+            fun, stepsize=1.0 / task.problem.L, acceleration=True, maxiter=task.gradients, tol=0.0
+        )
+        if task.recorder is None:
+            return jax.jit(lambda x: (solver.run(x).params, None))
+
+        def step(carried: Any, _: Any) -> Any:
+            x, state = solver.update(*carried)
+            return (x, state), fun(x)
+
+        def whole(x: Any) -> Any:
+            (x, _), values = jax.lax.scan(step, (x, solver.init_state(x)), length=task.gradients)
+            return x, values
+
+        return jax.jit(whole)
+
+    return _through_jax(task, in_doubles(prepare)())
+
+
+def _through_jax(task: Task, compiled: Any) -> Work:
+    jax = load("jax")
+
+    def work() -> Run:
+        x, values = jax.block_until_ready(compiled(jax.numpy.asarray(task.x0)))
+        if task.recorder is not None:
+            task.recorder.values.extend(np.asarray(values).tolist())
+        return Run(np.asarray(x), task.gradients)
+
+    return in_doubles(work)
+
+
+MAKERS: dict[str, Make] = {
+    "optax, Nesterov": optax_nesterov,
+    "optimistix, Nesterov of optax": optimistix_nesterov,
+    "jaxopt, accelerated": jaxopt_accelerated,
+    "copt, accelerated": copt_accelerated,
+    "SciPy, L-BFGS-B": scipy_lbfgs,
+}

@@ -1,0 +1,167 @@
+"""How contestants are timed.
+
+In each round every contestant works once, so that a busy machine slows all of them alike; the
+rounds start with a different one each, so that none has always the same neighbour before it;
+the minimum over the rounds is kept.  A first call, in which things are compiled and answers are
+checked, is not timed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from benchmarks.outcome import ABSENT, AT_LEAST, FAILED, NOT_RUN, TIMED, Contest, Entry
+from benchmarks.peers import AbsentError, first_line
+
+Answer = TypeVar("Answer")
+Work = Callable[[], Any]
+Say = Callable[[str], None]
+
+PAUSE = 0.02  # seconds: threads of BLAS and OpenMP spin for a while after their work
+
+
+class Contestant(NamedTuple):
+    """A name, and a function that gets all ready and gives the work to be timed."""
+
+    name: str
+    prepare: Callable[[], Work]
+
+
+class StoppedError(Exception):
+    """Raised by `prepare` where the work was given up: it takes more than so many seconds."""
+
+    def __init__(self, seconds: float, why: str) -> None:
+        super().__init__(why)
+        self.seconds = seconds
+
+
+class NotRunError(Exception):
+    """Raised by `prepare` where the work is not for this contestant."""
+
+
+class WrongError(Exception):
+    """A contestant's answer is not the answer."""
+
+
+def no_check(answer: Any) -> float:
+    """Every answer will do, and counts as one."""
+    return 1.0
+
+
+def compete(
+    title: str,
+    contestants: Sequence[Contestant],
+    *,
+    repeats: int,
+    check: Callable[[Any], float] = no_check,
+    note: str = "",
+    say: Say = lambda words: None,
+    warm: bool = False,
+    pause: float = PAUSE,
+) -> Contest:
+    """Time the contestants; the first is ours.
+
+    Parameters
+    ----------
+    check : function
+        Given the answer of the first call; returns by what the time is to be divided (the number
+        of gradients, say), or raises WrongError.
+    repeats : int
+        Rounds.
+    warm : bool
+        Whether each works once, untimed, before it is timed, so that it finds the caches as it
+        leaves them and not as its neighbour does.
+
+    Returns
+    -------
+    Contest
+        In seconds.  A peer that is absent, fails or answers wrongly has an entry that says so.
+
+    Raises
+    ------
+    Exception
+        Whatever ours raises: that is a mistake of ours, and not an outcome.
+    """
+    entries: dict[str, Entry] = {}
+    works: dict[str, Work] = {}
+    counts: dict[str, float] = {}
+    for place, (name, prepare) in enumerate(contestants):
+        say(f"{title}: {name}")
+        try:
+            works[name] = quietly(prepare)
+            counts[name] = check(quietly(works[name]))
+        except Exception as error:
+            works.pop(name, None)
+            if place == 0:
+                raise
+            entries[name] = _without_a_time(name, error)
+    best = _rounds(title, works, entries, repeats, say, pause, warm)
+    for name, seconds in best.items():
+        entries.setdefault(name, Entry(name, TIMED, seconds / counts[name]))
+    return Contest(title, "s", tuple(entries[c.name] for c in contestants), note)
+
+
+def _without_a_time(name: str, error: Exception) -> Entry:
+    if isinstance(error, AbsentError):
+        return Entry(name, ABSENT, words=str(error))
+    if isinstance(error, NotRunError):
+        return Entry(name, NOT_RUN, words=str(error))
+    if isinstance(error, StoppedError):
+        return Entry(name, AT_LEAST, error.seconds, str(error))
+    return Entry(name, FAILED, words=first_line(error))
+
+
+def _rounds(
+    title: str, works: dict[str, Work], entries: dict[str, Entry], repeats: int, say: Say,
+    pause: float, warm: bool,
+) -> dict[str, float]:  # fmt: skip
+    """Seconds; what fails on the way gets its entry."""
+    best = dict.fromkeys(works, math.inf)
+    ours = next(iter(works))
+    for n in range(repeats):
+        say(f"{title}: round {n + 1} of {repeats}")
+        for name in rotated(list(works), n):
+            if name in entries:
+                continue
+            time.sleep(pause)
+            try:
+                if warm:
+                    quietly(works[name])
+                best[name] = min(best[name], seconds_of(works[name]))
+            except Exception as error:
+                if name == ours:
+                    raise
+                entries[name] = _without_a_time(name, error)
+    return best
+
+
+def quietly(work: Callable[[], Answer]) -> Answer:
+    """What the work gives; the warnings of peers, that a tolerance was not met, are not shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return work()
+
+
+def seconds_of(work: Work) -> float:
+    """The wall time of a call."""
+
+    def timed() -> float:
+        started = time.perf_counter()
+        work()
+        return time.perf_counter() - started
+
+    return quietly(timed)
+
+
+def rotated(names: list[str], by: int) -> list[str]:
+    """The names from another first one.
+
+    >>> rotated(["a", "b", "c"], 4)
+    ['b', 'c', 'a']
+    """
+    first = by % len(names)
+    return names[first:] + names[:first]

@@ -1,0 +1,1 @@
+"""The command line: what reads arguments, writes files and talks to people."""

@@ -1,0 +1,86 @@
+"""The command line: `continuized COMMAND`.
+
+Commands are imported when they are called, so that `--help` is instant.  Here, and only
+here, errors become sentences: exit code 1 when a check fails, 2 on bad input.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from continuized import __version__
+from continuized.app.commands import Interrupted
+
+# Each lives in continuized.app.commands.NAME.
+COMMANDS = {
+    "reproduce": "Remake figures 1 and 2 of the paper: pictures, data and a report.",
+    "verify": "Check every claim of the paper against this implementation.",
+    "solve": "Fit logistic or ridge regression to a data file.",
+    "predict": "Apply a fitted model to a data file.",
+    "gossip": "Average over a network, plain and accelerated, simulated or real.",
+    "decentralized": "Fit a regression to data that are split over the nodes of a network.",
+}
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"continuized.app.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """Run; every error that is the user's to mend ends in one sentence on stderr."""
+        extra["standalone_mode"] = False
+        try:
+            result = super().main(*args, **extra)
+        except click.exceptions.Abort:
+            _end("interrupted", Interrupted.exit_code)
+        except Interrupted as error:
+            _end(error.format_message(), error.exit_code)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(2)
+        except click.ClickException as error:
+            _end(error.format_message(), 2)
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # the reader of our output has gone
+                raise
+            where = f"{error.filename}: " if error.filename else ""
+            _end(f"{where}{error.strerror or error}", 2)
+        except ImportError as error:
+            if error.name not in ("matplotlib", "ray"):
+                raise
+            _end(str(error), 2)
+        # A command that found a failed check returns 1; click's own --help and --version, 0.
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _end(sentence: str, code: int) -> None:
+    click.echo(f"continuized: {sentence}", err=True)
+    sys.exit(code)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="continuized")
+def main() -> None:
+    """Continuized Nesterov acceleration: the paper's figures and claims, and a solver."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Options that several commands share: faults, graphs, data files and the regressions on them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from continuized.app.commands import BadInput, together
+
+if TYPE_CHECKING:
+    from continuized.network import Graph
+    from continuized.problems import LeastSquares, LogisticRegression
+    from continuized.problems.base import Array
+
+SKEWED = 0.5
+KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
+
+
+def fault_options(*spellings: str) -> Callable[[Any], Any]:
+    """The options of faults; `spellings` are more names of --message-loss."""
+    return together(
+        click.option("--message-loss", *spellings, "message_loss", type=float, default=0.0,
+                     help="The part of messages that are lost, of the four that make an exchange."),
+        click.option("--duplication", type=float, default=0.0, help="The part that come twice."),
+        click.option("--delay", type=float, default=0.0,
+                     help="The mean of a message's, in units of the time in which one ring of all "
+                     "edges together is expected."),
+        click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
+                     help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}."),
+        click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die."),
+    )  # fmt: skip
+
+
+def check_faults(message_loss: float, duplication: float, delay: float, skew: float) -> None:
+    """Refuse what leaves nothing: no message that comes, a clock that stands still or goes back."""
+    parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
+    for option, part in parts.items():
+        if not 0.0 <= part < 1.0:
+            raise BadInput(f"{option} must be at least 0 and below 1, got {part:g}")
+    if not 0.0 <= delay < math.inf:
+        raise BadInput(f"--delay must be a finite number >= 0, got {delay:g}")
+
+
+def dying(graph: Graph, kill: int, seed: int) -> list[int]:
+    """So many nodes, without which the rest are connected."""
+    import numpy as np
+
+    from continuized.network.faults import choose_victims
+
+    try:
+        return choose_victims(graph, kill, np.random.default_rng(seed))
+    except ValueError as error:
+        raise BadInput(f"--kill: {error}") from error
+
+
+def spaced(nodes: list[int], last: float) -> list[tuple[float, int]]:
+    """Deaths evenly in time, the last one at `last`."""
+    return [(last * (k + 1) / len(nodes), node) for k, node in enumerate(nodes)]
+
+
+# Families that a number of nodes names, and what else gives their size.
+BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
+MOST_NODES = 2**31 - 1  # that can be numbered
+
+
+def graph_options(default: str) -> Callable[[Any], Any]:
+    """--graph and --nodes, as the parameters `spec` and `nodes` of a command."""
+    families = ", ".join(BY_NODES)
+    return together(
+        click.option("--graph", "spec", help="A spec such as path:100, regular:3x500 or "
+                     f"geometric:200:0.15, or a file of edges.  [default: {default}]"),
+        click.option("--nodes", type=click.IntRange(min=2, max=MOST_NODES),
+                     help=f"How many, for a --graph named without: {families}; alone, of a grid."),
+    )  # fmt: skip
+
+
+def graph_of(spec: str | None, nodes: int | None, default: str) -> Graph:
+    """The graph that the two options name; BadInput where they name none."""
+    from continuized.network import Graph
+
+    name = spec if spec is not None else default if nodes is None else "grid"
+    if name in BY_NODES:
+        if nodes is None:
+            raise BadInput(
+                f"--graph {name} needs a size: give --nodes N, or --graph {name}:{BY_NODES[name]}"
+            )
+        name = _grid(nodes) if name == "grid" else f"{name}:{nodes}"
+    try:
+        graph = Graph.of(name)
+    except (ValueError, TypeError) as error:
+        raise BadInput(str(error)) from error
+    except (MemoryError, OverflowError) as error:
+        raise BadInput(f"--graph {name} does not fit into memory; take a smaller one") from error
+    if nodes is not None and graph.nodes != nodes:
+        raise BadInput(f"--graph {name} has {graph.nodes} nodes: leave out --nodes {nodes}")
+    return graph
+
+
+def _grid(nodes: int) -> str:
+    """The grid nearest to a square, where its sides differ by a factor of at most 2."""
+    rows, columns = _sides(nodes)
+    if not _is_grid(nodes):
+        fewer = next(n for n in range(nodes, 1, -1) if _is_grid(n))
+        more = next(n for n in itertools.count(nodes) if _is_grid(n))
+        near = " or ".join("{} ({}x{})".format(n, *_sides(n)) for n in (fewer, more))
+        raise BadInput(
+            f"--nodes {nodes} makes no grid near a square: give {near}, or, if it is to be so "
+            f"long, --graph grid:{rows}x{columns}; --graph cycle takes any number"
+        )
+    return f"grid:{rows}x{columns}"
+
+
+def _sides(nodes: int) -> tuple[int, int]:
+    """Rows and columns, as near to a square as the number allows."""
+    rows = next(r for r in range(math.isqrt(nodes), 0, -1) if nodes % r == 0)
+    return rows, nodes // rows
+
+
+def _is_grid(nodes: int) -> bool:
+    rows, columns = _sides(nodes)
+    return columns <= 2 * rows
+
+
+def read(data: Path) -> tuple[Any, Array]:
+    """The rows and labels of a file."""
+    from continuized import problems
+
+    try:
+        return problems.read(data)
+    except problems.DataError as error:
+        raise BadInput(error.fact) from error
+
+
+def regression(
+    X: Any, y: Array, loss: str, l2: float | None, name: str
+) -> tuple[LeastSquares | LogisticRegression, tuple[float, float] | None]:
+    """The problem ("ridge" or "logistic"; l2 is 1/rows by default), and the labels it tells apart.
+
+    `name` is that of the data, for errors.
+    """
+    import numpy as np
+
+    from continuized import problems
+
+    penalty = 1.0 / len(y) if l2 is None else l2
+    try:
+        if loss == "ridge":
+            return problems.LeastSquares(X, y, l2=penalty), None
+        labels = two_labels(y, name, "; use --loss ridge for numbers")
+        signs = np.where(y == labels[1], 1.0, -1.0)
+        return problems.LogisticRegression(X, signs, l2=penalty), labels
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def two_labels(y: Array, name: str, advice: str = "") -> tuple[float, float]:
+    """The smaller and the larger, where there are two."""
+    import numpy as np
+
+    labels = np.unique(y)
+    if len(labels) != 2:
+        few = ", ".join(f"{label:g}" for label in labels[:5]) + (", ..." if len(labels) > 5 else "")
+        given = f"got {len(labels)} ({few})"
+        raise BadInput(f"{name}: logistic regression needs two labels, {given}{advice}")
+    return float(labels[0]), float(labels[1])

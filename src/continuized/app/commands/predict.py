@@ -1,0 +1,80 @@
+"""`continuized predict`: apply a fitted model to a data file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from continuized.app.commands import BadInput, to_json
+
+if TYPE_CHECKING:
+    from continuized.app.model_file import Model
+    from continuized.problems.base import Array
+
+
+@click.command("predict")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path, dir_okay=False),
+              help="Write the predictions here, in place of printing them.")  # fmt: skip
+@click.option("--proba", is_flag=True, help="Probabilities of the second label (logistic).")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object: how good they are.")
+def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: bool) -> None:
+    """Predict the rows of DATA by MODEL, a file that `continuized solve --out` wrote.
+
+    One prediction a line, or with --json the accuracy (logistic) or mean squared error (ridge)
+    against the labels in DATA.
+    """
+    from continuized.app import model_file as models
+    from continuized.support import files
+
+    try:
+        fitted = models.load(model)
+    except models.ModelError as error:
+        raise BadInput(str(error)) from error
+    if proba and fitted.labels is None:
+        raise BadInput("--proba needs a logistic model, got a ridge one")
+    X, y = _data(data, fitted)
+    predicted = fitted.predictions(X)
+    shown = fitted.probabilities(X) if proba else predicted
+    lines = "".join(f"{value!r}\n" for value in shown.tolist())
+    if out is not None:
+        files.write(out, lines)
+    if as_json:
+        click.echo(to_json(_quality(fitted, predicted, y)))
+    elif out is None:
+        click.echo(lines, nl=False)
+
+
+def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
+    from continuized import problems
+
+    try:
+        try:  # the last columns may be empty in a sparse file
+            X, y = problems.read(data, n_features=len(fitted.w) or None)
+        except problems.DataError:  # perhaps only another number of columns
+            X, y = problems.read(data)
+    except problems.DataError as error:
+        raise BadInput(error.fact) from error
+    if X.shape[1] != len(fitted.w):
+        raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
+    return X, y
+
+
+def _quality(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
+    import numpy as np
+
+    found: dict[str, Any] = {"n": len(y), "loss": fitted.loss}
+    if fitted.labels is None:
+        found["mean_squared_error"] = float(np.mean((predicted - y) ** 2))
+    else:
+        strange = np.setdiff1d(y, fitted.labels)
+        if strange.size:
+            raise BadInput(
+                f"the data have the label {strange[0]:g}, but the model knows only "
+                f"{fitted.labels[0]:g} and {fitted.labels[1]:g}; leave out --json to predict only"
+            )
+        found["accuracy"] = float(np.mean(predicted == y))
+    return found

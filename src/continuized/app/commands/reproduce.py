@@ -1,0 +1,158 @@
+"""`continuized reproduce`: the paper's figures, as pictures, data, a table and a report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from continuized import __version__
+from continuized.app.commands import BadInput, show, to_json
+
+if TYPE_CHECKING:
+    from continuized.app.figures import Row
+    from continuized.app.report import Table
+    from continuized.plot.figures import Figure, Panel
+
+KS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)  # and the last one: the rows of the tables
+
+
+@click.command("reproduce")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default="reproduce",
+    show_default=True,
+    help="The folder to write to; made if need be.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 100_000),
+    help="Gradient steps of every run.  [default: 1000 convex; strongly convex 150, noisy 300]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
+def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
+    """Remake figures 1 and 2 of the paper.
+
+    Gradient descent, Nesterov acceleration and one run of the continuized acceleration, on
+    the paper's convex and strongly convex functions, without noise (figure 1) and with it
+    (figure 2), beside the theorems' bounds.  Writes the figures (PNG, SVG), their data
+    (CSV) and a report (index.html).
+    """
+    from continuized.app import figures as reproduce
+    from continuized.plot import figures as plot
+    from continuized.support import files
+
+    plot.require()
+    if out.exists() and not out.is_dir():
+        raise BadInput(f"{out} is a file; give --out the name of a folder")
+    files.writable_folder(out)
+    figures = reproduce.figures(seed, steps)
+    written = _write(out, figures, seed)
+    if as_json:
+        click.echo(_json(figures, seed, written))
+        return
+    for figure in figures:
+        for panel in figure.panels:
+            show(_table(figure, panel))
+        click.echo(click.wrap_text(figure.note) + "\n")
+    click.echo(f"Written to {out}: {', '.join(path.name for path in written)}")
+
+
+def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
+    from continuized.app import figures as reproduce
+    from continuized.app import report
+    from continuized.plot import figures as plot
+    from continuized.support import files
+
+    contents: dict[str, str | bytes] = {}
+    sections = []
+    for figure in figures:
+        pictures = plot.render(figure)
+        contents[f"{figure.stem}.png"] = pictures["png"]
+        contents[f"{figure.stem}.svg"] = pictures["svg"]
+        contents[f"{figure.stem}.csv"] = reproduce.csv_text(figure)
+        alt = f"{figure.title}: {', '.join(panel.name for panel in figure.panels)}"
+        picture = report.Picture(pictures["svg"], alt, f"Figure {figure.number}. {figure.caption}")
+        title = f"Figure {figure.number}: {figure.title}"
+        tables = tuple(_table(figure, panel) for panel in figure.panels)
+        sections.append(report.Section(title, (picture, *tables, figure.note)))
+    sections.append(_how(figures, seed))
+    contents["index.html"] = report.page(
+        "Continuized Nesterov acceleration: the paper's figures", sections
+    )
+    # Everything is made before anything is written.
+    return [files.write(out / name, content) for name, content in contents.items()]
+
+
+def _how(figures: tuple[Figure, ...], seed: int) -> Any:
+    from continuized.app import report
+
+    functions = tuple(f"{p.name.capitalize()}: f(x) = {p.formula}." for p in figures[0].panels)
+    steps = "; ".join(
+        f"figure {figure.number}, {panel.name}: {panel.curves[0].k[-1]}"
+        for figure in figures
+        for panel in figure.panels
+    )
+    return report.Section(
+        "How this was made",
+        (
+            *functions,
+            f"Seed: {seed}. Steps: {steps}. A seed and the versions below give the same "
+            "numbers again; the CSV files beside this page hold all of them.",
+            report.versions(),
+        ),
+    )
+
+
+def _shown_steps(panel: Panel) -> tuple[int, ...]:
+    last = int(panel.curves[0].k[-1])
+    return tuple(sorted({k for k in KS if k < last} | {last}))
+
+
+def _table(figure: Figure, panel: Panel) -> Table:
+    """f(x_k) - f* of each method beside its bound, a row for each k."""
+    from continuized.app import report
+
+    header = ["k"]
+    columns = [[str(k) for k in _shown_steps(panel)]]
+    for curve in panel.curves:
+        rows = [row for row in _rows(figure, panel) if row.method == curve.method]
+        if curve.method == "continuized":
+            header.append("T_k")
+            columns.append([f"{row.t:.1f}" for row in rows])
+        header.append(curve.label)
+        columns.append([f"{row.excess:.2e}" for row in rows])
+        if curve.theorem:
+            header.append(f"bound, {curve.theorem}")
+            columns.append(["" if row.bound is None else f"{row.bound:.2e}" for row in rows])
+    cells = tuple(zip(*columns, strict=True))
+    title = f"Figure {figure.number}, {panel.name}: f(x_k) - f*"
+    return report.Table(tuple(header), cells, title, tuple(range(len(header))))
+
+
+def _rows(figure: Figure, panel: Panel) -> list[Row]:
+    from continuized.app import figures as reproduce
+
+    steps = _shown_steps(panel)
+    return [row for row in reproduce.rows(figure, steps) if row.panel == panel.name]
+
+
+def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
+    return to_json(
+        {
+            "version": __version__,
+            "seed": seed,
+            "rows": [
+                asdict(row)
+                for figure in figures
+                for panel in figure.panels
+                for row in _rows(figure, panel)
+            ],
+            "files": [str(path) for path in written],
+        },
+        indent=2,
+    )

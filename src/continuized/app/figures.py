@@ -1,0 +1,150 @@
+"""The experiments of the paper's figures 1 and 2, as data.
+
+Figure 1: gradient descent, Nesterov acceleration and one run of the continuized
+acceleration, from x_0 = z_0 = 0, on a convex and on a strongly convex function.
+Figure 2: the same from the optimum, with Gaussian noise of covariance 1e-4 Id on the
+gradients, which shows the effect of the noise alone.
+
+A discrete method stands at its iteration k; the continuized one at the time t = T_k of its
+k-th gradient.  That is where its theorem speaks, and on average T_k = k.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from continuized.plot.figures import Curve, Figure, Panel
+from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
+from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.process.noise import Gaussian
+from continuized.solver.minimize import minimize
+from continuized.theory.bounds import bound
+
+NOISE = Gaussian(1e-4)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the figures, and how many steps show its picture well, in each figure."""
+
+    name: str
+    formula: str
+    problem: Callable[[], Quadratic]
+    steps: tuple[int, int]
+
+
+FUNCTIONS = (
+    Function("convex", "½ Σ (x_i − 1/i)² / i², i = 1, …, 100", paper_convex, (1000, 1000)),
+    Function(
+        "strongly convex",
+        "(µ/2)(x₁ − 1)² + (3µ/2)(x₂ − 1)² + (L/2)(x₃ − 1)², µ = 0.01, L = 1",
+        paper_strongly_convex,
+        (150, 300),
+    ),
+)
+
+
+def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
+    """Both figures.  The seed gives the event times and the noise, the same for all panels."""
+    return (
+        Figure(
+            1,
+            "Gradient descent, Nesterov acceleration and its continuized version",
+            "f(x_k) − f(x*) on a convex function (left) and on a strongly convex one (right), "
+            "from x_0 = z_0 = 0; the continuized acceleration is a single run, drawn at the "
+            "times t = T_k of its gradients. Dashed: the theorems' bounds.",
+            "Theorems 1 and 2 bound every f(x_k) - f*. Theorem 3 bounds the mean of "
+            "f(x_t) - f* over the random clock, at time t; a single run may lie above it.",
+            tuple(_panel(function, seed, steps, noisy=False) for function in FUNCTIONS),
+        ),
+        Figure(
+            2,
+            "The effect of additive noise",
+            "As in figure 1, but started at the optimum, x_0 = z_0 = x*, with Gaussian noise of "
+            "covariance 10⁻⁴ Id on the gradients; single runs with the same noise. Dashed: "
+            "the bound of Theorem 6 on the continuized acceleration.",
+            "Theorem 6 bounds the mean of f(x_t) - f* over the random clock and the noise, at "
+            "time t; a single run may lie above it. The paper has no bound with noise for the "
+            "other two methods.",
+            tuple(_panel(function, seed, steps, noisy=True) for function in FUNCTIONS),
+        ),
+    )
+
+
+def _panel(function: Function, seed: int, steps: int | None, noisy: bool) -> Panel:
+    p = function.problem()
+    L, mu = p.L, p.mu
+    assert L is not None
+    assert mu is not None
+    methods = (GradientDescent(L), Nesterov(L, mu), Continuized(L, mu))
+    maxiter = function.steps[noisy] if steps is None else steps
+    curves = tuple(_curve(method, p, seed, maxiter, noisy) for method in methods)
+    return Panel(function.name, function.formula, curves)
+
+
+def _curve(method: Method, p: Quadratic, seed: int, steps: int, noisy: bool) -> Curve:
+    assert p.x_star is not None
+    assert p.f_star is not None
+    x0 = p.x_star if noisy else np.zeros(p.dim)
+    noise = NOISE if noisy else None
+    trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=steps).trace
+    bounds = np.full(len(trace), math.nan)
+    theorem = ""
+    if isinstance(method, Continuized):
+        theorem = "Theorem 6" if noisy else "Theorem 3"
+        bounds = bound(method, p, x0, t=trace.t, sigma2=NOISE.sigma2(p.dim) if noisy else 0.0)
+    elif not noisy:
+        theorem = "Theorem 1" if isinstance(method, GradientDescent) else "Theorem 2"
+        bounds = bound(method, p, x0, k=trace.k)
+    return Curve(method.name, theorem, trace.k, trace.t, trace.fun - p.f_star, bounds)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the tables.  bound is None where there is no theorem or it says nothing."""
+
+    figure: int
+    panel: str
+    method: str
+    theorem: str
+    k: int
+    t: float
+    excess: float
+    bound: float | None
+
+
+def rows(figure: Figure, ks: tuple[int, ...] | None = None) -> Iterator[Row]:
+    """The figure's data at the steps `ks`, or at all of them."""
+    for panel in figure.panels:
+        for curve in panel.curves:
+            for i, k in enumerate(curve.k.tolist()):
+                if ks is None or k in ks:
+                    b = float(curve.bound[i])
+                    yield Row(
+                        figure.number,
+                        panel.name,
+                        curve.method,
+                        curve.theorem,
+                        k,
+                        float(curve.t[i]),
+                        float(curve.excess[i]),
+                        b if math.isfinite(b) else None,
+                    )
+
+
+def csv_text(figure: Figure) -> str:
+    """All the data of a figure, one row per method and step, numbers to the last bit."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["panel", "method", "k", "t", "excess", "bound", "theorem"])
+    for row in rows(figure):
+        b = "" if row.bound is None else repr(row.bound)
+        numbers = [row.k, repr(row.t), repr(row.excess), b]
+        writer.writerow([row.panel, row.method, *numbers, row.theorem])
+    return text.getvalue()

@@ -1,0 +1,72 @@
+"""A fitted linear model in a file: npz, never pickled."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.support import files
+
+LOSSES = ("logistic", "ridge")
+FORMAT = 1
+
+
+class ModelError(ValueError):
+    """A file that is not a model, or a damaged one."""
+
+
+class Model(NamedTuple):
+    """w, and what it was fitted for.  labels: those of slopes below and above 0 (logistic)."""
+
+    w: Array
+    loss: str
+    l2: float
+    labels: tuple[float, float] | None = None
+
+    def predictions(self, X: Any) -> Array:
+        """X w, or the labels by its sign."""
+        values = np.asarray(X @ self.w)
+        if self.labels is None:
+            return values
+        return np.where(values > 0.0, self.labels[1], self.labels[0])
+
+    def probabilities(self, X: Any) -> Array:
+        """Of the second label."""
+        from scipy.special import expit
+
+        return np.asarray(expit(X @ self.w))
+
+
+def save(path: Path, model: Model) -> Path:
+    """Write a model, whole or not at all."""
+    header = {"format": FORMAT, "loss": model.loss, "l2": model.l2, "labels": model.labels}
+    content = io.BytesIO()
+    text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(content, w=model.w, header=text)
+    return files.write(path, content.getvalue())
+
+
+def load(path: Path) -> Model:
+    """Read a model."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            header = json.loads(bytes(file["header"]).decode())
+            w = np.asarray(file["w"])
+        model = Model(w, str(header["loss"]), float(header["l2"]))
+        if header["labels"] is not None:
+            below, above = map(float, header["labels"])
+            model = model._replace(labels=(below, above))
+        known = header["format"] == FORMAT and model.loss in LOSSES
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise ModelError(f"{path} is not a model that `continuized solve` wrote") from error
+    if not (known and w.ndim == 1 and w.dtype.kind == "f" and np.all(np.isfinite(w))):
+        raise ModelError(f"{path} is not a model that `continuized solve` wrote")
+    return model

@@ -1,0 +1,99 @@
+"""What a check is given, and what it gives back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from continuized.marked.coordinate import CoordinateDescent
+from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
+from continuized.network import DADAO, A2CiD2, Dual
+from continuized.network.gossip import Gossip
+from continuized.network.simulation.messages import Messages
+from continuized.process.methods import Continuized, GradientDescent, Nesterov
+from continuized.process.noise import Gaussian
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The implementation under test; a mutant replaces a part of it."""
+
+    continuized: Callable[..., Continuized] = Continuized
+    nesterov: Callable[..., Nesterov] = Nesterov
+    gradient_descent: Callable[..., GradientDescent] = GradientDescent
+    gaussian: Callable[[float], Gaussian] = Gaussian
+    coordinate_descent: Callable[..., CoordinateDescent] = CoordinateDescent
+    stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
+    kaczmarz: Callable[..., Kaczmarz] = Kaczmarz
+    gossip: Callable[..., Gossip] = Gossip
+    messages: Callable[..., Messages] = Messages
+    dual: Callable[..., Dual] = Dual
+    dadao: Callable[..., DADAO] = DADAO
+    a2cid2: Callable[..., A2CiD2] = A2CiD2
+
+
+class Effort(NamedTuple):
+    """How much work a check may do, and its share of the error budget."""
+
+    seed: int
+    runs: int
+    states: int
+    alpha: float = 0.0
+
+
+FULL = Effort(seed=0, runs=200_000, states=20_000)
+QUICK = Effort(seed=0, runs=20_000, states=2_000)
+
+
+class Measurement(NamedTuple):
+    """What a check measured: it passed when measured <= allowed (and could be judged)."""
+
+    measured: float
+    allowed: float
+    usable: bool = True
+
+    @property
+    def passed(self) -> bool:
+        """A NaN does not pass."""
+        return self.usable and self.measured <= self.allowed
+
+
+def worst_of(measurements: Iterable[Measurement]) -> Measurement:
+    """The one that measured most; one that cannot be judged is worse, and so is a NaN, which
+    the plain max would pass over."""
+    return max(measurements, key=lambda m: (not m.usable, math.isnan(m.measured), m.measured))
+
+
+class Mutant(NamedTuple):
+    """A planted mistake; `caught_by` names the claims that must fail."""
+
+    mistake: str
+    subject: Subject
+    caught_by: tuple[str, ...]
+
+
+class Check(NamedTuple):
+    """A claim, where the paper makes it, what is measured, and the function that does so."""
+
+    claim: str
+    where: str
+    statistic: str
+    measure: Callable[[Subject, Effort], Measurement]
+    statistical: bool = False  # whether chance can make it fail
+
+
+class Claim(NamedTuple):
+    """A check and its outcome."""
+
+    check: Check
+    measurement: Measurement
+    seconds: float
+    raised: str = ""  # the error that ended the check, if one did
+
+    @property
+    def verdict(self) -> str:
+        if not self.measurement.usable:
+            return "not judged"
+        return "holds" if self.measurement.passed else "FAILS"

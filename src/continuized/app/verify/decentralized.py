@@ -1,0 +1,202 @@
+"""Checks of decentralised optimisation: the dual method, DADAO and A²CiD²."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from continuized import network, theory
+from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
+from continuized.app.verify.exact import ROUNDING
+from continuized.network import DADAO, Dual, Gossip, Graph, Objective
+from continuized.network.optimisation.engines import AtOnce
+from continuized.network.optimisation.node_models import crew_of
+from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.problems import LeastSquares
+from continuized.problems.base import Array
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
+from continuized.support.statistics import Moments, mean_test
+from continuized.theory.moments.dadao import generator, system_of
+
+
+def dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
+    """r where the mean square of the distance to the limit is as e^{-rt} in the end.
+
+    From almost every start where the sums of z and z~ are 0, as they stay.  For few nodes: the
+    generator has (6 nodes dim)^4 / 4 entries.
+    """
+    G, _ = generator(system_of(graph, objective, method))
+    return -float(np.linalg.eigvals(G).real.max())
+
+
+BOTH = (True, False)  # accelerated, plain
+DUAL_RUNS = 4  # one of so many of the runs of other checks
+DADAO_RUNS = 400  # the same: each goes to an error of 1e-6
+NODES, DIM = 16, 4  # enough for the sum over them to be nearly normal, at an early time
+
+
+def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
+    """Hessians of eigenvalues from 1 to the node's own largest, at most kappa, turned at random."""
+    rng = np.random.default_rng([nodes, dim])
+    parts = []
+    for c in rng.permutation(np.geomspace(1.0, kappa, nodes)).tolist():
+        turn = np.linalg.qr(rng.standard_normal((dim, dim)))[0]
+        lengths = np.sqrt(dim * np.geomspace(c, 1.0, dim))
+        parts.append(LeastSquares(lengths[:, None] * turn, rng.standard_normal(dim)))
+    return Objective.of(parts)
+
+
+def dual_equality(subject: Subject, effort: Effort) -> Measurement:
+    """E mean_i |w_i - x*|^2 of the nodes' guesses against the exact second moments."""
+    graph, parts = Graph.of(f"cycle:{NODES}"), ridge(NODES, DIM)
+    root, found = seeds.seed_sequence(effort.seed), []
+    t = 0.2 / Dual().rate(graph, parts)
+    for accelerated in BOTH:
+        engine = AtOnce(graph, crew_of(subject.dual(accelerated), graph, parts), root)
+        runs = effort.runs // DUAL_RUNS
+        squares = _squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
+        exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
+        test = mean_test(Moments.of(squares), exact, effort.alpha / 2)
+        found.append(Measurement(test.z, test.limit, test.usable))
+    return worst_of(found)
+
+
+def _squares(engine: AtOnce, parts: Objective, t: float, runs: int, seed: seeds.Seed) -> Array:
+    """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
+
+    One long Poisson stream is cut into windows: what happens in each is independent.
+    """
+    stream = clocks.Poisson(seed, marks=Categorical(engine.rates)).stream()
+    events = stream.draw(math.ceil(runs * t + 12.0 * math.sqrt(runs * t)))
+    assert stream.t > runs * t  # but for a chance below 1e-30
+    assert events.marks is not None
+    ends = np.searchsorted(events.t, t * np.arange(runs + 1))
+    out = np.empty((runs, 1))
+    for run, (i, j) in enumerate(pairwise(ends.tolist())):
+        engine.reset()
+        own = events.t[i:j] - run * t
+        engine.advance(clocks.Events(0, 0.0, own, events.dt[i:j], events.marks[i:j]))
+        gaps = engine.guesses(t) - parts.x_star
+        out[run] = np.vdot(gaps, gaps) / parts.nodes
+    return out
+
+
+def dual_bound(subject: Subject, effort: Effort) -> Measurement:
+    """The largest exact E mean_i |w_i - x*|^2 over its bound."""
+    worst = []
+    for spec, kappa in (("path:5", 4.0), ("star:5", 20.0), ("complete:5", 1.0)):
+        graph, parts = Graph.of(spec), ridge(5, 2, kappa)
+        for accelerated in BOTH:
+            times = np.linspace(0.0, 9.0, 4) / Dual(accelerated).rate(graph, parts)
+            exact = theory.moments((graph, parts), subject.dual(accelerated), 0.0, times).fun
+            worst.append(exact / theory.bound(Dual(accelerated), (graph, parts), 0.0, t=times))
+    return Measurement(float(np.max(worst)), ROUNDING)
+
+
+def dadao_exact_rate(subject: Subject, effort: Effort) -> Measurement:
+    """The rate that the theorem promises over the exact one."""
+    ratios = []
+    for spec, kappa in (("path:2", 10.0), ("path:3", 100.0), ("complete:3", 1000.0)):
+        graph = Graph.of(spec)
+        parts = ridge(graph.nodes, 1, kappa)
+        method = subject.dadao()
+        exact = dadao_rate(graph, parts, method)
+        ratios.append(method.rate(graph, parts) / exact if exact > 0.0 else math.inf)
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def dadao_bound(subject: Subject, effort: Effort) -> Measurement:
+    """The largest exact E mean_i |x_i - x*|^2 over its bound."""
+    worst = []
+    cases = (("path:2", 1, 1.0), ("path:3", 1, 100.0), ("star:4", 1, 10.0), ("complete:3", 2, 20.0))
+    for spec, dim, kappa in cases:
+        graph = Graph.of(spec)
+        parts, method = ridge(graph.nodes, dim, kappa), network.DADAO()
+        times = np.linspace(0.0, 6.0, 7) / method.rate(graph, parts)
+        exact = theory.moments((graph, parts), subject.dadao(), 0.0, times).fun
+        worst.append(exact / theory.bound(method, (graph, parts), 0.0, t=times))
+    return Measurement(float(np.max(worst)), ROUNDING)
+
+
+def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
+    """The share of runs that fall slower than promised, of which there are at most one half.
+
+    By Hoeffding's inequality the share among n runs is above 1/2 by sqrt(log(1/alpha) / (2n)) with
+    probability alpha at most.
+    """
+    graph, parts = Graph.of("cycle:6"), ridge(6, 2, 20.0)
+    root, runs = seeds.seed_sequence(effort.seed), effort.runs // DADAO_RUNS
+    slow = 0
+    for run in range(runs):
+        r = network.minimize(graph, parts, subject.dadao(), tol=1e-6, rng=seeds.child(root, run))
+        slow += not r.rate_measured >= r.rate_theory
+    margin = math.sqrt(math.log(1.0 / effort.alpha) / (2.0 * runs))
+    return Measurement(slow / runs, 0.5 + margin)
+
+
+def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
+    """A²CiD² with a gradient step of 0 against gossip on the same exchanges, by `replay`."""
+    graph, parts = Graph.of("grid:3x4"), ridge(12, 2)
+    start = np.random.default_rng(effort.seed).standard_normal((12, 2))
+    distances = []
+    for accelerated in BOTH:
+        method = subject.a2cid2(communications=1.5, accelerated=accelerated)
+        crew = crew_of(method, graph, parts)
+        crew = crew._replace(nodes=crew.nodes._replace(length=0.0))
+        crew.nodes.x[...] = crew.nodes.x_tilde[...] = start
+        engine = AtOnce(graph, crew, seeds.seed_sequence(effort.seed))
+        events = _draw(engine, effort.seed, 400)
+        engine.advance(events)
+        t, pace = float(events.t[-1]), method.edge_rate(graph)
+        log = _log(graph, events, pace)
+        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, pace * t)
+        distances.append(np.abs(engine.guesses(t) - x).max())
+    return Measurement(float(np.max(distances)), 1e-12)
+
+
+def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
+    """A²CiD² without exchanges against each node's own stochastic gradient descent."""
+    graph, parts, step = Graph.of("path:3"), ridge(3, 2), 0.05
+    engine = _stochastic(subject.a2cid2(step=step), graph, parts, effort.seed)
+    events = _draw(engine, effort.seed, 300)
+    assert events.marks is not None
+    alone = events.marks >= len(graph.edges)
+    times, nodes = events.t[alone], events.marks[alone] - len(graph.edges)
+    engine.advance(clocks.Events(0, 0.0, times, events.dt[alone], events.marks[alone]))
+    rows = seeds.generator(seeds.seed_sequence(effort.seed), seeds.ROWS)
+    x = np.zeros((3, parts.dim))
+    for i, u in zip(nodes.tolist(), rows.random((len(nodes), 1))[:, 0].tolist(), strict=True):
+        own = parts.rows(i)
+        count = own.stop - own.start
+        r = own.start + int(u * count)
+        residual = parts.X[r] @ x[i] - parts.y[r]
+        x[i] -= step * (count * parts.scale[i] * residual * parts.X[r] + parts.l2[i] * x[i])
+    return Measurement(float(np.abs(engine.guesses(float(times[-1])) - x).max()), 1e-12)
+
+
+def _stochastic(method: network.A2CiD2, graph: Graph, parts: Objective, seed: int) -> AtOnce:
+    return AtOnce(graph, crew_of(method, graph, parts), seeds.seed_sequence(seed))
+
+
+def _draw(engine: AtOnce, seed: int, n: int) -> clocks.Events:
+    total = float(engine.rates.sum())
+    return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
+
+
+def _log(graph: Graph, events: clocks.Events, pace: float) -> Log:
+    """The exchanges among the events, in the time of gossip, where all edges ring at rate 1."""
+    assert events.marks is not None
+    rung = events.marks < len(graph.edges)
+    i, j = graph.edges[events.marks[rung]].T
+    n = len(i)
+    return Log(
+        np.tile([ANSWER, PAY, APPLY], n),
+        np.column_stack([j, i, j]).ravel(),
+        np.column_stack([i, j, i]).ravel(),
+        np.repeat(np.arange(1, n + 1), 3),
+        np.repeat(pace * events.t[rung], 3),
+    )

@@ -1,0 +1,234 @@
+"""Planted mistakes, and the checks that must catch them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from continuized.app.verify import network_mutants
+from continuized.app.verify.claims import Effort, Mutant, Subject
+from continuized.marked.blocks import partition
+from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
+from continuized.marked.rows import RowStepper, StochasticLeastSquares
+from continuized.marked.separable import primal_form
+from continuized.problems.base import Array, Problem
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Continuized, GradientDescent, Nesterov
+from continuized.process.noise import Gaussian
+from continuized.process.parameters import gamma_prime
+
+Coefficients = tuple[float, float, float, float, float]
+
+EFFORT = Effort(seed=0, runs=20_000, states=600)
+
+
+class EarlierStep(Continuized):
+    """The step of z at T_k, not T_{k+1}: what the paper's Theorem 4 prints."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, _, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, gamma_prime(t0, *self.constants), carry
+
+
+class AppendixStep(Continuized):
+    """The step of z t / sqrt(2L) instead of t / (2L): what the paper's appendix B prints."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, step * math.sqrt(2.0 * self.L), carry
+
+
+class MixedInTurn(Continuized):
+    """z mixed with the x that is mixed already."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b * (1.0 - a), gamma, step, carry
+
+
+class OneSided(Continuized):
+    """z not mixed at all."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, _, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, 0.0, gamma, step, carry
+
+
+class LongStep(Continuized):
+    """A step of x twice too long."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, 2.0 * gamma, step, carry
+
+
+class NaiveWeight(Continuized):
+    """1 - (t0/t)^2 as it is printed: it cancels for large t."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return 1.0 - (t0 / t) ** 2 if self.mu == 0.0 else a, b, gamma, step, carry
+
+
+class UniformGaps(Continuized):
+    """Gaps uniform on [0, 2]: of mean 1, but no Poisson clock."""
+
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return _UniformClock(rng)
+
+
+@dataclass(frozen=True)
+class _UniformClock:
+    seed: seeds.Seed
+
+    def stream(self) -> clocks.Stream:
+        rng = seeds.generator(seeds.seed_sequence(self.seed), seeds.TIMES)
+        return clocks.Stream(lambda n: rng.uniform(0.0, 2.0, n))
+
+
+class LoudNoise(Gaussian):
+    """The variance drawn twice as large."""
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> Array:
+        return math.sqrt(2.0) * super().draw(rng, n, dim)
+
+
+class ShortDescent(GradientDescent):
+    """Gradient descent with a step of 1/(100 L)."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, 0.01 * gamma, 0.01 * step, carry
+
+
+class ShortNesterov(Nesterov):
+    """Nesterov acceleration whose z takes the step of x."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, _, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, gamma, carry
+
+
+class ForgottenP(CoordinateDescent):
+    """gamma' in place of gamma'/p_i."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        engine = super().prepare(problem, x0)
+        engine.weights = np.ones_like(engine.weights)
+        return engine
+
+
+class LargestL(CoordinateDescent):
+    """S replaced by max L_i."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        engine = super().prepare(problem, x0)
+        L = float(engine.form.L_i.max())
+        engine.process = Continuized(L, min(engine.form.mu, L), self.start)
+        return engine
+
+
+class LargestLOfBlock(CoordinateDescent):
+    """L_B replaced by the largest L_i in the block."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        blocks, form = partition(self.blocks, x0.size), primal_form(problem)
+        L = np.maximum.reduceat(form.L_i[blocks.members], blocks.bounds[:-1])
+        return BlockStepper(replace(form, L_i=L), self, x0.ravel(), problem, blocks)
+
+
+class NoMean(StochasticLeastSquares):
+    """R2 of batches without the term (1 - 1/b) L_H."""
+
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
+        engine = super().prepare(problem, x0)
+        engine.R2 = engine.row.R2 / engine.batch
+        L = engine.R2 * engine.kappa
+        engine.process = Continuized(L, min(engine.mu, L), self.start)
+        return engine
+
+
+class NoKappa(StochasticLeastSquares):
+    """R2 in place of R2 kappa in the parameters."""
+
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
+        engine = super().prepare(problem, x0)
+        engine.process = Continuized(engine.R2, min(engine.mu, engine.R2), self.start)
+        return engine
+
+
+PROCESS = "the iteration is the process"
+PHI = "phi is a supermartingale"
+LAZY = "lazy mixing is eager mixing"
+GROUPS_LAZY = "blocks and batches: lazy is eager"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "gamma' taken at T_k (the paper's Theorem 4 as printed)",
+        Subject(continuized=EarlierStep),
+        (PROCESS, PHI, "E f(x_t), convex"),
+    ),
+    Mutant(
+        "gamma' = t / sqrt(2L) (the paper's appendix B as printed)",
+        Subject(continuized=AppendixStep),
+        (PROCESS, PHI),
+    ),
+    Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),
+    Mutant("z not mixed", Subject(continuized=OneSided), (PROCESS,)),
+    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI)),
+    Mutant(
+        "1 - (T_k/T_{k+1})^2 in floating point",
+        Subject(continuized=NaiveWeight),
+        ("mixing keeps its digits",),
+    ),
+    Mutant("uniform gaps", Subject(continuized=UniformGaps), ("T_k is Gamma(k, 1)",)),
+    Mutant(
+        "noise of twice the variance",
+        Subject(gaussian=LoudNoise),
+        ("E f(x_t) with noise", "the noise floor"),
+    ),
+    Mutant(
+        "gradient descent with short steps",
+        Subject(gradient_descent=ShortDescent),
+        ("gradient descent converges",),
+    ),
+    Mutant(
+        "Nesterov acceleration with gamma' = gamma",
+        Subject(nesterov=ShortNesterov),
+        ("Nesterov acceleration converges",),
+    ),
+    Mutant(
+        "p_i forgotten in gamma'/p_i",
+        Subject(coordinate_descent=ForgottenP),
+        ("coordinates: E f(x_t)", LAZY),
+    ),
+    Mutant(
+        "S replaced by max L_i",
+        Subject(coordinate_descent=LargestL),
+        ("coordinates: E f(x_t) is below its bound",),
+    ),
+    Mutant(
+        "kappa forgotten in R2 kappa",
+        Subject(stochastic_least_squares=NoKappa),
+        ("rows: E |x_t - x*|^2 is below its bound",),
+    ),
+    Mutant(
+        "p_B forgotten in gamma'/p_B",
+        Subject(coordinate_descent=ForgottenP),
+        ("blocks: E f(x_t)", GROUPS_LAZY),
+    ),
+    Mutant(
+        "L_B replaced by the largest L_i of the block",
+        Subject(coordinate_descent=LargestLOfBlock),
+        ("blocks: E f(x_t) is below its bound",),
+    ),
+    Mutant(
+        "R2 of batches without (1 - 1/b) L_H",
+        Subject(stochastic_least_squares=NoMean),
+        ("batches: E |x_t - x*|^2 is below its bound",),
+    ),
+    *network_mutants.MUTANTS,
+)

@@ -1,0 +1,1 @@
+"""Methods whose events touch a part: coordinates, blocks, rows, and their duals."""

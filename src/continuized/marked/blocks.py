@@ -1,0 +1,156 @@
+"""Blocks of coordinates: which are together, and how smooth f is along them.
+
+Along a block B the Hessian is at most L_B, the largest eigenvalue of the rows and columns B of a
+bound on the whole: max of the eigenvalues of a Quadratic, and of X_B^T X_B / n times the curvature
+of the loss, plus l2, of a regression.  It lies between the largest L_i of the block and their sum.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems import Quadratic
+from continuized.problems.base import Array
+from continuized.problems.regression.spectrum import gram_error, spectrum
+from continuized.support.validation import brief, is_whole
+
+SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
+
+
+class Partition(NamedTuple):
+    """The coordinates in blocks: block b is members[bounds[b]:bounds[b + 1]]."""
+
+    members: Array
+    bounds: Array
+
+    @property
+    def is_single(self) -> bool:
+        """Whether block i is the coordinate i."""
+        return self.bounds.size == self.members.size + 1 and bool(
+            np.all(self.members == np.arange(self.members.size))
+        )
+
+    def each(self) -> list[Array]:
+        """The blocks, one by one."""
+        return [self.members[first:last] for first, last in pairwise(self.bounds.tolist())]
+
+    def spread(self, values: Array) -> Array:
+        """A value to a block as one to a coordinate."""
+        out = np.empty(self.members.size, values.dtype)
+        out[self.members] = np.repeat(values, np.diff(self.bounds))
+        return out
+
+
+def partition(blocks: Any, d: int) -> Partition:
+    """The blocks of d coordinates.
+
+    blocks: an integer, the size of blocks of consecutive coordinates, of which the last may be
+    smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
+    ValueError for anything else.
+
+    >>> [block.tolist() for block in partition(2, 5).each()]
+    [[0, 1], [2, 3], [4]]
+    >>> partition([[0, 1], [1, 2]], 3)
+    Traceback (most recent call last):
+        ...
+    ValueError: coordinate 1 is in block 0 and in block 1: it must be in one only
+    """
+    if is_whole(blocks):
+        if blocks < 1:
+            raise ValueError(f"the size of blocks must be >= 1, got {blocks}")
+        return Partition(np.arange(d), np.append(np.arange(0, d, min(int(blocks), max(d, 1))), d))
+    indices = [_checked_block(block, b, d) for b, block in enumerate(_sequence(blocks))]
+    members = np.concatenate([np.zeros(0, np.int64), *indices])
+    _check_each_is_once(indices, members, d)
+    return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
+
+
+def _sequence(blocks: Any) -> list[Any]:
+    if isinstance(blocks, list | tuple) or (isinstance(blocks, np.ndarray) and blocks.ndim):
+        return list(blocks)
+    raise TypeError(
+        f"blocks must be None, an integer >= 1 or a list of vectors of indices, got {brief(blocks)}"
+    )
+
+
+def _checked_block(block: Any, b: int, d: int) -> Array:
+    try:
+        indices = np.asarray(block)
+    except ValueError as error:  # ragged
+        raise TypeError(f"block {b} must be a vector of indices, got {brief(block)}") from error
+    if indices.size == 0:
+        raise ValueError(f"block {b} is empty: leave it out")
+    if indices.ndim != 1 or indices.dtype.kind not in "iu":
+        raise TypeError(f"block {b} must be a vector of indices, got {brief(block)}")
+    wrong = indices[(indices < 0) | (indices >= d)]
+    if wrong.size:
+        raise ValueError(f"block {b} has the index {wrong[0]}, but indices must be in [0, {d})")
+    return np.sort(indices.astype(np.int64))
+
+
+def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
+    times = np.bincount(members, minlength=d)
+    if np.all(times == 1):
+        return
+    i = int(np.argmax(times != 1))
+    if times[i] == 0:
+        raise ValueError(f"coordinate {i} is in no block: blocks must hold every coordinate")
+    first, second = [b for b, block in enumerate(indices) for _ in range(np.sum(block == i))][:2]
+    raise ValueError(
+        f"coordinate {i} is in block {first} and in block {second}: it must be in one only"
+    )
+
+
+def block_L(problem: Any, blocks: Partition) -> Array:
+    """L_B of each block: exact (up to rounding, to the safe side) where the block or the rows it
+    meets are few, else a bound with the certificate of `problems.spectrum`.
+
+    problem: a Quadratic, LeastSquares or LogisticRegression, without weights and intercept.
+    """
+    if isinstance(problem, Quadratic):
+        return np.maximum.reduceat(problem.eigenvalues[blocks.members], blocks.bounds[:-1])
+    firsts, sizes = blocks.bounds[:-1], np.diff(blocks.bounds)
+    L: Array = problem.coordinate_L[blocks.members[firsts]]  # of blocks of one
+    limit = SMALL if problem.is_sparse else 1
+    for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
+        which = np.flatnonzero(sizes == size)
+        together = blocks.members[firsts[which, np.newaxis] + np.arange(size)]
+        L[which] = problem.curvature * _of_small_blocks(problem.columns, together) + problem.l2
+    for b in np.flatnonzero(sizes > limit).tolist():
+        block = blocks.members[blocks.bounds[b] : blocks.bounds[b + 1]]
+        L[b] = problem.curvature * _of_block(problem.columns, block) + problem.l2
+    return L
+
+
+def _of_small_blocks(columns: Any, blocks: Array) -> Array:
+    """The largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
+    small sparse blocks take long one by one."""
+    n, size = columns.shape[0], blocks.shape[1]
+    parts = [columns[:, i].astype(np.float64) for i in blocks.T]
+    gram = np.empty((len(blocks), size, size))
+    for i, j in product(range(size), repeat=2):
+        if j <= i:
+            gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
+    trace = np.trace(gram, axis1=1, axis2=2)
+    return np.asarray(np.linalg.eigvalsh(gram)[:, -1] + gram_error(n, size, trace))
+
+
+def _of_block(columns: Any, block: Array) -> float:
+    """The largest eigenvalue of X_B^T X_B / n, or a bound."""
+    X, n = columns[:, block], int(columns.shape[0])
+    if not isinstance(X, np.ndarray):
+        X = _without_empty_rows(X)
+    rows = int(X.shape[0])
+    return spectrum(X, lambda v: X.T @ (X @ v) / rows).largest * rows / n
+
+
+def _without_empty_rows(X: Any) -> Any:
+    """A CSC array as a CSR array: a block should cost what it holds, not a pass over all rows."""
+    from scipy import sparse
+
+    kept, row = np.unique(X.indices, return_inverse=True)
+    shape = (max(kept.size, 1), X.shape[1])
+    return sparse.csc_array((X.data, row, X.indptr), shape).tocsr()

@@ -1,0 +1,267 @@
+"""Coordinate descent, plain and accelerated (the continuized process with
+coordinates for marks).
+
+Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
+with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
+and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
+process with S for L (Even, Hendrikx and Massoulie 2020), and `theory.bound` has them.  All of this
+holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from continuized.marked.blocks import Partition, block_L, partition
+from continuized.marked.kernels import block as block_kernels
+from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.layout import REBASED, D, S, at_factor, pairs_at
+from continuized.marked.separable import Form, primal_form
+from continuized.marked.stepper import MarkedStepper
+from continuized.problems import Problem
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED
+from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
+from continuized.process.methods import Continuized
+from continuized.support.validation import brief, check_flag
+
+FIRST_REFRESH = 16  # passes; then at each doubling
+
+
+def next_doubling(events: int, first: int) -> int:
+    """The least of first, 2 first, 4 first, ... that is more than the events so far."""
+    return first << (events // first).bit_length()
+
+
+@dataclass(frozen=True, eq=False)
+class CoordinateDescent:
+    """Accelerated (or plain) coordinate descent on a Quadratic, LeastSquares or
+    LogisticRegression.
+
+    At an event of mark i, x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f, with the
+    parameters of Continuized(S, mu), S = max_i L_i / p_i^2.
+
+    sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
+    accelerated: False for plain coordinate descent.  start: as in Continuized.
+    blocks: None for single coordinates; an integer for blocks of so many consecutive ones; or a
+    list of vectors of indices, in which each coordinate is once.  Then a mark is a block B, and
+    the constants L_B (the largest eigenvalue of the block of the Hessian, or of a bound on it) and
+    p_B in place of L_i and p_i; sampling is over the blocks.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1), l2=0.1)
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(), tol=1e-8, rng=0)
+    >>> r.success, sorted(r.constants)
+    (True, ['S', 'max_L_i', 'mu'])
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(blocks=2), tol=1e-8, rng=0)
+    >>> r.success, sorted(r.constants)
+    (True, ['S', 'max_L_B', 'mu'])
+    """
+
+    sampling: Any = "sqrt"
+    accelerated: bool = True
+    start: float | None = None
+    blocks: Any = None
+    name: ClassVar[str] = "coordinate-descent"
+
+    def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        """The run on this problem from x0.
+
+        Raises TypeError or ValueError for problems of other kinds, and for blocks that are empty,
+        overlap, leave out a coordinate or have an index out of range.
+        """
+        form, x = primal_form(problem), x0.ravel()
+        together = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
+        if together.is_single:
+            return CoordinateStepper(form, self, x, problem)
+        form = replace(form, L_i=block_L(problem, together))
+        return BlockStepper(form, self, x, problem, together)
+
+
+class CoordinateStepper(MarkedStepper):
+    """A run of coordinate steps: the state, and what may be asked of it between two blocks."""
+
+    unit = "coordinate"  # what a mark is
+
+    def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
+        super().__init__(problem)
+        self.form, self.accelerated = form, method.accelerated
+        self.name = method.name
+        self.start = method.start
+        # Plain steps are the same whatever the law, as long as every coordinate comes.
+        self.for_another_law = "the method sampling= the same" if self.accelerated else ""
+        p = _probabilities(method.sampling, form.L_i, self.unit)
+        self._set_law(p, np.ones(form.L_i.size))
+        self.law = Changing(self._law())
+        self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
+        self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
+        self.size = max(int(form.indptr[-1]), x0.size, 1)
+        self.scalars, self.events = np.array(REBASED), np.zeros(1, np.int64)
+        self._value: float | None = None
+        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        self.changing = (*MarkedStepper.changing, "events", *own)
+        # The kernels keep the residuals for the squared loss, and the images for others.
+        self.shift = form.targets if form.kind == SQUARED else 0.0
+        images = form.image(x0) - self.shift
+        if self.accelerated:
+            self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
+            if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
+                self.image_pairs = np.asfortranarray(self.image_pairs)
+        else:
+            self.x, self.u = np.array(x0, dtype=np.float64), images
+
+    def _set_law(self, p: Array, metric: Array) -> None:
+        """The constants for marks with probabilities p, in the norm |v|^2 = sum metric_i v_i^2."""
+        self.p = p
+        L_i, live = self.form.L_i / metric, self.form.L_i > 0.0
+        with np.errstate(divide="ignore", over="ignore"):
+            self.S = float(np.max(L_i[live] / p[live] ** 2, initial=0.0)) or 1.0
+        if not np.isfinite(self.S):
+            raise ValueError(
+                "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
+            )
+        self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
+        self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
+
+    def _law(self) -> Finite:
+        """Of marks with the probabilities p."""
+        return Categorical(self.p)
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """What was used, given or computed."""
+        found = {"mu": self.form.mu, "max_L_i": float(self.form.L_i.max(initial=0.0))}
+        return {"S": self.S, **found} if self.accelerated else found
+
+    def take(self, marks: Array, coefficients: Array) -> None:
+        self._value = None
+        while marks.size:
+            before = self.events.item()
+            due = next_doubling(before, FIRST_REFRESH * self.p.size)
+            now = min(due - before, marks.size)
+            self._run(marks[:now], coefficients[:now])
+            self.events += now
+            if before + now == due:
+                self._refresh()
+            marks, coefficients = marks[now:], coefficients[now:]
+
+    def _run(self, marks: Array, coefficients: Array) -> None:
+        f = self.form
+        indices = f.indices if f.indices.size else None
+        targets = None if f.kind == SQUARED else f.targets
+        columns = (f.entropy, f.scale, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        if self.accelerated:
+            lazy.coordinate_events(
+                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
+                self.scalars, self.pairs, self.image_pairs,
+            )  # fmt: skip
+        else:
+            lazy.plain_coordinate_events(
+                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
+            )
+
+    def _refresh(self) -> None:
+        """The images from the coordinates: rounding stays in them of all that they once were."""
+        if self.accelerated:
+            self.image_pairs[:, S] = self.form.image(self.pairs[:, S]) - self.shift
+            self.image_pairs[:, D] = self.form.image(self.pairs[:, D])
+        else:
+            self.u[:] = self.form.image(self.x) - self.shift
+
+    def after_restoring(self) -> None:
+        self._value = None
+        super().after_restoring()
+
+    def spread(self, values: Array) -> Array:
+        """A value to a mark as one to a coordinate."""
+        return values
+
+    def _now(self, pairs: Array) -> Array:
+        return at_factor(pairs, self.scalars[lazy.ALPHA])
+
+    def coordinates(self) -> Array:
+        """x: the coordinates now."""
+        return self._now(self.pairs) if self.accelerated else self.x.copy()
+
+    def images(self) -> Array:
+        """u = A diag(scale) x, as carried along."""
+        u = self._now(self.image_pairs) if self.accelerated else self.u
+        return self.form.spread(self.shift + u)
+
+    def point(self) -> Array:
+        """The point in the problem's own variables."""
+        return self.coordinates()
+
+    def value(self) -> float:
+        """f at the point; asked for by the trace and by the duality gap, computed once."""
+        if self._value is None:
+            self._value = self.problem.fun(self.point())
+        return self._value
+
+
+class BlockStepper(CoordinateStepper):
+    """Marks are blocks of coordinates: p, steps, weights and form.L_i have an entry to a block."""
+
+    unit = "block"
+
+    def __init__(
+        self, form: Form, method: Any, x0: Array, problem: Problem, together: Partition
+    ) -> None:
+        super().__init__(form, method, x0, problem)
+        self.partition = together
+        self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
+
+    @property
+    def constants(self) -> dict[str, float]:
+        """What was used, given or computed."""
+        found = super().constants
+        return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
+
+    def _run(self, marks: Array, coefficients: Array) -> None:
+        f = self.form
+        indices = f.indices if f.indices.size else None
+        targets = None if f.kind == SQUARED else f.targets
+        columns = (*self.partition, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        if self.accelerated:
+            block_kernels.block_events(
+                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
+                self.scalars, self.pairs, self.image_pairs,
+            )  # fmt: skip
+        else:
+            block_kernels.plain_block_events(
+                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
+            )
+
+    def spread(self, values: Array) -> Array:
+        return self.partition.spread(values)
+
+
+def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
+    if not L_i.size:
+        raise ValueError("the problem has no variables: there is no coordinate to draw")
+    if isinstance(sampling, str):
+        if sampling == "uniform":
+            return np.full(L_i.size, 1.0 / L_i.size)
+        if sampling != "sqrt":
+            raise ValueError(
+                f'sampling must be "sqrt", "uniform" or probabilities, got {brief(sampling)}'
+            )
+        roots = np.sqrt(L_i)
+        total = float(roots.sum())
+        return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)
+    p = checked_probabilities(sampling)
+    if p.shape != L_i.shape:
+        raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")
+    never = np.flatnonzero((p == 0.0) & (L_i > 0.0))
+    if never.size:
+        raise ValueError(
+            f"{unit} {never[0]} has probability 0, but f depends on it: it would never be moved"
+        )
+    return p

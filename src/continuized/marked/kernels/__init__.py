@@ -1,0 +1,9 @@
+"""The inner loops of marked methods, compiled by Numba from the formulas of `process`.
+
+Importing this package imports Numba: do so only where compiled code runs.
+"""
+
+from continuized.process import flow, methods, parameters
+from continuized.support.jit import compile_formulas
+
+compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)

@@ -1,0 +1,227 @@
+"""Events that touch a few coordinates: everything else mixes lazily.
+
+Between events all coordinates mix by the same two weights, so that with two global scalars
+
+    x_i = s_i + alpha d_i        z_i = s_i + beta d_i
+
+s and d stand still, and the flow acts on (alpha, beta) alone: `mix(alpha, beta, a, b)`.  A jump
+of x_i by -dx and of z_i by -dz changes s_i and d_i; so do linear images u = Ax, v = Az with the
+same alpha and beta.  An event costs as much as what it touches.
+
+`rebase` expresses the state anew with alpha = 1/2, beta = -1/2.  It is due when alpha - beta has
+become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
+before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
+all coordinates once.  Images that no entry touches are not among those given, where they may be
+many (`layout.occurring`).  So its cost is spread thin, over events that touch as much.
+
+Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
+function of their own, given the arrays, an event takes up to three times as long.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from continuized.marked.kernels.columns import (
+    are_far,
+    column_slope,
+    fetch_column,
+    fetch_images,
+    plain_slope,
+    plain_subtract,
+    plain_subtract_then_slope,
+    subtract_column,
+    subtract_then_slope,
+)
+from continuized.marked.kernels.entropy import entropy_step, logit
+from continuized.marked.kernels.layout import REBASED, D, S
+from continuized.problems.losses import SQUARED
+from continuized.process.coefficients import GAMMA_PRIME, A, B
+from continuized.process.flow import mix
+from continuized.support.jit import fetch, jit
+
+WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
+SMALLEST = 1e-30  # alpha - beta
+
+ALPHA, BETA = 0, 1  # the entries of `scalars`
+
+AHEAD = 5  # events
+IMAGES_AHEAD = 2  # events: long after the indices were asked for
+ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
+
+
+@jit
+def rebase(alpha, beta, pairs):
+    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
+    for i in range(pairs.shape[0]):
+        x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
+        pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
+
+
+@jit
+def is_due(alpha, beta):
+    """Whether to rebase.
+
+    The events ask before they call `rebase`: a function that is given arrays counts their
+    references, with atomic additions that wait for all stores under way.
+    """
+    gap = alpha - beta
+    return gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
+
+
+@jit
+def fetch_constants(i, steps, ridge, center, entropy, scale):
+    """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
+    fetch(steps, i)
+    fetch(scale, i)
+    if entropy == 0.0:
+        fetch(ridge, i)
+        fetch(center, i)
+
+
+@jit
+def coordinate_events(
+    marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
+    targets, h, scalars, pairs, images,
+):  # fmt: skip
+    """Accelerated coordinate steps on
+
+        F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
+
+    u = A diag(scale) x, A given by columns, h = (loss kind, c), H(v) = v log v + (1-v) log(1-v).
+    At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal step),
+    x_i -= steps_i g and z_i -= gamma' weights_i g.
+
+    With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
+    lends (its strong convexity): the step ends at the v where
+    g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+    """
+    kind, c = h
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
+    far = are_far(indices, images)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(pairs, 2 * coming)
+            fetch(weights, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        if not is_known:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, images)
+                alpha, beta = REBASED
+        x = pairs[i, S] + alpha * pairs[i, D]
+        if entropy > 0.0:
+            # All that does not depend on the slope, which takes long, comes before it.
+            theta, L = logit(x), 1.0 / steps[i]
+            m = L / entropy - 4.0
+        if not is_known:
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
+        g = c * scale[i] * slope
+        if entropy > 0.0:
+            dx = x - entropy_step(x, theta, g / entropy, m)
+            g = dx * L
+        else:
+            g += ridge[i] * (x - center[i])
+            dx = steps[i] * g
+        dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
+        ds = dx - alpha * dd
+        pairs[i, S] -= ds
+        pairs[i, D] -= dd
+        ds, dd = scale[i] * ds, scale[i] * dd
+        is_known = False
+        if indices is None and e + 1 < marks.size:
+            later = mix(alpha, beta, coefficients[e + 1, A], coefficients[e + 1, B])
+            is_known = not is_due(later[ALPHA], later[BETA])
+        if is_known:
+            alpha, beta = later
+            following = np.uintp(indptr[marks[e + 1]])
+            slope = subtract_then_slope(
+                kind, alpha, begin, end, following, values, ds, dd, targets, images
+            )
+        else:
+            subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def plain_coordinate_events(
+    marks, steps, ridge, center, entropy, scale, indptr, indices, values, targets, h, x, u
+):
+    """The same without acceleration: x_i -= steps_i g."""
+    kind, c = h
+    slope, is_known, theta, m = 0.0, False, 0.0, 0.0
+    far = are_far(indices, u)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(x, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, u)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        if entropy > 0.0:
+            theta, m = logit(x[i]), 1.0 / (steps[i] * entropy) - 4.0
+        if not is_known:
+            slope = plain_slope(kind, begin, end, indices, values, targets, u)
+        g = c * scale[i] * slope
+        if entropy > 0.0:
+            dx = x[i] - entropy_step(x[i], theta, g / entropy, m)
+        else:
+            dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
+        x[i] -= dx
+        is_known = indices is None and e + 1 < marks.size
+        if is_known:
+            following = np.uintp(indptr[marks[e + 1]])
+            slope = plain_subtract_then_slope(
+                kind, begin, end, following, values, scale[i] * dx, targets, u
+            )
+        else:
+            plain_subtract(begin, end, indices, values, scale[i] * dx, u)
+
+
+@jit
+def row_events(
+    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
+):
+    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
+    x -= step r a and z -= gamma' r a."""
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(factors, coming)
+            fetch(rhs, coming)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        gamma_prime = coefficients[e, GAMMA_PRIME]
+        if accelerated:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = REBASED
+        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
+        residual *= factors[i] * factors[i]
+        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
+        ds = step * residual - alpha * dd
+        subtract_column(begin, end, indices, values, ds, dd, pairs)
+    scalars[ALPHA], scalars[BETA] = alpha, beta

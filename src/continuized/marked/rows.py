@@ -1,0 +1,215 @@
+"""Least squares a row at a time: stochastic gradient descent and Kaczmarz, accelerated.
+
+Rows a with labels b = <a, x*> and no noise on them, H = E[a a^T].  With the smallest R2 and kappa
+such that E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H, the step of x is 1/R2 and
+the parameters are those of the process with L := R2 kappa and mu the smallest eigenvalue of H
+(Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  In batches, the
+mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`row_constants`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from continuized.marked.kernels import batches
+from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.layout import REBASED, at_factor, index_arrays, occurring, pairs_at
+from continuized.marked.row_constants import (
+    GIVEN,
+    are_exact,
+    batch_constants,
+    largest_eigenvalue,
+    row_constants,
+)
+from continuized.marked.stepper import MarkedStepper
+from continuized.problems import LeastSquares, Problem
+from continuized.problems.base import Array
+from continuized.problems.regression.linear import check_squares
+from continuized.process.marks import Batches, Categorical, Finite
+from continuized.process.methods import Continuized
+from continuized.support import validation as check
+from continuized.support.validation import brief, check_flag, is_real
+
+
+@dataclass(frozen=True, eq=False)
+class StochasticLeastSquares:
+    """Rows drawn uniformly.  R2, kappa and mu are computed when they are not given: exactly up to
+    1000 columns; beyond, R2 = max |a|^2, mu = 0, and kappa is estimated: that of independent
+    columns, or d + 2, that of Gaussian rows, if it is more.
+
+    At a row a with label b, x -= (<a, x> - b) a / R2 and z -= gamma' (<a, x> - b) a, with the
+    parameters of Continuized(R2 kappa, mu).  accelerated: False for stochastic gradient descent.
+    start: as in Continuized.  Raises ValueError for constants that are negative or not finite, and
+    in a run where mu > R2 kappa.  `r.constants` has those used, and whether all were computed.
+
+    batch: how many rows an event draws, independently, so that one may be there twice; the step is
+    along the mean of their (<a, x> - b) a.  R2 and kappa are still given for single rows; those of
+    batches follow (`row_constants.batch_constants`), and are in r.constants.  Raises TypeError or
+    ValueError unless it is an integer >= 1.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))  # labels without noise
+    >>> r = cz.minimize(p, np.zeros(4), method=cz.StochasticLeastSquares(), tol=1e-6, rng=0)
+    >>> r.success, r.x.round(4).tolist()
+    (True, [1.0, 1.0, 1.0, 1.0])
+    >>> batches = cz.minimize(
+    ...     p, np.zeros(4), method=cz.StochasticLeastSquares(batch=8), tol=1e-6, rng=0
+    ... )
+    >>> batches.success, batches.constants["R2"] < r.constants["R2"], batches.nit < r.nit
+    (True, True, True)
+    """
+
+    R2: float | None = None
+    kappa: float | None = None
+    mu: float | None = None
+    accelerated: bool = True
+    start: float | None = None
+    batch: int = 1
+    name: ClassVar[str] = "stochastic-least-squares"
+
+    def __post_init__(self) -> None:
+        check_flag(self.accelerated, "accelerated")
+        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
+        for name in ("R2", "kappa", "mu"):
+            value, sign = getattr(self, name), ">=" if name == "mu" else ">"
+            if value is None:
+                continue
+            fits = is_real(value) and np.isfinite(value) and value >= 0.0
+            if not fits or (value == 0.0 and sign == ">"):
+                raise ValueError(
+                    f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
+                )
+
+    @property
+    def for_another_law(self) -> str:
+        """What rows drawn with other probabilities need: the law enters by the constants alone."""
+        if self.batch > 1:  # those of batches take the largest eigenvalue of H for this law
+            return "batch=1, and R2, kappa and mu for that law"
+        names = ("R2", "kappa", "mu") if self.accelerated else ("R2",)
+        missing = [name for name in names if getattr(self, name) is None]
+        return f"the method {', '.join(missing)} for that law" if missing else ""
+
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
+        """The run on this problem from x0.
+
+        Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
+        """
+        rows = _rows_of(problem, type(self).__name__)
+        n = problem.X.shape[0]  # type: ignore[attr-defined]
+        return RowStepper(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
+
+
+@dataclass(frozen=True, eq=False)
+class Kaczmarz(StochasticLeastSquares):
+    """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1 of one row.
+
+    A step on one row projects x on {x : <a, x> = b}.  R2, kappa, mu, accelerated, start and batch:
+    as for StochasticLeastSquares.
+
+    >>> import continuized as cz, numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> p = cz.problems.LeastSquares(X, X.sum(axis=1))
+    >>> cz.minimize(p, np.zeros(4), method=cz.Kaczmarz(), tol=1e-6, rng=0).x.round(4).tolist()
+    [1.0, 1.0, 1.0, 1.0]
+    """
+
+    name: ClassVar[str] = "kaczmarz"
+
+    @property
+    def for_another_law(self) -> str:
+        """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
+        return super().for_another_law if self.accelerated or self.batch > 1 else ""
+
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
+        """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
+        rows = _rows_of(problem, type(self).__name__)
+        norms2 = problem.row_norms2  # type: ignore[attr-defined]
+        if not np.any(norms2 > 0.0):
+            raise ValueError("every row of X is zero: there is nothing to project on")
+        factors = np.divide(1.0, np.sqrt(norms2), out=np.zeros_like(norms2), where=norms2 > 0.0)
+        return RowStepper(self, problem, rows, norms2 / norms2.sum(), factors, x0)
+
+
+def _rows_of(problem: Problem, who: str) -> Any:
+    from scipy import sparse
+
+    if not isinstance(problem, LeastSquares):
+        raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
+    problem.refuse_extras(who)
+    if problem.l2 != 0.0:
+        raise ValueError(
+            f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "
+            "or DualCoordinate"
+        )
+    if problem.dim == 0:
+        raise ValueError("the problem has no variables: there is nothing to project on")
+    check_squares(problem.row_norms2, problem.X)
+    return sparse.csr_array(problem.X)
+
+
+class RowStepper(MarkedStepper):
+    """A run of row steps: the state, and what may be asked of it between blocks."""
+
+    changing = (*MarkedStepper.changing, "scalars", "pairs")
+
+    def __init__(
+        self,
+        method: StochasticLeastSquares,
+        problem: Problem,
+        rows: Any,
+        p: Array,
+        factors: Array,
+        x0: Array,
+    ) -> None:
+        super().__init__(problem)
+        self.accelerated, self.name = method.accelerated, method.name
+        self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
+        self.row = row_constants(rows, p, factors, *given)
+        self.exact = given == (None, None, None) and are_exact(rows)
+        self.for_another_law = method.for_another_law
+        law, used = Categorical(p), self.row
+        self.law: Finite = law
+        if self.batch > 1:
+            self.L_H = largest_eigenvalue(rows, p, factors)
+            used = batch_constants(self.row, self.L_H, self.batch)
+            self.law = Batches(law, self.batch)
+        self.R2, self.kappa, mu = used
+        L = self.R2 * self.kappa
+        if mu > L * (1.0 + GIVEN):
+            raise ValueError(
+                f"mu must be at most R2 kappa = {L:.6g}, whatever the rows, got mu = {mu:.6g}; "
+                "leave out what you gave, or give smaller mu"
+            )
+        self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
+        self.process = Continuized(L, self.mu, method.start)
+        self.p, self.factors = p, factors
+        self.indptr, indices = index_arrays(rows)
+        self.kept, self.indices = occurring(indices, x0.size)  # other entries of x stay
+        self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
+        self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
+        self.size = max(int(self.indptr[-1]), len(self.costs), 1)
+        self.scalars = np.array(REBASED)
+        self.x0 = np.array(x0.ravel(), dtype=np.float64)
+        self.pairs = pairs_at(self.x0[self.kept])
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What was used; exact: whether all of it was computed, none given or estimated."""
+        found = {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
+        return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
+
+    def take(self, marks: Array, coefficients: Array) -> None:
+        events = lazy.row_events if self.batch == 1 else batches.batch_events
+        events(
+            marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
+            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
+        )  # fmt: skip
+
+    def point(self) -> Array:
+        x = self.x0.copy()
+        x[self.kept] = at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        return x

@@ -1,0 +1,143 @@
+"""A problem and its dual as coordinate descent sees them: separable terms and columns of data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from continuized.marked.kernels.layout import index_arrays, occurring
+from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
+from continuized.problems.base import Array
+from continuized.problems.losses import LOGISTIC, SQUARED
+from continuized.problems.regression.linear import check_squares
+
+BISECTIONS = 12  # for the scale of a start: it need not be exact
+
+
+@dataclass(frozen=True)
+class Form:
+    """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i), with
+    u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity.
+
+    Where A has fewer entries than rows, rows without entries are left out: u is in the order of
+    the rows `kept` of all there are, `length`.
+    """
+
+    kind: float
+    c: float
+    ridge: Array
+    center: Array
+    entropy: float
+    scale: Array
+    indptr: Array
+    indices: Array
+    values: Array
+    targets: Array
+    L_i: Array
+    mu: float
+    kept: Any
+    length: int
+
+    def image(self, x: Array) -> Array:
+        """A diag(scale) x."""
+        if not self.indices.size and self.values.size:
+            return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
+        columns = (self.values, self.indices.view(np.int32), self.indptr.astype(np.int64))
+        return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
+
+    def spread(self, u: Array) -> Array:
+        """Images of all rows: those of rows without entries are 0."""
+        out = np.zeros(self.length)
+        out[self.kept] = u
+        return out
+
+
+def primal_form(problem: Problem) -> Form:
+    """The coordinates of the problem itself.  TypeError where its coordinate steps are unknown."""
+    if isinstance(problem, Quadratic):
+        lam, d = problem.eigenvalues, problem.dim
+        empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
+        ints = np.zeros(0, np.uint32)
+        return Form(SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none,
+                    lam, problem.mu, slice(None), 0)  # fmt: skip
+    if not isinstance(problem, LeastSquares | LogisticRegression):
+        raise TypeError(
+            "CoordinateDescent is for Quadratic, LeastSquares and LogisticRegression, got "
+            f"{type(problem).__name__}"
+        )
+    problem.refuse_extras("CoordinateDescent")
+    check_squares(problem.coordinate_L, problem.X)
+    n, d = problem.X.shape
+    indptr, indices, values = _columns(problem)
+    kept, indices = occurring(indices, n)
+    return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
+                indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept,
+                n)  # fmt: skip
+
+
+def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, Array]:
+    """(indptr, indices, values) of the columns of X; of a dense X there are no indices."""
+    columns = problem.columns
+    if isinstance(columns, np.ndarray):
+        return _dense(columns.T)
+    return *index_arrays(columns), columns.data
+
+
+def _rows(X: Any) -> tuple[Array, Array, Array]:
+    """The same of the rows of X, which are X's own memory."""
+    if isinstance(X, np.ndarray):
+        return _dense(np.ascontiguousarray(X))
+    return *index_arrays(X), X.data
+
+
+def _dense(lines: Array) -> tuple[Array, Array, Array]:
+    n, d = lines.shape
+    return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
+
+
+def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
+    """The dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
+    start in it: from the slopes of the losses at x0, scaled."""
+    n, d = problem.X.shape
+    if d == 0:
+        raise ValueError("the problem has no variables: there is nothing to minimise")
+    shrink = 1.0 / (problem.l2 * n)
+    smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
+    check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
+    indptr, indices, values = _rows(problem.X)
+    kept, indices = occurring(indices, d)
+    margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
+    if problem.loss == LOGISTIC:
+        a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
+        scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
+    else:
+        a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
+    form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
+                indices, values, np.zeros(d)[kept], smooth + mu, mu, kept, d)  # fmt: skip
+    w = form.image(a0)
+    with np.errstate(over="ignore"):  # if the first does, the best scale is 0
+        squares = problem.l2 * float(w @ w)
+        finite = bool(np.isfinite(a0 @ a0))
+    if not finite:
+        raise ValueError("y is too large for the dual, its squares overflow: divide y by a number")
+    return form, a0 * _best_scale(problem, a0, squares)
+
+
+def _best_scale(problem: Any, a: Array, squares: float) -> float:
+    """The c in [0, 1] for which c a is best in the dual.
+
+    Far from the solution the slopes of the losses give a w that is too large by far: with
+    l2 = 0.01/n, a few passes are spent on coming back.  Near the solution c is about 1.
+    """
+    if problem.loss != LOGISTIC:
+        below = float(a @ a) / a.size + squares
+        return min(max(float(a @ problem.y) / a.size / below, 0.0), 1.0) if below > 0.0 else 1.0
+    low, high = 0.0, 1.0
+    for _ in range(BISECTIONS):  # mean a logit(c a) + c squares is increasing in c
+        c = 0.5 * (low + high)
+        slope = float(np.mean(a * np.log(c * a / (1.0 - c * a)))) + c * squares
+        low, high = (low, c) if slope > 0.0 else (c, high)
+    return high

@@ -1,0 +1,212 @@
+"""How much delay accelerated gossip bears: predicted, to be held against simulation.
+
+Two things follow from delays.
+
+1. Nodes have no time for all exchanges.  Where only the share s of them takes place, theta is too
+   large by 1/s for those that do; see `traffic`.
+2. The x that was sent is old: d = x_i - x_j with x_i a delay later than x_j.  Neither end does
+   anything but mix meanwhile.
+
+Per exchange of the directed edge e, the state y of all nodes changes by u_e d_e, d_e = v_e^T y.
+With the rates r_e of 1 as those of a Poisson process, E y follows A = flow + sum_e r_e u_e v_e^T,
+and the second moments q_e = E d_e^2 the renewal equation
+
+    q_e = (decaying) + sum_f r_f  integral_0^t q_f(t - s) (v_e^T exp(A s) u_f)^2 ds.
+
+Its matrix G_ef = r_f int (v_e^T exp(A s) u_f)^2 ds has entries >= 0: E |x - mean|^2 grows if and
+only if its spectral radius, the gain, is 1 or more (or A is not stable).  When delays are long
+against 1/theta, x = z at every exchange and the gain tends to (gamma + gamma') / 2.
+
+That is a limit in mean square.  A typical run stays stable somewhat longer: the mean is carried
+by rare ones.  `examples/delay_study.py` measures that.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.analysis.traffic import exchange_rates, exchange_share, list_directed
+from continuized.network.arguments import as_gossip
+from continuized.network.gossip import Constants, Gossip
+from continuized.network.graphs.graph import Graph
+from continuized.problems.base import Array
+from continuized.support.validation import as_float, brief, is_real
+
+MOST_NODES = 32  # for the gain, whose cost grows as the cube
+LONG = 5.0  # delays of so many 1/theta are as good as infinite
+NEAR = 0.5  # of the limit
+DIGITS = 1e-3  # relative, of the limit
+SMALL = 32
+FIT = 1.29  # see `share_limit`
+
+
+class _Linear(NamedTuple):
+    """The linear model of exchanges, in an eigenbasis of A: G_ef needs nothing else."""
+
+    exponents: Array
+    U: Array  # (2n - 1, edges)
+    V: Array  # (edges, 2n - 1)
+    rates: Array
+
+
+def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> float:
+    """Compute the spectral radius of G, or infinity where A is not stable; below 1 is stable.
+
+    `rates` are those of exchanges of all directed edges, as in `traffic.exchange_rates`.
+    """
+    from scipy.sparse.linalg import LinearOperator, eigs
+
+    model = _make_model(graph, constants, delay, rates)
+    if not model.exponents.real.max() < 0.0:
+        return math.inf
+    decay = -1.0 / (model.exponents[:, None] + model.exponents[None, :].conj())
+
+    def G(q: Array) -> Array:
+        second_moments = ((model.U * (model.rates * q.ravel())) @ model.U.conj().T) * decay
+        moments: Array = ((model.V @ second_moments) * model.V.conj()).sum(axis=1).real
+        return moments
+
+    size = model.rates.size
+    if size <= SMALL:  # too small for Arnoldi's iteration
+        dense = np.column_stack([G(column) for column in np.eye(size)])
+        return float(np.abs(np.linalg.eigvals(dense)).max())
+    operator = LinearOperator((size, size), matvec=G, dtype=np.float64)
+    largest = eigs(operator, k=1, v0=np.ones(size), tol=1e-6, return_eigenvectors=False)
+    return float(abs(largest[0]))
+
+
+def _make_model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
+    """Build the model in the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node.
+
+    Between events s stands still, and w decays at the rate 2 theta.
+    """
+    n, (theta, gamma, gamma_prime) = graph.nodes, constants
+    source, target = list_directed(graph)
+    e = np.arange(source.size)
+    V, U = np.zeros((source.size, 2 * n)), np.zeros((2 * n, source.size))
+    V[e, source], V[e, n + source] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
+    V[e, target], V[e, n + target] = -1.0, -1.0
+    in_s, in_w = 0.5 * (gamma + gamma_prime), 0.5 * (gamma - gamma_prime)
+    U[source, e], U[n + source, e], U[target, e], U[n + target, e] = -in_s, -in_w, in_s, in_w
+    A = (U * rates) @ V
+    A[n:, n:] -= 2.0 * theta * np.eye(n)
+    # Without the conserved direction, all s equal: there nothing decays and nothing is seen.
+    others = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
+    basis = np.zeros((2 * n, 2 * n - 1))
+    basis[:n, : n - 1], basis[n:, n - 1 :] = others, np.eye(n)
+    exponents, W = np.linalg.eig(basis.T @ A @ basis)
+    return _Linear(exponents, np.linalg.solve(W, basis.T @ U + 0j), V @ basis @ W, rates)
+
+
+def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
+    """Find the share of exchanges below which E |x - mean|^2 grows, without delay; 0 if none.
+
+    Only theta / share counts, so that it is proportional to damping = theta / (mu_g gamma').  Up
+    to 32 nodes it is the share at which the `gain` is 1.  On larger graphs it is
+    damping (1 - 1.29 gamma'^(-2/3)): a fit to computed ones (paths and cycles to 60 nodes, grids
+    to 8 x 8: within 3 % of 1 - share), not a theorem.
+
+    graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
+
+    >>> round(share_limit("path:10"), 2), share_limit("path:5"), share_limit("path:10", "plain")
+    (0.23, 0.0, 0.0)
+    """
+    graph = Graph.of(graph)
+    return _share_limit(graph, as_gossip(method).constants(graph))
+
+
+def delay_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
+    """Find the one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
+
+    Up to 32 nodes it is the delay at which the `gain` is 1, with the rates of `traffic`.  On
+    larger graphs, where theta times such a delay is small, it is that at which `exchange_share`
+    falls to `share_limit`.
+
+    graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
+
+    >>> delay_limit("path:10", "plain")
+    inf
+    >>> round(delay_limit("path:10"), 1)
+    3.5
+    """
+    graph = Graph.of(graph)
+    return _delay_limit(graph, as_gossip(method).constants(graph))
+
+
+@lru_cache(maxsize=16)  # a run asks again and again; a Graph is told by its identity
+def _share_limit(graph: Graph, constants: Constants) -> float:
+    theta, gamma, gamma_prime = constants
+    if theta == 0.0 or gamma + gamma_prime < 2.0:
+        return 0.0
+    if graph.nodes > MOST_NODES:
+        damping = theta / (graph.mu_g * gamma_prime)
+        return float(max(0.0, damping * (1.0 - FIT * gamma_prime ** (-2.0 / 3.0))))
+    rates = 0.5 * np.tile(graph.P, 2)
+    low, high = 0.0, 1.0
+    while high - low > DIGITS:
+        share = 0.5 * (low + high)
+        stable = gain(graph, constants, 0.0, share * rates) < 1.0
+        low, high = (low, share) if stable else (share, high)
+    return high
+
+
+@lru_cache(maxsize=16)
+def _delay_limit(graph: Graph, constants: Constants) -> float:
+    if constants.theta == 0.0:
+        return math.inf  # nothing mixes, so that nothing gets old: an exchange averages, late
+
+    def stable(delay: float) -> bool:
+        if graph.nodes > MOST_NODES:
+            return exchange_share(graph, delay) > _share_limit(graph, constants)
+        return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
+
+    low, high = 0.0, 1.0
+    while stable(high):
+        low, high = high, 2.0 * high
+        if constants.theta * low > LONG:
+            return math.inf
+    while high - low > DIGITS * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if stable(middle) else (low, middle)
+    return low
+
+
+def too_stale(
+    graph: Any, method: str | Gossip, staleness: float, share: float | None = None
+) -> str:
+    """Tell whether a run with this measured staleness is "fine", "near" the limit, or "past" it.
+
+    Parameters
+    ----------
+    graph : Graph, or what `Graph.of` takes
+    method : "accelerated", "plain" or Gossip
+    staleness : float
+        The mean age of an answer when its transfer is applied (`Outcome.staleness.mean`), in
+        units of t: two one-way delays.
+    share : float
+        If measured, exchanges per unit of t: locks that last longer, losses and slow nodes show
+        here.
+
+    Raises ValueError for numbers that are negative.
+
+    >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
+    ('fine', 'past')
+    """
+    for name, given in (("staleness", staleness), ("share", 1.0 if share is None else share)):
+        if not (is_real(given) and given >= 0.0):
+            raise ValueError(f"{name} must be a number >= 0, got {brief(given)}")
+    graph = Graph.of(graph)
+    longest, least = delay_limit(graph, method), share_limit(graph, method)
+
+    def beyond(part: float) -> bool:
+        """Tell whether one of the two is beyond this part of the way to its limit."""
+        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * as_float(staleness) >= part * longest or few)
+
+    if beyond(1.0):
+        return "past"
+    return "near" if beyond(NEAR) else "fine"

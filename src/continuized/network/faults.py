@@ -1,0 +1,166 @@
+"""What may go wrong between nodes: delays, loss, duplication, clocks, deaths and joins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
+from continuized.problems.base import Array, numbers
+from continuized.support.validation import as_float, brief, is_real
+
+LAWS = ("exponential", "constant")
+DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
+LEAST_TIMEOUT = 1.0  # rings of all edges together
+
+
+@dataclass(frozen=True, eq=False)
+class Faults:
+    """The faults of a simulated network.
+
+    Parameters
+    ----------
+    delay : float
+        The mean time a message takes, in units of the method's t; that of gossip is such that
+        all edges together ring at rate 1.
+    loss, duplication : float
+        The probability that a message is lost, and that one which is not comes twice: every one of
+        the four that make an exchange (request, answer, transfer, acknowledgement), on its own.
+    skew : float or array (nodes,)
+        The clock of node i runs at speed 1 + skew_i: it mixes and rings so much faster.  A
+        number s stands for speeds spread evenly over [1 - s, 1 + s], in the nodes' order.
+    deaths : pairs (t, node)
+        The node falls silent at t, in whatever exchange it is; what it has, what it had paid
+        and not brought and what it was owed and had not got are lost with it.
+    joins : pairs (t, node)
+        The node comes, or comes back after a death, at t, with the x of a living neighbour drawn
+        by the rates, and z = x (for `minimize` see there).  A node whose first entry is a join is
+        absent before it.
+    timeout : float or None
+        The longest that a node waits, by its own clock, before it gives an exchange up or sends
+        a transfer again; by default 20 delays, and no less than the time in which one ring of
+        all edges together is expected.  It waits less once it knows how long answers take.
+    law : "exponential" or "constant"
+        Of the delays.
+
+    >>> Faults(delay=0.5, loss=0.1).wait()
+    10.0
+    """
+
+    delay: float = 0.0
+    loss: float = 0.0
+    duplication: float = 0.0
+    skew: float | ArrayLike = 0.0
+    deaths: tuple[tuple[float, int], ...] = ()
+    joins: tuple[tuple[float, int], ...] = ()
+    timeout: float | None = None
+    law: str = "exponential"
+
+    def __post_init__(self) -> None:
+        if not (is_real(self.delay) and 0.0 <= as_float(self.delay) < np.inf):
+            raise ValueError(f"delay must be a finite number >= 0, got {brief(self.delay)}")
+        for name in ("loss", "duplication"):
+            given = getattr(self, name)
+            if not (is_real(given) and 0.0 <= given < 1.0):
+                raise ValueError(f"{name} must be a probability in [0, 1), got {brief(given)}")
+        wait = self.timeout
+        if wait is not None and not (is_real(wait) and 0.0 < as_float(wait) < np.inf):
+            raise ValueError(f"timeout must be a finite number > 0 or None, got {brief(wait)}")
+        if not isinstance(self.law, str) or self.law not in LAWS:
+            raise ValueError(f"law must be one of {', '.join(LAWS)}, got {brief(self.law)}")
+        object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
+        object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
+
+    def wait(self, rate: float = 1.0) -> float:
+        """The timeout that holds where all edges together ring at this rate."""
+        if self.timeout is not None:
+            return float(self.timeout)
+        return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))
+
+    def speeds(self, nodes: int) -> Array:
+        """1 + skew of every node."""
+        try:
+            skew = numbers(as_float(self.skew) if is_real(self.skew) else self.skew, "skew")
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"skew must be a number or one for each node, got {brief(self.skew)}"
+            ) from error
+        if not np.isfinite(skew).all():  # before it is multiplied by 0
+            raise ValueError(f"skew must be finite and > -1, got {brief(self.skew)}")
+        if skew.ndim == 0:
+            skew = skew * np.linspace(-1.0, 1.0, nodes)
+        if skew.shape != (nodes,):
+            raise ValueError(f"skew must be a number or {nodes} of them, got shape {skew.shape}")
+        if not np.all(skew > -1.0):
+            raise ValueError(f"skew must be finite and > -1, got {float(skew.min())!r}")
+        return 1.0 + skew
+
+    def changes(self, nodes: int) -> list[tuple[float, int, bool]]:
+        """(t, node, whether it joins), in time; refuses an order that makes no sense."""
+        listed = [(t, i, False) for t, i in self.deaths] + [(t, i, True) for t, i in self.joins]
+        listed.sort(key=lambda change: change[0])
+        absent = self.absent()
+        for t, i, joins in listed:
+            if not i < nodes:
+                act = "join" if joins else "die"
+                raise ValueError(f"node {brief(i)} is to {act}, of only {nodes}")
+            if joins != (i in absent):
+                state = "is there already" if joins else "is not there"
+                raise ValueError(f"node {i} cannot {'join' if joins else 'die'} at {t}: it {state}")
+            absent = absent - {i} if joins else absent | {i}
+        return listed
+
+    def absent(self) -> set[int]:
+        """The nodes that are not there at the start."""
+        first = {i: min(t for t, k in self.joins if k == i) for _, i in self.joins}
+        died = {i: min(t for t, k in self.deaths if k == i) for _, i in self.deaths}
+        return {i for i, t in first.items() if t < died.get(i, np.inf)}
+
+
+def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
+    try:
+        listed = [(t, i) for t, i in given]
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be pairs (t, node), got {brief(given)}") from error
+    if not all(is_real(t) and is_real(i) for t, i in listed):
+        raise TypeError(f"{name} must be pairs (t, node) of numbers, got {brief(given)}")
+    if not all(
+        0.0 <= as_float(t) < np.inf and i >= 0 and as_float(i).is_integer() for t, i in listed
+    ):
+        raise ValueError(
+            f"{name} must be pairs of a finite time >= 0 and a node, got {brief(given)}"
+        )
+    return tuple((float(t), int(i)) for t, i in listed)
+
+
+def choose_victims(graph: Graph, count: int, random: np.random.Generator) -> list[int]:
+    """Choose `count` nodes to kill, one after the other, so that the rest stay connected.
+
+    Raises ValueError where fewer than two nodes would be left.
+
+    >>> nodes = choose_victims(Graph.of("path:5"), 2, np.random.default_rng(0))
+    >>> sorted(nodes) in ([0, 1], [0, 4], [3, 4])
+    True
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    if not 0 <= count <= graph.nodes - 2:
+        raise ValueError(
+            f"{count} of {graph.nodes} nodes cannot be killed: two at least must be left"
+        )
+    joined = laplacian(graph.nodes, graph.edges, graph.P)
+    living = np.arange(graph.nodes)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        # Every connected graph has such a node: one that is farthest from some other.
+        for node in random.permutation(living).tolist():
+            rest = living[living != node]
+            if connected_components(joined[rest][:, rest], directed=False)[0] == 1:
+                chosen.append(node)
+                living = rest
+                break
+    return chosen

@@ -1,0 +1,153 @@
+"""The rates with which accelerated gossip is fastest: a concave problem, solved with a certificate.
+
+Over the probabilities P of the edges, theta(P) = sqrt(mu_g C / 2) is to be largest, where
+
+- mu_g = min v^T Lambda(P) v over unit vectors v orthogonal to the constants, and
+- C = 1/R = min_e C_e, C_e = min f^T Lambda(P) f over f with f_i - f_j = 1 (Dirichlet's principle)
+
+are minima of functions linear in P.  So both are concave and homogeneous, and so is their
+geometric mean: by sqrt(ab) = min_s (s a + b/s) / 2, theta is a minimum of linear functions too.
+
+Each eigenvector, each potential f = Lambda^+ (e_i - e_j) / R_e and each s met so far is a cut: an
+upper bound of theta that is linear in P.  A linear programme maximises the lowest of the cuts: its
+value bounds theta from above for all P (the certificate, good to the programme's tolerance, 1e-7),
+and its solution is where to look next, moved half-way to the best P so far, because cutting planes
+alone jump about.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.support.validation import brief, is_real, is_whole
+
+LARGEST = 300  # nodes: every step takes all eigenvalues and a linear programme
+CUTS_PER_STEP = 8  # of either kind
+INWARD = 0.5  # the share of the best P in the next one to be tried
+
+
+class Optimised(NamedTuple):
+    """The graph with the best rates found, its theta, and a bound: no rates have a larger theta.
+
+    >>> from continuized.network import Graph
+    >>> best = Graph.of("star:4").optimise_rates()
+    >>> bool(best.theta >= 0.999 * best.bound), best.graph.P.round(3).tolist()
+    (True, [0.333, 0.333, 0.333])
+    """
+
+    graph: Any
+    theta: float
+    bound: float
+
+
+class Cuts(NamedTuple):
+    """What is known at one P: the cuts of v and of f as rows over the edges, mu_g and C."""
+
+    gaps: Array
+    conductances: Array
+    mu_g: float
+    C: float
+
+    @property
+    def theta(self) -> float:
+        """The rate of accelerated gossip at this P."""
+        return math.sqrt(0.5 * self.mu_g * self.C)
+
+
+def optimise(
+    nodes: int, edges: Array, P: Array, tol: float = 1e-3, maxiter: int = 500
+) -> tuple[Array, float, float]:
+    """Find the best P from a first one; return it, its theta, and an upper bound of all thetas.
+
+    Stops when theta >= (1 - tol) bound, or after maxiter steps with what there is.  Every P_e of
+    the answer is > 0.
+
+    Raises ValueError for more than 300 nodes, and where tol is not in (0, 1).
+    """
+    if nodes > LARGEST:
+        raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
+    if not (is_real(tol) and 0.0 < tol < 1.0):
+        raise ValueError(f"tol must be a number in (0, 1), got {brief(tol)}")
+    if not is_whole(maxiter) or maxiter < 0:
+        raise ValueError(f"maxiter must be an integer >= 0, got {brief(maxiter)}")
+    best, P = P, P
+    cuts = find_cuts(nodes, edges, P)
+    theta, bound = cuts.theta, math.inf
+    gaps, conductances, slopes = [cuts.gaps], [cuts.conductances], [math.sqrt(cuts.C / cuts.mu_g)]
+    for _ in range(maxiter):
+        corner, bound_now = _raise_lowest_cut(np.vstack(gaps), np.vstack(conductances), slopes)
+        bound = min(bound, bound_now)
+        if theta >= (1.0 - tol) * bound:
+            break
+        P = INWARD * best + (1.0 - INWARD) * corner
+        cuts = find_cuts(nodes, edges, P)
+        gaps.append(cuts.gaps)
+        conductances.append(cuts.conductances)
+        slopes.append(math.sqrt(cuts.C / cuts.mu_g))
+        if cuts.theta > theta:
+            best, theta = P, cuts.theta
+    return best / best.sum(), theta, bound
+
+
+def find_cuts(nodes: int, edges: Array, P: Array) -> Cuts:
+    """Find mu_g, C and the cuts at P: v and f of the lowest eigenvalues and conductances."""
+    i, j = edges.T
+    Lambda = np.zeros((nodes, nodes))
+    Lambda[i, j] = Lambda[j, i] = -P
+    np.fill_diagonal(Lambda, -Lambda.sum(axis=1))
+    values, V = np.linalg.eigh(Lambda)
+    values, V = values[1:], V[:, 1:]  # without the constants
+    across = V[i] - V[j]  # (m, n - 1)
+    resistances = (across**2 / values).sum(axis=1)
+    rows = np.argsort(-resistances)[:CUTS_PER_STEP]
+    f = (across[rows] / values) @ V.T / resistances[rows, None]
+    return Cuts(
+        across[:, :CUTS_PER_STEP].T ** 2,
+        (f[:, i] - f[:, j]) ** 2,
+        float(values[0]),
+        1.0 / float(resistances.max()),
+    )
+
+
+def _raise_lowest_cut(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Array, float]:
+    """Find the P at which the lowest cut is highest, and how high it is there.
+
+    Unknowns (P, a, b, h): a <= every gaps P, b <= every conductances P, h <= (s a + b/s) / 2
+    for every s, sum P = 1; h, which is sqrt(2) theta there, is maximised.
+    """
+    from scipy.optimize import linprog
+
+    m, s = gaps.shape[1], np.array(slopes)
+    # In units in which a, b and h are of order 1: those of the first cuts.
+    unit_a, unit_b = 1.0 / s[0], s[0]
+    scale = float(np.median(gaps[0] / unit_a))
+    scale = scale if scale > 0.0 else 1.0
+    rows = np.vstack([
+        np.hstack([-gaps / unit_a / scale, _select(len(gaps), 0)]),
+        np.hstack([-conductances / unit_b / scale, _select(len(conductances), 1)]),
+        np.column_stack([
+            np.zeros((len(s), m)), -0.5 * s * unit_a, -0.5 / s * unit_b, np.ones(len(s))
+        ]),
+    ])  # fmt: skip
+    found = linprog(
+        np.append(np.zeros(m + 2), -1.0),
+        A_ub=rows,
+        b_ub=np.zeros(len(rows)),
+        A_eq=np.append(np.ones(m), np.zeros(3))[None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * (m + 3),
+        method="highs",
+    )
+    if found.status != 0:
+        raise ArithmeticError(f"the linear programme of optimise_rates failed: {found.message}")
+    return found.x[:m], float(found.x[-1]) * scale / math.sqrt(2.0)
+
+
+def _select(rows: int, which: int) -> Array:
+    out = np.zeros((rows, 3))
+    out[:, which] = 1.0
+    return out

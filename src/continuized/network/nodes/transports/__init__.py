@@ -1,1 +1,0 @@
-"""Ways to run nodes for real: a module for each, behind the interface of `crew.Crew`."""

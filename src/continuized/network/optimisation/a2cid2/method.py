@@ -1,0 +1,103 @@
+"""A²CiD² (Nabli et al. 2023): stochastic gradients and exchanges, with a momentum of the exchanges.
+
+Between its events a node mixes x and x~ at the rate eta.  At a stochastic gradient g of f_i at x,
+
+    x -= step g    x~ -= step g
+
+and when the edge ij rings, with d = x_i - x_j,
+
+    x_i -= d/2    x~_i -= alpha~ d        x_j += d/2    x~_j += alpha~ d
+
+where, with the rates of the edges per gradient, eta = 1/(2 sqrt(chi_1 chi_2)) and
+alpha~ = sqrt(chi_1/chi_2)/2.  Only the exchanges are accelerated: sum_i (x_i + x~_i) is moved by
+gradients alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from continuized.network.gossip import Constants
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.objective import KINDS, Objective
+from continuized.problems.base import number
+from continuized.support.validation import brief, is_whole
+
+CAUTION = 4.0  # the default step is 1 / (CAUTION times the smoothness of a single row's function)
+
+
+@dataclass(frozen=True)
+class A2CiD2:
+    """Stochastic gradient descent with accelerated exchanges; no theorem here gives a rate.
+
+    With a step that stays, the nodes come near the minimiser, not to it: the noise of the
+    gradients and the differences between the f_i keep them away.
+
+    Parameters
+    ----------
+    step : float, optional
+        By default 1/(4 L_row), L_row the smoothness of the roughest row's function.
+    batch : int
+        Rows of a stochastic gradient, drawn with replacement; 0: all the node's rows, no noise.
+    communications : float
+        Exchanges for each gradient, over the whole network.
+    accelerated : bool
+        False: eta = 0 and alpha~ = 1/2, stochastic gradients with plain gossip.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For a step, a batch or communications that make no sense.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> X = np.random.default_rng(0).standard_normal((60, 3))
+    >>> parts = network.split(problems.LeastSquares(X, X.sum(axis=1), l2=0.1), 5, rng=0)
+    >>> r = network.minimize("cycle:5", parts, A2CiD2(), events=20_000, rng=0)
+    >>> bool(r.error < 0.1)
+    True
+    """
+
+    step: float | None = None
+    batch: int = 1
+    communications: float = 1.0
+    accelerated: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("step", "communications"):
+            given = getattr(self, name)
+            if given is not None and not 0.0 < number(given, name) < math.inf:
+                raise ValueError(f"{name} must be a finite number > 0, got {brief(given)}")
+        if not (is_whole(self.batch) and 0 <= self.batch < 2**31):
+            raise ValueError(f"batch must be an integer >= 0, below 2^31, got {brief(self.batch)}")
+        object.__setattr__(self, "batch", int(self.batch))  # one type, for one compiled loop
+
+    @property
+    def name(self) -> str:
+        """As in results: "a2cid2" or "plain-sgd"."""
+        return "a2cid2" if self.accelerated else "plain-sgd"
+
+    def edge_rate(self, graph: Graph) -> float:
+        """Of all edges together, where every node takes gradients at rate 1."""
+        return self.communications * graph.nodes
+
+    def constants(self, graph: Graph) -> Constants:
+        """eta, alpha and alpha~."""
+        if not self.accelerated:
+            return Constants(0.0, 0.5, 0.5)
+        rate = self.edge_rate(graph)
+        chi_1, chi_2 = 1.0 / (rate * graph.mu_g), 0.5 * graph.R / rate
+        return Constants(0.5 / math.sqrt(chi_1 * chi_2), 0.5, 0.5 * math.sqrt(chi_1 / chi_2))
+
+    def step_for(self, objective: Objective) -> float:
+        """The step, given or by default."""
+        if self.step is not None:
+            return float(self.step)
+        o, curvature = objective, KINDS[objective.loss].curvature
+        roughest = 0.0
+        for i in range(o.nodes):
+            rows = o.X[o.rows(i)]
+            norm2 = float((rows * rows).sum(axis=1).max())
+            roughest = max(roughest, curvature * o.scale[i] * len(rows) * norm2 + o.l2[i])
+        return float(1.0 / (CAUTION * roughest))

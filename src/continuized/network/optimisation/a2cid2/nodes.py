@@ -1,0 +1,124 @@
+"""Compiled: nodes of A²CiD²; see `a2cid2` for the rules and `engine_kinds` for the moves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.gossip import Constants, paid
+from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation.dual.nodes import mix_pair
+from continuized.network.optimisation.local_solver import Data, gradient, slope
+from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.node_models.interface import TIME, for_kind
+from continuized.problems.base import Array
+from continuized.support.jit import jit
+
+
+class SgdNodes(NamedTuple):
+    """x and x~ (nodes, dim); g and part (dim,) are room for gradients.
+
+    moved (nodes, dim): what gradients have added to x + x~, which exchanges only move.
+    """
+
+    constants: Constants
+    data: Data
+    length: float  # of a gradient step
+    batch: int
+    x: Array
+    x_tilde: Array
+    moved: Array
+    g: Array
+    part: Array
+
+
+def sgd_nodes(objective: Objective, constants: Constants, length: float, batch: int) -> SgdNodes:
+    """At the start, where all is 0."""
+    x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
+    g, part = np.empty(objective.dim), np.empty(objective.dim)
+    data = conjugates.data_of(objective, conjugates=False)
+    return SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
+
+
+@jit
+def batch_slope(
+    data: Data, i: int, w: Array, batch: int, rng: Any, out: Array, part: Array
+) -> None:
+    """The mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
+    start, count = data.starts[i], data.starts[i + 1] - data.starts[i]
+    for c in range(w.size):
+        out[c] = 0.0
+    for _ in range(batch):
+        r = start + min(int(rng.random() * count), count - 1)
+        one = slice(r, r + 1)
+        weights = data.weights[one] * count
+        slope(data.kind, data.X[one], data.y[one], weights, data.l2[i], w, part)
+        for c in range(w.size):
+            out[c] += part[c] / batch
+
+
+@for_kind(SgdNodes)
+def flow_to(nodes: SgdNodes, work: Array, i: int, time: float) -> None:
+    """x and x~ mix."""
+    mix_pair(nodes.x, nodes.x_tilde, i, time - work[i, TIME], nodes.constants.theta)
+    work[i, TIME] = time
+
+
+@for_kind(SgdNodes)
+def said(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+    """x."""
+    return float(nodes.x[i, c])
+
+
+@for_kind(SgdNodes)
+def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
+    """x -= d/2 and x~ -= alpha~ d."""
+    x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
+    x[i, c], x_tilde[i, c] = paid(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
+
+
+@for_kind(SgdNodes)
+def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
+    """The same step of x and x~, along a stochastic gradient."""
+    x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
+    if nodes.batch == 0:
+        gradient(nodes.data, i, x[i], g)
+    else:
+        batch_slope(nodes.data, i, x[i], nodes.batch, rng, g, nodes.part)
+    for c in range(g.size):
+        x[i, c], x_tilde[i, c] = paid(x[i, c], x_tilde[i, c], g[c], length, length)
+        nodes.moved[i, c] -= 2.0 * length * g[c]
+
+
+@for_kind(SgdNodes)
+def share(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+    """x + x~ but for what its gradients have added."""
+    return float(nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c])
+
+
+@for_kind(SgdNodes)
+def size(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+    """Before exchanges, the share is a difference that is nothing but rounding."""
+    return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
+
+
+@for_kind(SgdNodes)
+def worth(nodes: SgdNodes) -> float:
+    """Of d: 1/2 + alpha~."""
+    return nodes.constants.gamma + nodes.constants.gamma_prime
+
+
+@for_kind(SgdNodes)
+def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
+    """With a neighbour's x, and x~ = x."""
+    for c in range(nodes.x.shape[1]):
+        if other >= 0:
+            nodes.x[i, c] = nodes.x[other, c]
+        nodes.x_tilde[i, c], nodes.moved[i, c] = nodes.x[i, c], 0.0
+
+
+@for_kind(SgdNodes)
+def guess(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+    """x."""
+    return float(nodes.x[i, c])

@@ -1,0 +1,1 @@
+"""DADAO: decoupled gradients and exchanges, accelerated."""

@@ -1,0 +1,114 @@
+"""Compiled: nodes of DADAO; see `dadao` for the rules and `engine_kinds` for the moves."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation.dadao import method as dadao
+from continuized.network.optimisation.dadao.method import (
+    X_TILDE,
+    Y_TILDE,
+    Z_TILDE,
+    Steps,
+    X,
+    Y,
+    Z,
+    decay,
+    flowed,
+    pull,
+    stepped,
+)
+from continuized.network.optimisation.local_solver import Data, gradient
+from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.node_models.interface import TIME, for_kind
+from continuized.problems.base import Array
+from continuized.support.jit import compile_formulas
+
+compile_formulas(*dadao.FORMULAS)
+
+
+class DadaoNodes(NamedTuple):
+    """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
+
+    steps: Steps
+    data: Data
+    state: Array
+    slope: Array
+
+
+def dadao_nodes(objective: Objective, steps: Steps) -> DadaoNodes:
+    """At the start, where all is 0."""
+    state = np.zeros((objective.nodes, 6, objective.dim))
+    data = conjugates.data_of(objective, conjugates=False)
+    return DadaoNodes(steps, data, state, np.empty(objective.dim))
+
+
+@for_kind(DadaoNodes)
+def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
+    """All six vectors flow."""
+    u, s, nu = nodes.state, nodes.steps.s, nodes.steps.nu
+    by = decay(time - work[i, TIME], s)
+    for c in range(u.shape[2]):
+        (
+            u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c], u[i, Z_TILDE, c]
+        ) = flowed(
+            u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c],
+            u[i, Z_TILDE, c], by, s, nu,
+        )  # fmt: skip
+    work[i, TIME] = time
+
+
+@for_kind(DadaoNodes)
+def said(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+    """y + z."""
+    return float(nodes.state[i, Y, c] + nodes.state[i, Z, c])
+
+
+@for_kind(DadaoNodes)
+def pay(nodes: DadaoNodes, work: Array, i: int, c: int, d: float) -> None:
+    """z -= d/2 and z~ -= (2 chi_1/s) d."""
+    nodes.state[i, Z, c] -= 0.5 * d
+    nodes.state[i, Z_TILDE, c] -= pull(nodes.steps) * d
+
+
+@for_kind(DadaoNodes)
+def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
+    """With the gradient of f at x."""
+    u, slope = nodes.state, nodes.slope
+    gradient(nodes.data, i, u[i, X], slope)
+    for c in range(slope.size):
+        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = stepped(
+            u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
+        )
+
+
+@for_kind(DadaoNodes)
+def share(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+    """z + 2 z~, which the flow leaves and gradients do not touch."""
+    return float(nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c])
+
+
+@for_kind(DadaoNodes)
+def worth(nodes: DadaoNodes) -> float:
+    """Of d: 1/2 + 2 (2 chi_1/s)."""
+    return 0.5 + 2.0 * pull(nodes.steps)
+
+
+@for_kind(DadaoNodes)
+def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
+    """With a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
+    u = nodes.state
+    for c in range(u.shape[2]):
+        x = u[other, X, c] if other >= 0 else 0.0
+        u[i, X, c], u[i, X_TILDE, c] = x, x
+        u[i, Y, c], u[i, Y_TILDE, c] = -nodes.steps.nu * x, -nodes.steps.nu * x
+        u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
+
+
+@for_kind(DadaoNodes)
+def guess(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+    """x."""
+    return float(nodes.state[i, X, c])

@@ -1,0 +1,1 @@
+"""The dual method: accelerated coordinate descent on the edges of a network."""

@@ -1,0 +1,149 @@
+"""Decentralised optimisation on the dual: nodes that solve their own small problems, and gossip.
+
+min over w of sum_i f_i(w) is, with a copy of w at each node, the dual of
+
+    min D(y) = sum_i f_i*(y_i)    over y with sum_i y_i = 0
+
+and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij rings, with G = w_i - w_j,
+
+    y_i -= gamma G    z_i -= gamma' G        y_j += gamma G    z_j += gamma' G
+
+and between its events a node mixes y and z at the rate theta: the rules of gossip, which is the
+case f_i(w) = |w - x_i|^2 / 2.  All start at 0, so that the sums over the nodes stay 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.gossip import Constants
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.objective import Objective
+from continuized.network.protocol.node_model import GossipRule, RuleSpec
+from continuized.problems.base import Array
+from continuized.process.methods import Continuized
+from continuized.process.parameters import exponential_gamma_prime, omega
+
+FACTORY = "continuized.network.optimisation.dual.method:DualRule"
+
+
+@dataclass(frozen=True)
+class Dual:
+    """Exchanges of grad f_i*(y_i); f_i mu-strongly convex and L-smooth.
+
+    accelerated=True: it is `Continuized(2R/mu, mu_g/L)` with edges for marks, hence
+    theta = sqrt(mu_g mu / (2 R L)), gamma = mu/2, gamma' = sqrt(L mu / (2 mu_g R)), and the error
+    falls as e^{-theta t}, t such that all edges together ring at rate 1.  accelerated=False:
+    theta = 0 and gamma' = gamma; the rate is mu_g mu / (2L).
+
+    >>> from continuized.network import split
+    >>> from continuized.problems import LeastSquares
+    >>> parts = split(LeastSquares([[1.0], [1.0], [1.0]], [0.0, 1.0, 2.0]), 3)
+    >>> Dual(accelerated=False).constants(Graph.of("path:3"), parts)
+    Constants(theta=0.0, gamma=0.5, gamma_prime=0.5)
+    """
+
+    accelerated: bool = True
+
+    @property
+    def name(self) -> str:
+        """As in results: "dual" or "plain-dual"."""
+        return "dual" if self.accelerated else "plain-dual"
+
+    def process(self, graph: Graph, objective: Objective) -> Continuized:
+        """The continuized process whose flow and steps the nodes follow."""
+        L = 2.0 * graph.R / objective.mu
+        return Continuized(L, min(graph.mu_g / objective.L, L))  # equal at most, but for rounding
+
+    def constants(self, graph: Graph, objective: Objective) -> Constants:
+        """What every node must know."""
+        gamma = 0.5 * objective.mu
+        if not self.accelerated:
+            return Constants(0.0, gamma, gamma)
+        process = self.process(graph, objective)
+        theta = 2.0 * omega(process.L, process.mu)
+        return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
+
+    def edge_rate(self, graph: Graph) -> float:
+        """Of all edges together: 1."""
+        return 1.0
+
+    def rate(self, graph: Graph, objective: Objective) -> float:
+        """r where the theorem says that the error falls as e^{-rt}."""
+        if self.accelerated:
+            return self.constants(graph, objective).theta
+        return 0.5 * graph.mu_g * objective.mu / objective.L
+
+    def rules(self, graph: Any, objective: Objective) -> list[RuleSpec]:
+        """A rule for each node, for `network.run`: training on real processes.
+
+        The x of its result are the nodes' w_i; where they agree, they are the minimiser, if no
+        node died.  One that dies takes its y_i with it, and the others then agree where the sum
+        of their functions, less <w, what they have left>, is least.
+        """
+        graph = Graph.of(graph)
+        check_fits(graph, objective)
+        options = self.constants(graph, objective)._asdict()
+        return [
+            RuleSpec(
+                FACTORY,
+                {"X": objective.X[objective.rows(i)], "y": objective.y[objective.rows(i)]},
+                {
+                    "loss": objective.loss,
+                    "scale": float(objective.scale[i]),
+                    "l2": float(objective.l2[i]),
+                    **options,
+                },
+            )
+            for i in range(objective.nodes)
+        ]
+
+
+class DualRule(GossipRule):
+    """A real node of the dual method: gossip whose answer is w = grad f*(x), x the dual variable.
+
+    f(w) = scale sum_r loss(<x_r, w>, y_r) + l2/2 |w|^2, over the node's own rows.
+    """
+
+    def __init__(
+        self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
+        gamma: float, gamma_prime: float,
+    ) -> None:  # fmt: skip
+        from continuized.network.optimisation import local_solver as conjugates
+
+        rows = np.ascontiguousarray(X, dtype=np.float64)
+        super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
+        own = Objective(
+            float(loss),
+            rows,
+            np.array(y, dtype=np.float64),
+            np.array([0, len(rows)]),
+            np.array([scale]),
+            np.array([l2]),
+        )
+        self._solve = conjugates.conjugate_gradient
+        self._data = conjugates.data_of(own, conjugates=True)
+        self._room = conjugates.room_for(own.dim)
+        self._w = np.zeros(own.dim)
+
+    def answer(self) -> Array:
+        """grad f*(x), in which Newton's method starts from the last one."""
+        if not self._solve(self._data, 0, self.x, self._w, self._room):
+            raise ArithmeticError("the local problem could not be solved; scale the columns")
+        return self._w.copy()
+
+    def join(self, x: Array) -> None:
+        """From nothing, as at the start: a neighbour's w says nothing of this node's x."""
+        self.x, self.z = np.zeros_like(self.x), np.zeros_like(self.z)
+
+
+def check_fits(graph: Graph, objective: Objective) -> None:
+    """Raise ValueError unless there is a function for each node."""
+    if graph.nodes != objective.nodes:
+        raise ValueError(
+            f"the graph has {graph.nodes} nodes, but {objective.nodes} functions were given"
+        )

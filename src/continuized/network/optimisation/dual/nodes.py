@@ -1,0 +1,98 @@
+"""Compiled: nodes of the dual method; see `dual` for the rules and `engine_kinds` for the moves."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.network import gossip as rules
+from continuized.network.gossip import Constants, paid
+from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation.local_solver import Data, conjugate_gradient
+from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.node_models.interface import TIME, for_kind, inlined
+from continuized.problems.base import Array
+from continuized.process import flow
+from continuized.process.flow import equal_weights, mix
+from continuized.support.jit import compile_formulas
+
+compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+
+
+class DualNodes(NamedTuple):
+    """y, z and w (nodes, dim); w is grad f*(y) of the last time that it was asked for."""
+
+    constants: Constants
+    data: Data
+    y: Array
+    z: Array
+    w: Array
+    room: Array
+
+
+def dual_nodes(objective: Objective, constants: Constants) -> DualNodes:
+    """At the start, where all is 0."""
+    y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
+    data = conjugates.data_of(objective, conjugates=True)
+    return DualNodes(constants, data, y, z, w, conjugates.room_for(objective.dim))
+
+
+@inlined
+def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
+    """The pair of node i after a time dt without an event, in place."""
+    if theta > 0.0:
+        a, b = equal_weights(theta, dt)
+        for c in range(x.shape[1]):
+            x[i, c], z[i, c] = mix(x[i, c], z[i, c], a, b)
+
+
+@for_kind(DualNodes)
+def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
+    """y and z mix."""
+    mix_pair(nodes.y, nodes.z, i, time - work[i, TIME], nodes.constants.theta)
+    work[i, TIME] = time
+
+
+@for_kind(DualNodes)
+def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
+    """w = grad f*(y)."""
+    return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
+
+
+@for_kind(DualNodes)
+def said(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+    """w."""
+    return float(nodes.w[i, c])
+
+
+@for_kind(DualNodes)
+def guess(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+    """w."""
+    return float(nodes.w[i, c])
+
+
+@for_kind(DualNodes)
+def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
+    """y -= gamma d and z -= gamma' d."""
+    y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
+    y[i, c], z[i, c] = paid(y[i, c], z[i, c], d, gamma, gamma_prime)
+
+
+@for_kind(DualNodes)
+def share(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+    """y + z."""
+    return float(nodes.y[i, c] + nodes.z[i, c])
+
+
+@for_kind(DualNodes)
+def worth(nodes: DualNodes) -> float:
+    """Of d: gamma + gamma'."""
+    return nodes.constants.gamma + nodes.constants.gamma_prime
+
+
+@for_kind(DualNodes)
+def start_from(nodes: DualNodes, work: Array, i: int, other: int) -> None:
+    """From nothing, as at the start: what a neighbour has says nothing of this node's y."""
+    for c in range(nodes.y.shape[1]):
+        nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0

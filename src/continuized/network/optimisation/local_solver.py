@@ -1,0 +1,221 @@
+"""Compiled: gradients of the nodes' functions, and of their conjugates.
+
+grad f*(s) is the minimiser of f(w) - <s, w>.  For the squared loss that is a linear system, whose
+Cholesky factor is kept; for the logistic loss Newton's method, from where it last ended.
+
+Along Newton's direction the squared norm of the gradient falls at first, whatever the point, for
+its derivative is -2 |g|^2: so a step is halved until |g| falls, and where no halving makes it
+fall, what is left is rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.network.optimisation.objective import Objective
+from continuized.problems import losses
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED, logistic_second_slope, loss, loss_slope, tail
+from continuized.support.jit import compile_formulas, jit
+
+compile_formulas(*losses.FORMULAS)
+
+MOST_NEWTON_STEPS = 100
+MOST_HALVINGS = 40
+LEAST_FALL = 0.9  # of |g|, below which a step is rounding once |g| is small
+SMALL = 1e-12  # |g|, relative to what it is made of
+
+
+@jit
+def inner(v: Array, w: Array) -> float:
+    """<v, w>."""
+    total = 0.0
+    for c in range(w.size):
+        total += v[c] * w[c]
+    return total
+
+
+@jit
+def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array) -> None:
+    """The gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2, into `out`."""
+    for c in range(w.size):
+        out[c] = l2 * w[c]
+    for r in range(X.shape[0]):
+        push = weights[r] * loss_slope(kind, inner(X[r], w), y[r])
+        for c in range(w.size):
+            out[c] += push * X[r, c]
+
+
+@jit
+def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
+    """sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
+    total = 0.5 * l2 * inner(w, w)
+    for r in range(X.shape[0]):
+        total += weights[r] * loss(kind, inner(X[r], w), y[r])
+    return float(total)
+
+
+@jit
+def hessian(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
+) -> None:
+    """The lower triangle of its Hessian, into `out`."""
+    d = w.size
+    for c in range(d):
+        for b in range(c):
+            out[c, b] = 0.0
+        out[c, c] = l2
+    for r in range(X.shape[0]):
+        second = weights[r]
+        if kind != SQUARED:
+            second *= logistic_second_slope(tail(kind, inner(X[r], w), y[r]))
+        for c in range(d):
+            scaled = second * X[r, c]
+            for b in range(c + 1):
+                out[c, b] += scaled * X[r, b]
+
+
+@jit
+def factorise(matrix: Array) -> None:
+    """Cholesky's C in place, in the lower triangle; not for matrices with no such factor."""
+    for c in range(matrix.shape[0]):
+        for b in range(c + 1):
+            total = matrix[c, b]
+            for a in range(b):
+                total -= matrix[c, a] * matrix[b, a]
+            matrix[c, b] = total / matrix[b, b] if b < c else math.sqrt(total)
+
+
+@jit
+def solve_factored(factor: Array, out: Array) -> None:
+    """The solution of (C C^T) v = out, in place, C the lower triangle `factor`."""
+    d = out.size
+    for c in range(d):
+        total = out[c]
+        for b in range(c):
+            total -= factor[c, b] * out[b]
+        out[c] = total / factor[c, c]
+    for c in range(d - 1, -1, -1):
+        out[c] /= factor[c, c]
+        for b in range(c):
+            out[b] -= factor[c, b] * out[c]
+
+
+@jit
+def tilted_slope(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, out: Array
+) -> float:
+    """`slope` less s, into `out`; returns its norm."""
+    slope(kind, X, y, weights, l2, w, out)
+    for c in range(w.size):
+        out[c] -= s[c]
+    return math.sqrt(inner(out, out))
+
+
+@jit
+def newton(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array
+) -> bool:
+    """Take w to the minimiser of sum_r weights_r loss + l2/2 |w|^2 - <s, w>, to rounding.
+
+    `room` (dim + 3, dim) is overwritten.  Returns whether it got there.
+    """
+    d = w.size
+    matrix, g, direction, trial = room[:d], room[d], room[d + 1], room[d + 2]
+    norm = tilted_slope(kind, X, y, weights, l2, s, w, g)
+    for _step in range(MOST_NEWTON_STEPS):
+        if norm == 0.0 or not norm < math.inf:
+            return bool(norm == 0.0)
+        hessian(kind, X, y, weights, l2, w, matrix)
+        factorise(matrix)
+        for c in range(d):
+            direction[c] = g[c]
+        solve_factored(matrix, direction)
+        near = norm <= SMALL * (math.sqrt(inner(s, s)) + l2 * math.sqrt(inner(w, w)) + norm)
+        length, new = 1.0, math.inf
+        for _halving in range(1 if near else MOST_HALVINGS):
+            for c in range(d):
+                trial[c] = w[c] - length * direction[c]
+            new = tilted_slope(kind, X, y, weights, l2, s, trial, g)
+            if new < norm:
+                break
+            length *= 0.5
+        if not new < norm:  # rounding
+            return True
+        for c in range(d):
+            w[c] = trial[c]
+        if near and new > LEAST_FALL * norm:
+            return True
+        norm = new
+    return False
+
+
+def room_for(dim: int) -> Array:
+    """What `newton` works in."""
+    return np.empty((dim + 3, dim))
+
+
+class Data(NamedTuple):
+    """What compiled code knows of the nodes' functions (see `network.Objective`)."""
+
+    kind: float
+    X: Array
+    y: Array
+    weights: Array  # of the rows
+    starts: Array
+    l2: Array
+    factors: Array  # (nodes, dim, dim), or none for the logistic loss
+    offsets: Array  # (nodes, dim): minus the gradients at 0; the same
+
+
+def data_of(objective: Objective, conjugates: bool) -> Data:
+    """The data, with what the gradients of the conjugates need."""
+    o = objective
+    factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
+    if conjugates and o.loss == SQUARED:
+        factors = np.linalg.cholesky(o.hessians())
+        rows = [o.rows(i) for i in range(o.nodes)]
+        offsets = np.array([s * (o.y[r] @ o.X[r]) for s, r in zip(o.scale, rows, strict=True)])
+    return Data(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
+
+
+@jit
+def gradient(data: Data, i: int, w: Array, out: Array) -> None:
+    """grad f_i(w), into `out`."""
+    begin, end = data.starts[i], data.starts[i + 1]
+    rows, weights = data.X[begin:end], data.weights[begin:end]
+    slope(data.kind, rows, data.y[begin:end], weights, data.l2[i], w, out)
+
+
+@jit
+def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> bool:
+    """grad f_i*(s), into w, which is near it at best; whether it was found."""
+    if data.kind == SQUARED:
+        for c in range(w.size):
+            w[c] = s[c] + data.offsets[i, c]
+        solve_factored(data.factors[i], w)
+        return True
+    begin, end = data.starts[i], data.starts[i + 1]
+    rows, weights = data.X[begin:end], data.weights[begin:end]
+    return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
+
+
+def minimiser(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None = None
+) -> Array:
+    """The minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
+    n, d = X.shape
+    s = np.zeros(d) if tilt is None else tilt
+    if kind == SQUARED:
+        roots = np.sqrt(weights)
+        rows = np.vstack([X * roots[:, np.newaxis], math.sqrt(l2) * np.eye(d)])
+        right = np.concatenate([y * roots, np.zeros(d)])
+        w = np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+        return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
+    w = np.zeros(d)
+    if not newton(kind, X, y, weights, l2, s, w, room_for(d)):
+        raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
+    return w

@@ -1,0 +1,230 @@
+"""Nodes that minimise the mean of their functions together: `network.minimize`."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.faults import Faults
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.a2cid2.method import A2CiD2
+from continuized.network.optimisation.dadao.method import DADAO
+from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.objective import Objective
+from continuized.network.optimisation.run import Run
+from continuized.network.result import Decentralized
+from continuized.problems.base import Array, numbers
+from continuized.process import random_streams as seeds
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.progress import bar
+from continuized.support.validation import brief, is_real, is_whole
+
+if TYPE_CHECKING:
+    from continuized.network.optimisation.engines import Optimiser
+
+Method = Dual | DADAO | A2CiD2
+METHODS: dict[str, Method] = {
+    "dual": Dual(),
+    "plain-dual": Dual(accelerated=False),
+    "dadao": DADAO(),
+    "a2cid2": A2CiD2(),
+    "plain-sgd": A2CiD2(accelerated=False),
+}
+TOL = 1e-8
+ROWS = 200  # of the trace, about
+PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
+PATIENCE_WITH_FAULTS = 20.0
+GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
+
+
+def minimize(
+    graph: Any,
+    problems: Any,
+    method: str | Method = "dual",
+    *,
+    tol: float = TOL,
+    events: int | None = None,
+    speeds: ArrayLike | None = None,
+    faults: Faults | None = None,
+    rng: seeds.Seed = None,
+    record: int = ROWS,
+    progress: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
+) -> Decentralized:
+    """Minimise F(w) = mean_i f_i(w) over a graph whose node i knows f_i only, simulated.
+
+    Parameters
+    ----------
+    graph : Graph, or what `Graph.of` takes
+    problems : Objective, or a regression for each node
+        See `network.split`, which deals the rows of one regression out.
+    method : str or object
+        "dual" (`Dual`: nodes solve their own problems), "dadao" (`DADAO`: gradients only),
+        "a2cid2" (`A2CiD2`: stochastic gradients), and without acceleration "plain-dual" and
+        "plain-sgd".
+    tol : float
+        Stop when the error mean_i |x_i - x*|^2 / |x*|^2 has fallen to tol; see `Decentralized` for
+        what takes the place of x* when nodes die.
+    events : int, optional
+        The largest number of events, exchanges (with faults: rings) and gradients together.  By
+        default 5 times as many as the theorem asks for, with faults 20 times, and where there is
+        none 2000 gradients of every node.
+    speeds : array (nodes,), optional
+        The rates at which nodes take gradients, for "dadao" and "a2cid2"; by default 1 each, which
+        is what DADAO's theorem asks for.  The dual method takes none but at exchanges: give the
+        graph other rates, or see `network.race`.
+    faults : Faults
+        Of the links, the clocks and the nodes.  With it, nodes exchange message by message and
+        ring by their own clocks; without, edges ring and exchanges take no time, the same law as
+        `Faults()` at less cost.  No theorem is claimed.  A node that comes back starts from
+        nothing ("dual"), or from a neighbour's x.
+    rng : int, SeedSequence or Generator
+        The same seed gives the same run, bit by bit.
+    record : int
+        Rows of the trace, at least 1: evenly spaced, at most twice as many.  The error is tested
+        once a row, so that a run with few of them may end later.
+    progress : bool
+        Show a progress bar on standard error.
+    checkpoint, every, resume
+        As in `minimize`: a run that is resumed is the run never interrupted, bit by bit.
+
+    Returns
+    -------
+    Decentralized
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first event.
+    ArithmeticError
+        Where a node cannot solve its own problem.
+
+    Examples
+    --------
+    >>> from continuized import problems
+    >>> from continuized.network import split
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 3))
+    >>> p = problems.LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1)
+    >>> r = minimize("cycle:6", split(p, 6), rng=0)
+    >>> r.reached, bool(np.allclose(r.x, p.x_star, atol=1e-3))
+    (True, True)
+    """
+    graph, objective = Graph.of(graph), Objective.of(problems)
+    check_fits(graph, objective)
+    chosen = as_method(method)
+    check_limits(tol, events, record)
+    pace = _checked_speeds(speeds, chosen, graph.nodes)
+    if faults is not None and not isinstance(faults, Faults):
+        raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
+    root = seeds.seed_sequence(rng)
+    path = checkpoints.checked_path(checkpoint, every, resume)
+    who = partial(
+        fingerprint_parts,
+        graph=graph,
+        problems=objective,
+        method=chosen,
+        speeds=pace,
+        faults=faults,
+        rng=None if rng is None else root,
+        record=record,
+    )
+    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
+    optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
+    rate = math.nan
+    if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
+        rate = chosen.rate(graph, objective)
+    if events is None:
+        time = expected_time(chosen, graph, objective, float(tol))
+        patience = 1.0
+        if not isinstance(chosen, A2CiD2):
+            patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
+        events = math.ceil(patience * (time * float(optimiser.rates.sum()) + graph.nodes))
+    most = int(events)
+    with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
+        run = Run(optimiser, objective, root, float(tol), int(record), show)
+        run.run(most, checkpointer)
+    return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
+
+
+def as_method(method: Any) -> Method:
+    """The method that a name stands for."""
+    if isinstance(method, Dual | DADAO | A2CiD2):
+        return method
+    if isinstance(method, str) and method in METHODS:
+        return METHODS[method]
+    raise ValueError(
+        f"method must be one of {', '.join(METHODS)}, or an object such as Dual(), got "
+        f"{brief(method)}"
+    )
+
+
+def _optimiser(
+    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root,
+    faults: Faults | None,
+) -> Optimiser:  # fmt: skip
+    # Imported here, for they bring Numba with them.
+    from continuized.network.optimisation import engines as optimisers
+    from continuized.network.optimisation.node_models import crew_of
+
+    crew = crew_of(method, graph, objective, speeds)
+    if faults is None:
+        return optimisers.AtOnce(graph, crew, root)
+    return optimisers.ByMessages(graph, crew, root, faults)
+
+
+def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Decentralized:
+    """What there is to say of faults; no theorem gives a rate then."""
+    if faults is None:
+        return r
+    done = optimiser.post.changed()
+    return replace(
+        r,
+        rate_theory=math.nan,
+        deaths=[(t, i) for t, i, joins in done if not joins],
+        joins=[(t, i) for t, i, joins in done if joins],
+        ledger_error=optimiser.ledger_error(),
+        staleness=optimiser.staleness(),
+    )
+
+
+def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
+    """When the theorem's rate has reached tol; where there is none, in a number of gradients."""
+    if isinstance(method, A2CiD2):
+        return float(GRADIENTS)
+    return math.log(1.0 / max(tol, 1e-30)) / method.rate(graph, objective)
+
+
+def check_limits(tol: Any, events: Any, record: Any) -> None:
+    """Raise ValueError where these make no sense."""
+    if not (is_real(tol) and 0.0 <= tol < 1.0):
+        raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
+    for given, name, least in ((events, "events", 0), (record, "record", 1)):
+        unlimited = name == "events" and given is None
+        if not unlimited and (not is_whole(given) or given < least):
+            raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
+
+
+def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+    if speeds is None:
+        return np.ones(nodes)
+    if isinstance(method, Dual):
+        raise ValueError(
+            "speeds= is for methods whose nodes take gradients on their own; for the dual method "
+            "give the graph other rates"
+        )
+    pace = numbers(speeds, "speeds")
+    if pace.shape != (nodes,) or not np.all((pace > 0.0) & np.isfinite(pace)):
+        raise ValueError(
+            f"speeds must be {nodes} finite numbers > 0, one for each node, got {brief(speeds)}"
+        )
+    return pace

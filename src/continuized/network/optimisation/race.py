@@ -1,0 +1,245 @@
+"""Nodes of unequal speed: exchanges at any time against rounds that wait for the slowest.
+
+What takes time is that nodes solve their own problems, or take gradients; messages take none.  In
+a synchronous round everybody waits for the slowest.  Without rounds an edge's two ends exchange
+when both are free, and then are busy, each for its own time, with the next guess.  (For the
+squared loss grad f_i* is affine: a node that has solved for G after an exchange knows its guess at
+all later times by mixing alone, so that is all its work.  For the logistic loss it must know the
+time of its next exchange, too.)
+
+Rings come often, and those for which an end is busy are lost.  How often the edges then have
+exchanges is counted in a run of the clocks alone; mu_g and R are those of the rates counted.
+The exchanges are then no Poisson process, and the theorem gives the constants, no promise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.gossip import Constants
+from continuized.network.graphs import spectrum
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.dual.function import DualFunction
+from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.minimize import check_limits
+from continuized.network.optimisation.objective import KINDS, Objective
+from continuized.network.optimisation.run import Run
+from continuized.problems.base import Array, Problem, numbers
+from continuized.problems.losses import SQUARED
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
+from continuized.process.methods import Nesterov
+from continuized.solver.minimize import minimize
+from continuized.support.progress import silent
+from continuized.support.validation import brief
+
+
+class Rounds(NamedTuple):
+    """The error, as in `network.minimize`, after every round, first that of the start."""
+
+    error: Array
+    reached: bool
+
+
+def dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
+    """The synchronous dual method until the error is tol, or for `most` rounds."""
+    check_fits(graph, objective)
+    D, shape = DualFunction(objective), (objective.nodes, objective.dim)
+    W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
+    values, vectors = np.linalg.eigh(W)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+
+    def both(u: Array) -> tuple[float, Array]:
+        y = root @ u.reshape(shape)
+        w = D.slopes(y)
+        return D.value(y, w), (root @ w).ravel()
+
+    L, mu = values[-1] / objective.mu, values[1] / objective.L
+    problem = Problem(both, L=L, mu=mu, value_and_grad=True)
+    return _rounds(
+        problem, L, mu, lambda u: objective.error(D.slopes(root @ u.reshape(shape))),
+        shape[0] * shape[1], tol, most,
+    )  # fmt: skip
+
+
+def all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
+    """Nesterov's method on F until the error is tol, or for `most` rounds."""
+    o = objective
+    rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
+    ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
+    whole, l2 = KINDS[o.loss], float(o.l2.mean())
+    L = whole.curvature * float(ends[1]) + l2
+    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
+    problem = Problem(o.fun, o.grad, L=L, mu=mu)
+    return _rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
+
+
+def _rounds(
+    problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
+    most: int,
+) -> Rounds:  # fmt: skip
+    start = np.zeros(dim)
+    errors = [error(start)]
+
+    def watch(x: Array) -> None:
+        errors.append(error(x))
+        if errors[-1] <= tol:
+            raise StopIteration
+
+    if errors[0] > tol:
+        method = Nesterov(float(L), float(mu))
+        minimize(problem, start, method=method, maxiter=most, callback=watch, record=False)
+    return Rounds(np.array(errors), bool(errors[-1] <= tol))
+
+
+INTENSITY = 4.0  # rings for each node, in the time that the usual node, the median, is busy
+PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
+MOST_COUNTED = 4_000_000  # rings
+MOST_RINGS = 5_000_000  # of a run, by default
+MOST_ROUNDS = 20_000
+PATIENCE = 5.0
+
+
+class Racer(NamedTuple):
+    """A method in a race: how long it took, and the error along its way.
+
+    method: its name.  time: until it arrived, or gave up (reached is then False), in the unit of
+    the work.  steps: its rounds, or its exchanges.  t, error: rows along its way.
+
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> dual = network.race("path:3", parts, [4.0, 1.0, 1.0], rng=0)[0]
+    >>> dual.method, dual.reached, bool(dual.error[-1] <= 1e-4), bool(dual.time == dual.t[-1])
+    ('dual', True, True, True)
+    """
+
+    method: str
+    time: float
+    steps: int
+    reached: bool
+    t: Array
+    error: Array
+
+
+def race(
+    graph: Any,
+    problems: Any,
+    work: ArrayLike,
+    *,
+    tol: float = 1e-4,
+    events: int = MOST_RINGS,
+    rng: seeds.Seed = None,
+) -> list[Racer]:
+    """The dual method without rounds, accelerated and plain, and two methods in rounds.
+
+    Parameters
+    ----------
+    graph, problems
+        As for `network.minimize`.
+    work : array (nodes,)
+        How long each node takes to solve its own problem, or to take a gradient, in any unit of
+        time.
+    tol : float
+        The error at which a method has arrived; see `network.Decentralized`.
+    events : int
+        The most rings of a run without rounds, those to busy nodes among them.  Methods in rounds
+        have five times as much time as the slower of the others, and at most 20,000 rounds.
+    rng : int, SeedSequence or Generator
+
+    Returns
+    -------
+    list of Racer
+        "dual" and "plain-dual", without rounds; "synchronous-dual"; and "all-reduce", which is
+        told the mean of all gradients for nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, and where the work of nodes differs too much.
+
+    >>> from continuized.network import split
+    >>> from continuized.problems import LeastSquares
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((60, 3))
+    >>> parts = split(LeastSquares(X, X @ [1.0, 2.0, 3.0], l2=0.1), 6)
+    >>> [r.method for r in race("cycle:6", parts, [10, 1, 1, 1, 1, 1], rng=0) if r.reached]
+    ['dual', 'plain-dual', 'synchronous-dual', 'all-reduce']
+    """
+    graph, objective = Graph.of(graph), Objective.of(problems)
+    check_fits(graph, objective)
+    check_limits(tol, events, 1)
+    busy = checked_work(work, graph.nodes)
+    unit = float(np.median(busy))
+    root = seeds.seed_sequence(rng)
+    rates = counted_rates(graph, busy / unit, root)
+    racers = [
+        _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root)
+        for accelerated in (True, False)
+    ]
+    slowest = float(busy.max()) / unit
+    most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
+    most = min(most, MOST_ROUNDS)
+    in_rounds = {
+        "synchronous-dual": dual_rounds(graph, objective, tol, most),
+        "all-reduce": all_reduce_rounds(objective, tol, most),
+    }
+    for name, rounds in in_rounds.items():
+        t = slowest * np.arange(len(rounds.error))
+        racers.append(Racer(name, float(t[-1]), len(t) - 1, rounds.reached, t, rounds.error))
+    return [racer._replace(time=unit * racer.time, t=unit * racer.t) for racer in racers]
+
+
+def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
+    """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
+    from continuized.network.simulation.instant_events import count_exchanges
+
+    rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
+    rate = INTENSITY * graph.nodes
+    events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
+    drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
+    edges = np.ascontiguousarray(graph.edges, np.int64)
+    count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)
+    if not counts.all():
+        raise ValueError(
+            f"edge {int(np.argmin(counts))} had no exchange while they were counted: nodes' work "
+            "differs too much"
+        )
+    return np.asarray(counts / float(drawn.t[-1]))
+
+
+def _without_rounds(
+    method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
+    events: int, root: seeds.Root,
+) -> Racer:  # fmt: skip
+    from continuized.network.optimisation.engines import AtOnce
+    from continuized.network.optimisation.node_models import dual_crew
+
+    held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
+    theta, gamma, gamma_prime = method.constants(held, objective)
+    constants = Constants(theta * per_unit, gamma, gamma_prime)
+    rings = INTENSITY * graph.nodes
+    engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
+    run = Run(engine, objective, root, tol, 200, silent)
+    time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
+    run.run(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
+    r = run.outcome(method.name, math.nan)
+    return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
+
+
+def checked_work(work: ArrayLike, nodes: int) -> Array:
+    """A finite number > 0 for each node, in float64."""
+    try:
+        busy = numbers(work, "work")
+    except (TypeError, ValueError):
+        raise TypeError(f"work must be a number for each node, got {brief(work)}") from None
+    if busy.shape != (nodes,) or not np.all((busy > 0.0) & np.isfinite(busy)):
+        raise ValueError(
+            f"work must be {nodes} finite numbers > 0, one for each node, got {brief(work)}"
+        )
+    return busy

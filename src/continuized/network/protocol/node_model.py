@@ -1,0 +1,153 @@
+"""What one node computes: the protocol around it (`node.Node`) is the same for every rule.
+
+A node's share is the quantity that exchanges move and never make or lose: x + z.  A transfer
+of d takes `worth` d from the share of the node that pays and adds it to that of the other.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from continuized.network.gossip import Constants, mixed, paid
+from continuized.support.validation import brief
+
+Array = NDArray[np.float64]
+
+
+class Rule(Protocol):
+    """A node's state and its four moves.  Arrays given are never changed, those returned are fresh.
+
+    `plain` tells whether the node has fallen back to plain gossip.  A transfer is applied with
+    the steps it was paid with, whatever the receiver has become since: `apply` is told.
+
+    An exchange of two nodes that average, by the rule they follow:
+
+    >>> steps = {"theta": 0.1, "gamma": 0.5, "gamma_prime": 0.5}
+    >>> one, two = (RuleSpec(AVERAGING, {"x": [value]}, steps).make() for value in (0.0, 1.0))
+    >>> two.apply(one.pay(two.answer()), plain=False)
+    >>> one.answer().tolist(), two.answer().tolist()
+    ([0.5], [0.5])
+    """
+
+    plain: bool
+
+    def mix(self, dt: float) -> None:
+        """Let a time dt pass, on the node's own clock."""
+
+    def answer(self) -> Array:
+        """What a neighbour that asks is told."""
+
+    def pay(self, answer: Array) -> Array:
+        """Fix the transfer from a neighbour's answer, give it away, return it."""
+
+    def apply(self, transfer: Array, plain: bool) -> None:
+        """Take what a neighbour gave."""
+
+    def worth(self, plain: bool) -> float:
+        """How much of the share a transfer of 1 is."""
+
+    def state(self) -> tuple[Array, Array]:
+        """(x, z) now."""
+
+    def fall_back(self) -> None:
+        """Go on as plain gossip, with the same share."""
+
+    def join(self, x: Array) -> None:
+        """Start from what a neighbour answered."""
+
+
+class GossipRule:
+    """Gossip averaging: the answer is x, the transfer d = x_i - x_j.
+
+    A method whose nodes differ only in what they exchange overrides `answer`.
+    """
+
+    def __init__(self, x: ArrayLike, theta: float, gamma: float, gamma_prime: float) -> None:
+        self.x: Array = np.array(x, dtype=np.float64)
+        self.z: Array = self.x.copy()
+        self.constants = Constants(theta, gamma, gamma_prime)
+        self.plain = False
+
+    def mix(self, dt: float) -> None:
+        theta = math.inf if self.plain else self.constants.theta
+        if theta > 0.0 and dt > 0.0:
+            self.x, self.z = mixed(self.x, self.z, dt, theta)
+
+    def answer(self) -> Array:
+        return self.x.copy()
+
+    def pay(self, answer: Array) -> Array:
+        d: Array = self.answer() - answer
+        self.x, self.z = paid(self.x, self.z, d, *self._steps(self.plain))
+        return d
+
+    def apply(self, transfer: Array, plain: bool) -> None:
+        self.x, self.z = paid(self.x, self.z, -transfer, *self._steps(plain))
+
+    def worth(self, plain: bool) -> float:
+        return sum(self._steps(plain))
+
+    def state(self) -> tuple[Array, Array]:
+        return self.x.copy(), self.z.copy()
+
+    def fall_back(self) -> None:
+        # Plain gossip keeps z = x.  The flow run for ever takes both to (x + z) / 2, so the
+        # share is kept; a transfer of the time before parts them again, until the next mixing.
+        self.plain = True
+        self.mix(math.inf)
+
+    def join(self, x: Array) -> None:
+        self.x, self.z = x.copy(), x.copy()
+
+    def _steps(self, plain: bool) -> tuple[float, float]:
+        _, gamma, gamma_prime = self.constants
+        return (gamma, gamma) if plain else (gamma, gamma_prime)
+
+
+@dataclass(frozen=True)
+class RuleSpec:
+    """A rule by name, so that it can be made in another process: "package.module:function".
+
+    The function is called there with the arrays and the options by their names.
+
+    Parameters
+    ----------
+    factory : str
+        "package.module:function", of a module that other processes can import.
+    arrays : mapping of names to arrays of numbers
+    options : mapping of names to what JSON can say
+
+    >>> spec = RuleSpec(AVERAGING, {"x": np.zeros(1)},
+    ...                 {"theta": 0.1, "gamma": 0.5, "gamma_prime": 2.0})
+    >>> spec.make().worth(plain=False)
+    2.5
+    """
+
+    factory: str
+    arrays: Mapping[str, Array] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
+
+    def make(self) -> Rule:
+        """The rule itself; ValueError where `factory` names none that others can import."""
+        module, colon, name = self.factory.partition(":")
+        if not colon:
+            raise ValueError(
+                f'a rule is named as "package.module:function", got {brief(self.factory)}'
+            )
+        if module == "__main__":
+            raise ValueError(
+                "a rule must stand in a module that other processes can import, "
+                f"got {brief(self.factory)}"
+            )
+        made: Rule = getattr(importlib.import_module(module), name)(**self.arrays, **self.options)
+        return made
+
+
+AVERAGING = "continuized.network.protocol.node_model:GossipRule"

@@ -1,0 +1,304 @@
+"""What runs on networks give back: of averaging, and of decentralised optimisation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+
+EPSILON = float(np.finfo(np.float64).eps)
+ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
+
+# The kinds of entries of an event log.
+ANSWER, PAY, APPLY, JOIN, FALL = range(5)
+
+
+class Trace(NamedTuple):
+    """Rows along a run, the first at the start: the time t, the messages so far, and the error.
+
+    `messages` and `error` are those of `Outcome`: exchanges over an edge, each counted once.
+
+    >>> from continuized import network
+    >>> trace = network.simulate("path:3", [0.0, 1.0, 2.0], rng=0).trace
+    >>> int(trace.messages[0]), float(trace.error[0]), bool(trace.error[-1] <= 1e-8)
+    (0, 1.0, True)
+    """
+
+    t: Array
+    messages: Array
+    error: Array
+
+
+class Staleness(NamedTuple):
+    """How old an answer was when its transfer was applied, by the clock of the node that gave it.
+
+    That is the way of the answer and of the transfer: two one-way delays, in units of t.  The
+    mean and the largest of them, and over how many exchanges.
+
+    >>> from continuized import network
+    >>> late = network.Faults(delay=0.5, law="constant")
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], rng=0, faults=late)
+    >>> round(r.staleness.mean, 9), round(r.staleness.largest, 9)
+    (1.0, 1.0)
+    """
+
+    mean: float
+    largest: float
+    exchanges: int
+
+
+class Log(NamedTuple):
+    """Every change of a node's state, in an order in which causes stand before effects.
+
+    - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
+    - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
+    - APPLY: `node`, that had answered, mixed to `time` and was paid;
+    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
+    - FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
+
+    The columns are `kind`, `node`, `peer`, `seq` and `time`, an entry for each change.  Times are
+    each node's own; (initiator, seq) names an exchange.
+
+    >>> from continuized import network
+    >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, rng=0, log=True)
+    >>> [int(np.sum(r.log.kind == kind)) for kind in (ANSWER, PAY, APPLY)]
+    [4, 4, 4]
+    """
+
+    kind: Array
+    node: Array
+    peer: Array
+    seq: Array
+    time: Array
+
+    def __repr__(self) -> str:
+        return f"Log({len(self.kind)} entries: kind, node, peer, seq, time)"
+
+
+@dataclass
+class Outcome:
+    """A run of gossip.
+
+    The error is sum_i |x_i - xbar|^2 over living nodes, relative to the start, with xbar the
+    mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
+    they would agree.
+
+    Attributes
+    ----------
+    x, z : array (nodes,) or (nodes, dim)
+        At the end, each node mixed to its own now; of a dead node, what it had at its death.
+    t : float
+        The time of the end; all edges together ring at rate 1.
+    method : str
+        "accelerated" or "plain".
+    messages : int
+        Exchanges over an edge that were carried out, each counted once.  Where nodes exchange
+        message by message, one takes a request, an answer, a transfer and an acknowledgement, or
+        more where some are lost or refused: it still counts once.
+    tol : float
+        What was asked for.
+    reached : bool
+        Whether the error fell to tol.
+    error : float
+        At the end.
+    trace : Trace
+    snapshots : dict
+        {t: x} at the times asked for.
+    deaths : list of (t, node, why)
+    ledger_error : float
+        sum over living nodes of (x + z), and what is on its way, and what died, less what was
+        there at the start and what came with joining nodes, relative to the sum of their sizes:
+        rounding, unless a transfer was lost or counted twice.
+    mean_drift : float
+        How far xbar moved, relative to the root mean square deviation at the start (absolute
+        where that is 0): not at all but by deaths and joins.
+    events_per_s : float
+        Exchanges a second of wall time.
+    staleness : Staleness or None
+        None where exchanges are instantaneous.
+    log : Log or None
+    joins : list of (t, node)
+    dropped : int
+        Of real nodes: frames that came and were none of this run's.
+    fell_back : bool
+        Of real nodes: whether they went on as plain gossip, their messages being too slow.
+    rounding : float
+        An error of this size may be rounding alone: no rate is measured there.
+
+    >>> from continuized import network
+    >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, rng=0)
+    >>> r.reached, r.x.round(3).tolist(), bool(r.ledger_error < 1e-12)
+    (True, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], True)
+    """
+
+    x: Array
+    z: Array
+    t: float
+    method: str
+    messages: int
+    tol: float
+    reached: bool
+    error: float
+    trace: Trace
+    snapshots: dict[float, Array] = field(default_factory=dict, repr=False)
+    deaths: list[tuple[float, int, str]] = field(default_factory=list)
+    ledger_error: float = 0.0
+    mean_drift: float = 0.0
+    events_per_s: float = 0.0
+    staleness: Staleness | None = None
+    log: Log | None = None
+    joins: list[tuple[float, int]] = field(default_factory=list)
+    dropped: int = 0
+    fell_back: bool = False
+    rounding: float = 0.0
+
+    @property
+    def rate_measured(self) -> float:
+        """r where the error falls as e^{-rt}: least squares on log error over the second half (by
+        time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
+        there are fewer than two rows.
+
+        >>> t = np.linspace(0.0, 10.0, 11)
+        >>> trace = Trace(t, t, np.exp(-0.5 * t))
+        >>> x = np.zeros(2)
+        >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
+        0.5
+        """
+        return decay_rate(self.trace.t, self.trace.error, self.rounding)
+
+
+def rounding_of_mean(x: Array, scale: float) -> float:
+    """What rounding may make of sum_i |x_i - mean|^2 / scale, where all x_i are equal.
+
+    A sum of n numbers is off by at most n roundings of its size.
+    """
+    off = (ROUNDINGS + len(x)) * EPSILON
+    return off * off * float(np.vdot(x, x)) / scale if scale > 0.0 else 0.0
+
+
+def decay_rate(t: Array, error: Array, rounding: float = 0.0) -> float:
+    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`.
+
+    >>> t = np.arange(100.0)
+    >>> round(decay_rate(t, np.maximum(np.exp(-t), 1e-30), 1e-28), 9)
+    1.0
+    """
+    rounded = np.flatnonzero(error <= rounding)
+    end = int(rounded[0]) if rounded.size else len(error)
+    t, error = t[:end], error[:end]
+    use = (t >= 0.5 * t.max(initial=0.0)) & np.isfinite(error)
+    if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+        return math.nan
+    centred = t[use] - t[use].mean()
+    return float(-(centred @ np.log(error[use])) / (centred @ centred))
+
+
+class OptimisationTrace(NamedTuple):
+    """Rows along a run, the first at the start.
+
+    t; messages, which are exchanges over an edge, each counted once, and gradients (of conjugates,
+    for the dual method), so far; the error
+    mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
+    mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes, NaN where there is none; the
+    error is the distance to `Decentralized.agreed` where not all are there, or some have died.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> trace = network.minimize("path:3", parts, network.Dual(), tol=1e-6, rng=0).trace
+    >>> float(trace.t[0]), int(trace.messages[0]), bool(trace.error[-1] <= 1e-6 < trace.error[0])
+    (0.0, 0, True)
+    """
+
+    t: Array
+    messages: Array
+    gradients: Array
+    error: Array
+    excess: Array
+    consensus: Array
+
+
+@dataclass
+class Decentralized:
+    """A run of decentralised optimisation.
+
+    Attributes
+    ----------
+    x : array (nodes, dim)
+        Every node's guess at the end; of a dead one at its death.
+    x_star : array (dim,)
+        What one machine with all the data finds.
+    t : float
+        The time of the end; in what unit, the method says.
+    method : str
+        Its name.
+    messages, gradients : int
+        Exchanges over an edge, each counted once as in `Outcome`, and gradients (of conjugates, for
+        the dual method), of all nodes.
+    tol : float
+        What was asked for.
+    reached : bool
+        Whether the error fell to tol.
+    error : float
+        mean_i |x_i - x*|^2 / |x*|^2 at the end, over living nodes, and with `agreed` for x* where
+        that is another point; NaN where nobody is left.
+    trace : OptimisationTrace
+    rate_theory : float
+        r where the theorem says that the error falls as e^{-rt}; NaN where none does.
+    agreed : array (dim,)
+        Where the living nodes agree in the end: x_star as long as all are there and none has
+        died, and then the point to which the error is the distance.  With a node goes its
+        function, and what it had of what the method keeps in sum: in the dual method and in DADAO
+        the others then minimise the sum of their f_i(w) - <tilt, w>, where tilt is what is
+        missing; in A²CiD² the sum of their f_i.  If the living are no longer connected they come
+        there in no number of events: each part goes its own way, and the error stays.
+    deaths, joins : lists of (t, node)
+        As far as the run got.
+    ledger_error : float
+        With faults: how far exchanges are from having only moved what they move, relative.
+    staleness : Staleness or None
+        With faults: how old answers were.
+    rounding : float
+        An error of this size may be rounding alone: no rate is measured there.
+
+    >>> import numpy as np
+    >>> from continuized import network, problems
+    >>> parts = network.split(problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
+    >>> r = network.minimize("path:3", parts, network.Dual(), tol=1e-8, rng=0)
+    >>> r.reached, r.x.shape, bool(np.allclose(r.x, r.x_star, atol=1e-3))
+    (True, (3, 3), True)
+    """
+
+    x: Array
+    x_star: Array = field(repr=False)
+    t: float
+    method: str
+    messages: int
+    gradients: int
+    tol: float
+    reached: bool
+    error: float
+    trace: OptimisationTrace = field(repr=False)
+    rate_theory: float
+    agreed: Array = field(repr=False)
+    deaths: list[tuple[float, int]] = field(default_factory=list)
+    joins: list[tuple[float, int]] = field(default_factory=list)
+    ledger_error: float = 0.0
+    staleness: Staleness | None = None
+    rounding: float = 0.0
+
+    @property
+    def rate_measured(self) -> float:
+        """r where the error falls as e^{-rt}: see `Outcome.rate_measured`."""
+        return decay_rate(self.trace.t, self.trace.error, self.rounding)
+
+
+def rounding_of_solution(condition: float) -> float:
+    """What rounding may make of |x - x*|^2 / |x*|^2, where a gradient is off by some roundings of
+    L |x*| and the solution by so much over mu; condition = L / mu.
+    """
+    return ((ROUNDINGS + condition) * EPSILON) ** 2

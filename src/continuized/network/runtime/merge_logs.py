@@ -1,0 +1,78 @@
+"""The logs of many nodes merged into one, in which causes stand before effects."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
+
+# An entry of a node's log as it travels.
+ENTRY = np.dtype(
+    [("kind", "u1"), ("node", "<u4"), ("peer", "<u4"), ("seq", "<u8"), ("time", "<f8")]
+)
+NO_ENTRIES = np.zeros(0, ENTRY)
+
+
+def merge_logs(entries: NDArray[Any]) -> Log | None:
+    """Merge entries into one log: each node's in its own order, ANSWER before PAY before APPLY.
+
+    A node's entries must come in its own order; nothing else is asked of the order given.  The
+    answer is None where an effect has no cause in the log: a worker that was killed took a part
+    of the log with it.
+    """
+    order = _sort_causally(entries)
+    if order is None:
+        return None
+    kept = entries[order]
+    kind, node, peer, seq = (
+        kept[name].astype(np.int64) for name in ("kind", "node", "peer", "seq")
+    )
+    return Log(kind, node, peer, seq, kept["time"].copy())
+
+
+def _sort_causally(entries: NDArray[Any]) -> list[int] | None:
+    causes = _find_causes(entries)
+    own: dict[int, list[int]] = {}
+    for k, i in enumerate(entries["node"].tolist()):
+        own.setdefault(i, []).append(k)
+    done = [False] * len(causes)
+    waiting: dict[int, list[int]] = {}  # nodes by the entry they wait for
+    reached = dict.fromkeys(own, 0)
+    order: list[int] = []
+    ready = list(own)
+    while ready:
+        i = ready.pop()
+        while reached[i] < len(own[i]):
+            k = own[i][reached[i]]
+            cause = causes[k]
+            if cause is not None and not done[cause]:
+                waiting.setdefault(cause, []).append(i)
+                break
+            done[k] = True
+            order.append(k)
+            reached[i] += 1
+            ready += waiting.pop(k, [])
+    return order if len(order) == len(causes) else None
+
+
+def _find_causes(entries: NDArray[Any]) -> list[int | None]:
+    """Find the entry that must stand before each one.
+
+    Where that is missing, the entry is its own cause, and so never gets its turn.  An exchange
+    is named by its initiator, its other end and its number.
+    """
+    columns = (entries[name].tolist() for name in ("kind", "node", "peer", "seq"))
+    names = [
+        (kind, *((i, j) if kind in (PAY, JOIN) else (j, i)), seq)
+        for kind, i, j, seq in zip(*columns, strict=True)
+    ]
+    position = {name: k for k, name in enumerate(names)}
+    return [
+        None
+        if kind in (ANSWER, FALL)
+        else position.get((PAY if kind == APPLY else ANSWER, *name), k)
+        for k, (kind, *name) in enumerate(names)
+    ]

@@ -1,0 +1,201 @@
+"""What a run knows of its nodes: their last reports, who lives, and the ledger of transfers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.network.protocol.node import Counts
+from continuized.network.result import Staleness, Trace, rounding_of_mean
+from continuized.network.runtime.wire_format import Record
+
+Array = NDArray[np.float64]
+_COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
+_LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
+
+
+class RunMonitor:
+    """Holds the nodes of a run as their last reports show them.
+
+    With `averaging`, nodes agree on the mean of (x + z) / 2, as in gossip; without it, on the
+    mean of their answers.
+    """
+
+    def __init__(self, workers: Sequence[Sequence[int]], dim: int, averaging: bool) -> None:
+        nodes = sum(map(len, workers))
+        self.workers = workers
+        self.averaging = averaging
+        self.x, self.z, self.answer = (np.full((nodes, dim), np.nan) for _ in range(3))
+        self.start = np.full((nodes, dim), np.nan)  # the share each living node began with
+        self.of_dead = np.zeros((nodes, dim))
+        self.living = np.zeros(nodes, dtype=bool)
+        self.deaths: list[tuple[float, int, str]] = []
+        self.joins: list[tuple[float, int]] = []
+        self.rows: list[tuple[float, int, float]] = []
+        self.t = 0.0  # the mean of the clocks of the workers that have living nodes
+        self._times = np.zeros(len(workers))
+        self._since = np.zeros(len(workers))  # t when the clock of each worker started
+        self.dropped = np.zeros(len(workers), dtype=np.int64)
+        self.idle = np.zeros(len(workers), dtype=bool)
+        self.final = np.zeros(len(workers), dtype=bool)
+        self.heard = np.full(len(workers), time.monotonic())
+        self._counts = np.zeros((nodes, len(_COUNTS)))
+        self._past = np.zeros(len(_COUNTS))  # the counts of nodes up to their deaths
+        self._fresh: set[int] = set()  # workers that reported since the last row
+        self._final_reports: list[dict[str, NDArray[Any]]] = []
+        self.error = 1.0  # of the last row
+        self._began: tuple[Array, float] | None = None
+
+    def has_heard_of_all(self) -> bool:
+        """Tell whether every node has reported or is dead."""
+        dead = {node for _, node, _ in self.deaths}
+        return all(self.living[node] or node in dead for nodes in self.workers for node in nodes)
+
+    def take_report(self, worker: int, record: Record) -> list[tuple[int, str]]:
+        """Take in a report; return the nodes that failed since the last one, and why."""
+        header, arrays = record
+        self.heard[worker] = time.monotonic()
+        if "t" not in header:
+            return []
+        at = arrays["number"]
+        for name in ("x", "z", "answer", "start", "of_dead"):
+            getattr(self, name)[at] = arrays[name]
+        if len(at):
+            self._counts[at] = arrays["counts"]
+        for node in at[~self.living[at]].tolist():
+            self.living[node] = True
+            if self._began is not None:
+                self.joins.append((self.t, node))
+        self._update_time(worker, header["t"])
+        self.dropped[worker] = header["dropped"]
+        self.idle[worker], self.final[worker] = header["idle"], header["final"]
+        if header["final"]:
+            self._final_reports.append(arrays)
+        self._fresh.add(worker)
+        return [(int(node), reason) for node, reason in header["failures"]]
+
+    def restart_clock(self, worker: int) -> None:
+        """Note that a worker starts again, and its clock with it."""
+        self._since[worker] = self.t
+        self.heard[worker] = time.monotonic()
+
+    def _update_time(self, worker: int, t: float) -> None:
+        self._times[worker] = self._since[worker] + t
+        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
+        if there:  # a death may take the quickest clock away; time does not go back for it
+            self.t = max(self.t, float(self._times[there].mean()))
+
+    def record_death(self, node: int, reason: str) -> None:
+        """Note that a node died; its last values stay."""
+        self.living[node] = False
+        self.deaths.append((self.t, node, reason))
+        largest = max(self._past[_LARGEST], self._counts[node, _LARGEST])
+        self._past += self._counts[node]
+        self._past[_LARGEST] = largest
+        self._counts[node] = 0.0
+
+    def begin(self) -> None:
+        """Start the trace, once all nodes have reported their start."""
+        centre = self.centre()
+        self._began = (centre, self._squares(centre))
+        self.rows.append((0.0, 0, 1.0))
+
+    def complete_round(self, workers: set[int]) -> bool:
+        """Add a row to the trace, and tell so, if all these workers reported since the last."""
+        if not workers <= self._fresh:
+            return False
+        self._fresh.clear()
+        self.add_row()
+        return True
+
+    def add_row(self) -> None:
+        """Add a row to the trace."""
+        assert self._began is not None
+        if self.living.any():
+            self.error = self._squares(self.centre()) / (self._began[1] or 1.0)
+        self.rows.append((self.t, self.messages, self.error))
+
+    @property
+    def messages(self) -> int:
+        """The number of exchanges that were paid, each counted once."""
+        return int(self.total("exchanges"))
+
+    @property
+    def trace(self) -> Trace:
+        """The error along the run."""
+        t, messages, error = zip(*self.rows, strict=True)
+        return Trace(np.array(t), np.array(messages), np.array(error))
+
+    def total(self, name: str) -> float:
+        """Sum a count over all nodes, the dead included (of largest ages, take the largest)."""
+        k = _COUNTS[name]
+        if k == _LARGEST:
+            return float(max(self._counts[:, k].max(), self._past[k]))
+        return float(self._counts[:, k].sum() + self._past[k])
+
+    def staleness(self) -> Staleness | None:
+        """Summarise the ages of answers so far."""
+        count = int(self.total("ages"))
+        if count == 0:
+            return None
+        return Staleness(self.total("age_sum") / count, self.total("age_largest"), count)
+
+    def centre(self) -> Array:
+        """Compute the value that the living nodes would agree on, from their last reports."""
+        alive = self.living
+        if not self.averaging:
+            return np.asarray(self.answer[alive].mean(axis=0))
+        share = (self.x[alive] + self.z[alive]).sum(axis=0) + self.in_flight()
+        return np.asarray(share / (2.0 * max(1, int(alive.sum()))))
+
+    def in_flight(self) -> Array:
+        """Sum what was paid and not applied between living nodes, from the last reports."""
+        applied: dict[tuple[int, int], int] = {}
+        for arrays in self._final_reports:
+            for node, peer, seq in arrays["applied"].tolist():
+                applied[node, peer] = seq
+        flying = np.zeros(self.x.shape[1])
+        for arrays in self._final_reports:
+            for (node, peer, seq), worth in zip(
+                arrays["owed"].tolist(), arrays["worth"], strict=True
+            ):
+                if self.living[node] and self.living[peer] and applied.get((peer, node), -1) < seq:
+                    flying += worth
+        return flying
+
+    def ledger_error(self) -> float:
+        """Measure how far the ledger is from closing.
+
+        What living nodes hold, less what they began with, less what they had from nodes now
+        dead, plus what is on its way between them, sums to zero.  The error is relative to the
+        sizes of these.
+        """
+        alive = self.living
+        shares = self.x[alive] + self.z[alive]
+        parts = [shares, -self.start[alive], -self.of_dead[alive]]
+        sizes = sum(float(np.abs(part).sum()) for part in parts)
+        left = sum(part.sum(axis=0) for part in parts) + self.in_flight()
+        return float(np.abs(left).sum() / sizes) if sizes > 0.0 else 0.0
+
+    def drift(self) -> float:
+        """Measure how far the value to agree on moved, in standard deviations of the start."""
+        assert self._began is not None
+        centre, squares = self._began
+        deviation = np.sqrt(squares / len(self.x))
+        moved = float(np.linalg.norm(self.centre() - centre))
+        return moved / float(deviation) if deviation > 0.0 else moved
+
+    def rounding(self) -> float:
+        """Bound what rounding may contribute to the error."""
+        assert self._began is not None
+        return rounding_of_mean(self._values(), self._began[1])
+
+    def _values(self) -> Array:
+        return np.asarray((self.x if self.averaging else self.answer)[self.living])
+
+    def _squares(self, centre: Array) -> float:
+        return float(((self._values() - centre) ** 2).sum())

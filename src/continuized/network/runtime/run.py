@@ -1,0 +1,263 @@
+"""`network.run`: nodes that run for real, in processes of their own."""
+
+from __future__ import annotations
+
+import math
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.analysis.stability import delay_limit
+from continuized.network.arguments import as_gossip, checked_values
+from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
+from continuized.network.gossip import Gossip
+from continuized.network.graphs.graph import Graph
+from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.result import Outcome
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.supervisor import Goal, PlannedChanges, Supervisor
+from continuized.network.runtime.transport import RunPlan, Transport
+from continuized.network.runtime.wire_format import KEY_BYTES
+from continuized.problems.base import number
+from continuized.process.random_streams import Seed, child, seed_sequence
+from continuized.support.progress import bar
+from continuized.support.validation import brief, is_whole
+
+TRANSPORTS = ("local", "ray")
+BUSY = 0.25  # the part of its time that a node may spend in exchanges
+SECONDS_PER_EXCHANGE = 0.001  # about
+STRIDE_PER_DELAY = 0.1  # of the delay made on purpose: a shorter stride gains nothing
+TURNS_PER_EXCHANGE = 4.0  # of one worker or the other
+MOST_PER_CORE = 5000.0  # exchanges a second
+TIMEOUT = 0.5  # seconds, at most, before a node gives up or sends again
+KILL_EVERY = 0.3  # seconds
+
+
+def run(
+    graph: Any,
+    values: ArrayLike | Sequence[RuleSpec],
+    transport: str = "local",
+    *,
+    method: str | Gossip = "accelerated",
+    processes: int | None = None,
+    speed: float | None = None,
+    tol: float = 1e-8,
+    seconds: float = 30.0,
+    rng: Seed = None,
+    loss: float = 0.0,
+    duplication: float = 0.0,
+    delay: float = 0.0,
+    skew: float | ArrayLike = 0.0,
+    kill: int | Sequence[tuple[float, int]] = 0,
+    rejoin: Sequence[tuple[float, int]] = (),
+    port: int | None = None,
+    log: bool = True,
+    progress: bool = False,
+    address: str | None = None,
+) -> Outcome:
+    """Run the nodes of a graph as processes that know nothing but their own clocks.
+
+    Parameters
+    ----------
+    graph : Graph, str or pairs
+        As for `Graph.of`.
+    values : array (nodes,) or (nodes, dim), or a RuleSpec for each node
+        What is averaged; or the rules that nodes follow.  With rules, the error is that of
+        their answers about the mean of these, and x in the result are the answers.
+    transport : "local" or "ray"
+        Processes of this machine over 127.0.0.1, or actors of Ray.
+    method : "accelerated", "plain" or Gossip
+        With rules, only a name for the result.
+    processes : int, optional
+        How many processes share the nodes; each node to be killed has one of its own.  By
+        default one for each core.
+    speed : float, optional
+        Units of t a second: all edges together ring so often, at most.  By default what keeps
+        nodes free most of the time.  Processes that cannot keep up slow their clocks, so that
+        messages do not age.
+    tol, seconds : float
+        The run ends when the error, relative to the start, is at most tol, or after this time.
+    rng : int, optional
+        Of all draws.  The order of real events is the machine's: a run cannot be repeated by
+        its seed, but by its log (`replay`).
+    loss, duplication, delay, skew
+        Faults made on purpose; see `Faults` (delay in units of t).
+    kill, rejoin : pairs (seconds, node)
+        Processes ended by SIGKILL, and nodes that come back, with a neighbour's value.
+        kill=3 draws three nodes, and ends one every 0.3 s.
+    port : int, optional
+        The first of the ports to listen on, one for each process; by default free ones.
+    log : bool
+        Whether to keep every event; 25 bytes each, three for an exchange.
+    progress : bool
+        Show the error and the pace on standard error.
+    address : str, optional
+        Of a running Ray cluster whose machines have this package, such as "127.0.0.1:6379" (the
+        one that `ray start --head` tells) or, on one of its machines, "auto".  It stays when
+        the run ends.  By default a cluster of this machine is started, and ended with the run.
+
+    Returns
+    -------
+    Outcome
+        x and z are each node's at its own last event, as a replay of the log gives them; of a
+        dead node, those it last reported.  t is the mean of the processes' clocks.
+
+    Raises
+    ------
+    ValueError, TypeError
+        On arguments that make no sense.
+    OSError
+        If a given port is in use.
+    ImportError
+        If Ray is asked for and not installed.
+
+    >>> import numpy as np
+    >>> r = run("cycle:4", np.arange(4.0), tol=1e-6, processes=1, rng=0)
+    >>> r.reached, bool(r.ledger_error < 1e-12), bool(np.allclose(r.x, 1.5, atol=1e-2))
+    (True, True, True)
+    """
+    graph = Graph.of(graph)
+    _check_port(port)
+    rules, shape = _make_rules(graph, values, method)
+    faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
+    root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
+    planned = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
+    pace, stride = _choose_speed(graph, speed)
+    plan = RunPlan(
+        graph=graph,
+        rules=rules,
+        dim=_find_dim(rules),
+        workers=_assign_nodes(graph.nodes, processes, planned.nodes()),
+        key=secrets.token_bytes(KEY_BYTES),
+        seed=root,
+        speed=pace,
+        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
+        timeout=pace * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
+        skews=faults.speeds(graph.nodes),
+        loss=faults.loss,
+        duplication=faults.duplication,
+        delay=faults.delay,
+        log=bool(log),
+        port=port,
+    )
+    averaging = not _are_rules(values)
+    monitor = RunMonitor(plan.workers, plan.dim, averaging)
+    watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
+    if watched is not None:
+        delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
+    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
+    with (
+        _open_transport(transport, address, port) as opened,
+        bar("network", None, progress, "message") as show_progress,
+    ):
+        supervisor = Supervisor(opened, plan, monitor, planned, goal, show_progress)
+        supervisor.run()
+    name = method if isinstance(method, str) else method.name
+    return supervisor.make_outcome(name, shape)
+
+
+def _make_rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tuple[int, ...]]:
+    """Make a rule for each node; return them with the shape of the result."""
+    if _are_rules(values):
+        if len(values) != graph.nodes:
+            raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
+        return list(values), (graph.nodes, -1)
+    x = checked_values(values, graph)
+    constants = as_gossip(method).constants(graph)._asdict()
+    rows = x.reshape(len(x), -1)
+    return [RuleSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
+
+
+def _are_rules(values: Any) -> bool:
+    return (
+        isinstance(values, Sequence)
+        and len(values) > 0
+        and all(isinstance(value, RuleSpec) for value in values)
+    )
+
+
+def _find_dim(rules: Sequence[RuleSpec]) -> int:
+    """Find how many numbers an answer has; a node whose rule fails will say so itself."""
+    failure: Exception | None = None
+    for rule in rules:
+        try:
+            return int(np.size(rule.make().answer()))
+        except Exception as error:  # the user's code
+            failure = error
+    raise ValueError(f"no node's rule can be made: {failure}") from failure
+
+
+def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
+    """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
+    count = (os.cpu_count() or 1) if processes is None else processes
+    if not is_whole(count) or count < 1:
+        raise ValueError(f"processes must be an integer >= 1, got {brief(processes)}")
+    others = [node for node in range(nodes) if node not in alone]
+    shared = [others[k::count] for k in range(min(count, len(others)))]
+    return shared + [[node] for node in sorted(alone)]
+
+
+def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
+    """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
+    share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
+    busy = float(BUSY / share)  # units of t that an exchange may take
+    pace = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
+    return _positive(pace if speed is None else speed, "speed"), busy / TURNS_PER_EXCHANGE
+
+
+def _positive(value: Any, name: str) -> float:
+    given = number(value, name)
+    if not 0.0 < given < math.inf:
+        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
+    return given
+
+
+def _check_port(port: Any) -> None:
+    if port is not None and not (is_whole(port) and 0 < port < 2**16):
+        raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
+
+
+def _plan_changes(
+    kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator
+) -> PlannedChanges:
+    """Check when which nodes are to die and to come back; choose those to kill if asked."""
+    nodes = graph.nodes
+    if is_whole(kill):
+        if not 0 <= kill < nodes:
+            raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
+        victims = choose_victims(graph, int(kill), random)
+        kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
+    faults = Faults(deaths=kill, joins=rejoin)  # checks them
+    if faults.absent():
+        raise ValueError(f"node {min(faults.absent())} is to rejoin, but was not killed before")
+    if len(faults.deaths) - len(faults.joins) >= nodes:
+        raise ValueError(f"kill must leave one of the {nodes} nodes")
+    return PlannedChanges(faults.changes(nodes))
+
+
+@contextmanager
+def _open_transport(name: str, address: str | None, port: int | None) -> Iterator[Transport]:
+    """Make the transport of this name, and close it at the end."""
+    if name == "local":
+        if address is not None:
+            raise ValueError('address= is for transport="ray"')
+        from continuized.network.runtime.transports.local import LocalTransport
+
+        transport: Transport = LocalTransport()
+    elif name == "ray":
+        if port is not None:
+            raise ValueError('port= is for transport="local"; Ray chooses its own')
+        from continuized.network.runtime.transports.ray import RayTransport
+
+        transport = RayTransport(address)
+    else:
+        raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, got {brief(name)}")
+    try:
+        yield transport
+    finally:
+        transport.close()

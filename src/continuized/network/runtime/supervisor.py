@@ -1,0 +1,255 @@
+"""The loop of a real run: it hears reports, kills and revives as asked, and ends in time."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.network.analysis.stability import too_stale
+from continuized.network.gossip import Gossip
+from continuized.network.result import Outcome
+from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
+from continuized.support.progress import Bar
+
+SILENT = 10.0  # seconds after which a worker that says nothing is ended
+BEGIN_WITHIN = 10.0
+SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
+FINAL_WITHIN = 5.0
+WAIT_AT_MOST = 0.05  # seconds for one report
+SOON = 300.0  # units of t before the share of exchanges is looked at
+DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
+OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
+
+
+class StalenessWarning(UserWarning):
+    """Messages are slow against the pace at which nodes mix.
+
+    Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
+    warning says so.  Where that is welcome:
+
+    >>> from continuized import network
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", StalenessWarning)
+    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
+    >>> r.reached
+    True
+    """
+
+
+@dataclass
+class PlannedChanges:
+    """Kills and returns still to come: (seconds, node, whether it comes back), in order."""
+
+    changes: list[tuple[float, int, bool]]
+
+    def nodes(self) -> set[int]:
+        """Return the nodes that need a worker of their own."""
+        return {node for _, node, _ in self.changes}
+
+    def take_due(self, seconds: float) -> list[tuple[int, bool]]:
+        """Take off the changes due by now, and return them as (node, whether it comes back)."""
+        now = [(node, back) for when, node, back in self.changes if when <= seconds]
+        self.changes = [change for change in self.changes if change[0] > seconds]
+        return now
+
+
+@dataclass
+class Goal:
+    """When a run ends, and the method to watch for staleness (None: nothing to watch)."""
+
+    tol: float
+    seconds: float
+    accelerated: Gossip | None = None
+
+
+@dataclass
+class Supervisor:
+    """Runs the workers of one plan, from their start to their last reports."""
+
+    transport: Transport
+    plan: RunPlan
+    monitor: RunMonitor
+    planned: PlannedChanges
+    goal: Goal
+    show_progress: Bar
+    wall: float = 0.0
+    reached: bool = False
+    plain: bool = False  # whether nodes went on as plain gossip
+    _log: list[NDArray[Any]] = field(default_factory=list)
+    _death_counts: dict[int, int] = field(default_factory=dict)
+    _rejoining: set[int] = field(default_factory=set)  # started again, not yet heard of
+    _reasons: dict[int, str] = field(default_factory=dict)
+    _warned: bool = False
+
+    def __post_init__(self) -> None:
+        self._worker_of = dict(self.plan.assignments())
+        self._running = set(range(len(self.plan.workers)))  # the workers that have not ended
+
+    def run(self) -> None:
+        """Start the workers, follow them until the run is over, and collect their last reports."""
+        self.transport.start(self.plan)
+        self.monitor.heard[:] = time.monotonic()
+        if not self._wait_until(self.monitor.has_heard_of_all, BEGIN_WITHIN):
+            raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
+        self.monitor.begin()
+        began = time.monotonic()
+        while not self._is_over(time.monotonic() - began):
+            self._handle_next_report()
+        self.wall = time.monotonic() - began
+        self.transport.broadcast({"quiet": True})
+        self._wait_until(lambda: self._all_running(self.monitor.idle), SETTLE_WITHIN)
+        self.transport.broadcast({"end": True})
+        if not self._wait_until(lambda: self._all_running(self.monitor.final), FINAL_WITHIN):
+            for worker in [w for w in self._running if not self.monitor.final[w]]:
+                self._lose_worker(worker, "it gave no last report")
+        self.monitor.add_row()
+
+    def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
+        """Build the result of the run."""
+        monitor = self.monitor
+        return Outcome(
+            x=(monitor.x if monitor.averaging else monitor.answer).reshape(shape),
+            z=monitor.z.reshape(shape),
+            t=monitor.t,
+            method=method,
+            messages=monitor.messages,
+            tol=self.goal.tol,
+            reached=self.reached,
+            error=monitor.error,
+            trace=monitor.trace,
+            deaths=monitor.deaths,
+            joins=monitor.joins,
+            ledger_error=monitor.ledger_error(),
+            mean_drift=monitor.drift(),
+            events_per_s=monitor.messages / max(self.wall, 1e-9),
+            staleness=monitor.staleness(),
+            dropped=int(monitor.dropped.sum()),
+            fell_back=self.plain,
+            rounding=monitor.rounding(),
+            log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
+        )
+
+    def _all_running(self, flags: NDArray[Any]) -> bool:
+        return all(flags[worker] for worker in self._running)
+
+    def _is_over(self, elapsed: float) -> bool:
+        if elapsed >= self.goal.seconds or not self.monitor.living.any():
+            return True
+        for node, back in self.planned.take_due(elapsed):
+            if back:
+                self._revive(node)
+            else:
+                self.transport.kill(self._worker_of[node])
+        if self.planned.changes or self._rejoining:
+            return False  # what was asked for is still to come
+        self.reached = self.monitor.error <= self.goal.tol
+        return self.reached
+
+    def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
+        limit = time.monotonic() + seconds
+        while not done():
+            if time.monotonic() >= limit:
+                return False
+            self._handle_next_report()
+        return True
+
+    def _handle_next_report(self) -> None:
+        """Wait a little for a report and act on it; end workers that have long been silent."""
+        report = self.transport.next_report(WAIT_AT_MOST)
+        if report is not None:
+            self._handle(report)
+        for worker in self._running:
+            if time.monotonic() - self.monitor.heard[worker] > SILENT:
+                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
+                self.monitor.heard[worker] = time.monotonic()
+                self.transport.kill(worker)
+
+    def _handle(self, report: WorkerReport) -> None:
+        if report.record is None:
+            if not self.monitor.final[report.worker]:
+                self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))
+            return
+        header, arrays = report.record
+        if "entries" in arrays:
+            self._log.append(arrays["entries"])
+        if header.get("started") and self._death_counts:
+            # A worker that came back knows of no deaths.
+            self._broadcast_deaths()
+        failures = self.monitor.take_report(report.worker, report.record)
+        self._rejoining -= set(arrays.get("number", ()))
+        self._record_deaths(failures)
+        if (
+            self.monitor.rows
+            and self.monitor.living.any()
+            and self.monitor.complete_round(self._running)
+        ):
+            dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
+            self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
+            self._check_staleness()
+
+    def _lose_worker(self, worker: int, reason: str) -> None:
+        """Note that a worker has ended, and its nodes with it."""
+        self._running.discard(worker)
+        nodes = self.plan.workers[worker]
+        self._record_deaths(
+            [(n, reason) for n in nodes if self.monitor.living[n] or n in self._rejoining]
+        )
+        self._rejoining -= set(nodes)
+
+    def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
+        for node, reason in failures:
+            self.monitor.record_death(node, reason)
+            self._death_counts[node] = self._death_counts.get(node, 0) + 1
+        if failures:
+            self._broadcast_deaths()
+
+    def _revive(self, node: int) -> None:
+        worker = self._worker_of[node]
+        self.monitor.restart_clock(worker)
+        self._running.add(worker)
+        self._rejoining.add(node)
+        self.transport.revive(worker, self._death_counts.get(node, 0))
+        self._broadcast_deaths()
+
+    def _broadcast_deaths(self) -> None:
+        back = [n for n in self._death_counts if self.monitor.living[n] or n in self._rejoining]
+        self.transport.broadcast(
+            {"dead": list(self._death_counts.items()), "back": back, "plain": self.plain}
+        )
+
+    def _check_staleness(self) -> None:
+        """Warn when acceleration is at risk; past its limit, go on without it.
+
+        These nodes make up for rings that found them busy, so that delay does harm by exchanges
+        that are missing, and not before it is long against 1/theta by age.
+        """
+        method, stale = self.goal.accelerated, self.monitor.staleness()
+        if method is None or self.plain or self.monitor.t < SOON:
+            return
+        share = self.monitor.messages / self.monitor.t
+        age = 0.0 if stale is None else stale.mean
+        aged = method.constants(self.plan.graph).theta * age
+        at_most = share + DEVIATIONS * math.sqrt(share / self.monitor.t)
+        verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
+        if verdict == "past":
+            self.plain = True
+            self.transport.broadcast({"plain": True})
+        elif verdict == "fine" or self._warned:
+            return
+        self._warned = True
+        what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
+        warnings.warn(
+            f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
+            f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
+            StalenessWarning,
+            stacklevel=5,
+        )

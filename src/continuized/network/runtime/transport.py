@@ -1,0 +1,123 @@
+"""What a run asks of a transport, and the plan from which a transport starts its workers.
+
+A worker is an operating-system process (or an actor of Ray) that runs some of the nodes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.network.graphs.graph import Graph
+from continuized.network.protocol.node_model import RuleSpec
+from continuized.network.runtime.wire_format import Record
+
+
+def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
+    """List, for every node, its neighbours and the P_ij of the edges to them."""
+    around: list[tuple[list[int], list[float]]] = [([], []) for _ in range(graph.nodes)]
+    for (i, j), P in zip(graph.edges.tolist(), graph.P.tolist(), strict=True):
+        for here, there in ((i, j), (j, i)):
+            around[here][0].append(there)
+            around[here][1].append(P)
+    return around
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """Everything that the workers of a run are told."""
+
+    graph: Graph
+    rules: Sequence[RuleSpec]
+    dim: int
+    workers: Sequence[Sequence[int]]  # the nodes of each worker
+    key: bytes
+    seed: Sequence[int]
+    speed: float
+    stride: float
+    timeout: float
+    skews: NDArray[np.float64]
+    loss: float
+    duplication: float
+    delay: float
+    log: bool
+    port: int | None
+
+    def assignments(self) -> list[tuple[int, int]]:
+        """List the pairs (node, its worker), one for each node."""
+        return [(number, worker) for worker, nodes in enumerate(self.workers) for number in nodes]
+
+    def write_order(self, worker: int, life: int = 0) -> Record:
+        """Write the order that starts a worker; with life > 0, its nodes come back from death."""
+        arrays: dict[str, NDArray[Any]] = {}
+        nodes = []
+        around = list_neighbours(self.graph)
+        for number in self.workers[worker]:
+            rule = self.rules[number]
+            neighbours, P = around[number]
+            arrays |= {f"{number}/{name}": array for name, array in rule.arrays.items()}
+            nodes.append(
+                {
+                    "number": number,
+                    "neighbours": neighbours,
+                    "P": P,
+                    "skew": float(self.skews[number]),
+                    "life": life,
+                    "joining": life > 0,
+                    "factory": rule.factory,
+                    "arrays": list(rule.arrays),
+                    "options": dict(rule.options),
+                }
+            )
+        header = {
+            "worker": worker,
+            "key": self.key.hex(),
+            "dim": self.dim,
+            "seed": list(self.seed),
+            "speed": self.speed,
+            "stride": self.stride,
+            "timeout": self.timeout,
+            "loss": self.loss,
+            "duplication": self.duplication,
+            "delay": self.delay,
+            "log": self.log,
+            "port": 0 if self.port is None else self.port + worker,
+            "path": [str(folder) for folder in sys.path],
+            "nodes": nodes,
+        }
+        return header, arrays
+
+
+class WorkerReport(NamedTuple):
+    """What was heard of a worker: a report, or None and the reason when it has ended."""
+
+    worker: int
+    record: Record | None
+    reason: str = ""
+
+
+class Transport(Protocol):
+    """Starts the workers of a run, and carries commands to them and reports from them."""
+
+    def start(self, plan: RunPlan) -> None:
+        """Start all workers, then their clocks."""
+
+    def revive(self, worker: int, life: int) -> None:
+        """Start a worker again that has ended."""
+
+    def broadcast(self, command: dict[str, Any]) -> None:
+        """Send a command to every worker (see `NodeProcess.obey`)."""
+
+    def next_report(self, timeout: float) -> WorkerReport | None:
+        """Return the next report, or None if none comes within this many seconds."""
+
+    def kill(self, worker: int) -> None:
+        """End a worker at once, without telling it."""
+
+    def close(self) -> None:
+        """End all workers.  May be called at any time, and more than once."""

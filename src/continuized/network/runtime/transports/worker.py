@@ -1,0 +1,223 @@
+"""A worker on 127.0.0.1: started by `local`, and ordered through its standard input.
+
+    python -m continuized.network.runtime.transports.worker
+
+It ends when it is told to, and when its standard input ends: it does not outlive the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any, BinaryIO
+
+from continuized.network.runtime import wire_format
+
+HOST = "127.0.0.1"
+REPORT_EVERY = 0.1  # seconds
+MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
+SPARE_CONNECTIONS = 16
+RECONNECT = 0.2  # seconds
+
+
+def main() -> None:
+    """Read the order, and run its nodes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
+    reports = _open_reports()
+    orders = sys.stdin.buffer
+    order = wire_format.read(orders)
+    if order is None:
+        return
+    sys.path[:] = order[0]["path"]  # rules may stand wherever the caller can import from
+    worker = Worker(order, reports)
+    try:
+        asyncio.run(worker.run(orders, int(order[0]["port"])))
+    except OSError as error:
+        _write(reports, {"failed": error.strerror or str(error), "errno": error.errno})
+    os._exit(0)  # a thread still waits for orders, and would hold the exit up
+
+
+class Worker:
+    """Gives the nodes of a worker their sockets and pipes."""
+
+    def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
+        from continuized.network.runtime.node_process import NodeProcess
+
+        self.process = NodeProcess(order)
+        self._reports = reports
+        self._ports: dict[int, int] = {}
+        self._out: dict[int, Outgoing] = {}
+        self._inbox: list[Any] = []
+        self._timer: asyncio.Handle | None = None
+        self._woken = False
+        self._connections = 0
+        self._started = False
+
+    async def run(self, orders: BinaryIO, port: int) -> None:
+        """Listen, then follow orders until told to end."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = asyncio.Event()
+        server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
+        port = server.sockets[0].getsockname()[1]
+        self._report({"port": port, "started": True})
+        threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
+        await self._ended.wait()
+        server.close()
+
+    def receive(self, messages: list[Any]) -> None:
+        """Take messages from another worker."""
+        self._inbox += messages
+        self._wake()
+
+    def admit_connection(self) -> bool:
+        """Count one more incoming connection, and tell whether it may stay."""
+        self._connections += 1
+        return self._connections <= len(self._ports) + SPARE_CONNECTIONS
+
+    def drop_connection(self) -> None:
+        """Count one incoming connection less."""
+        self._connections -= 1
+
+    def _read_orders(self, orders: BinaryIO) -> None:
+        # In a thread: pipes cannot be waited for on every system.
+        while (record := wire_format.read(orders)) is not None:
+            self._loop.call_soon_threadsafe(self._obey, record[0])
+        os._exit(1)  # whoever started this process is gone
+
+    def _obey(self, command: dict[str, Any]) -> None:
+        for worker, port in command.get("ports", ()):
+            if self._ports.get(worker) != port:
+                self._ports[worker] = port
+                self._out.pop(worker, None)
+        self.process.obey(command)
+        if command.get("end"):
+            self._report({}, final=True)
+            self._ended.set()
+        elif not self._started:
+            self._started = True
+            self._report_often()
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            self._loop.call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._woken = False
+        if not self._started or self._ended.is_set():
+            return
+        inbox, self._inbox = self._inbox, []
+        frames = self.process.take_turn(time.monotonic(), inbox)
+        # The log leaves before the messages it explains: whatever others have seen of a node
+        # that is killed, the log has too.
+        entries = self.process.take_log()
+        if entries.size:
+            _write(self._reports, {"log": True}, {"entries": entries})
+        for worker, data in frames.items():
+            self._send(worker, data)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(min(self.process.seconds_to_wait(), 1.0), self._wake)
+
+    def _send(self, worker: int, data: bytes) -> None:
+        if worker not in self._ports:
+            return
+        if worker not in self._out:
+            self._out[worker] = Outgoing(self._ports[worker])
+        self._out[worker].send(data)
+
+    def _report(self, also: dict[str, Any], final: bool = False) -> None:
+        header, arrays = self.process.make_report(final)
+        _write(self._reports, {**header, **also}, arrays)
+
+    def _report_often(self) -> None:
+        if not self._ended.is_set():
+            self._report({})
+            self._loop.call_later(REPORT_EVERY, self._report_often)
+
+
+class Incoming(asyncio.Protocol):
+    """Reads a connection from another worker, or from a stranger."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._stream = worker.process.open_stream()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+        if not self._worker.admit_connection():
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._worker.drop_connection()
+
+    def data_received(self, data: bytes) -> None:
+        messages = list(self._stream.feed(data))
+        if messages:
+            self._worker.receive(messages)
+        if self._stream.broken:
+            self._transport.abort()
+
+
+class Outgoing(asyncio.Protocol):
+    """Holds the connection to another worker.
+
+    What cannot be sent is lost, and the node sends it again.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._transport: Any = None
+        self._waiting = bytearray()
+        self._attempt: asyncio.Task[None] | None = None
+        self._not_before = 0.0
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+
+    def send(self, data: bytes) -> None:
+        """Send it as soon as there is a connection, or drop it."""
+        if self._transport is not None and not self._transport.is_closing():
+            if self._transport.get_write_buffer_size() < MOST_BUFFERED:
+                self._transport.write(data)
+            return
+        if len(self._waiting) < MOST_BUFFERED:
+            self._waiting += data
+        if self._attempt is None and time.monotonic() >= self._not_before:
+            self._attempt = asyncio.get_running_loop().create_task(self._connect())
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._transport, _ = await loop.create_connection(lambda: self, HOST, self._port)
+            self._transport.write(bytes(self._waiting))
+        except OSError:
+            self._not_before = time.monotonic() + RECONNECT
+        finally:
+            self._waiting.clear()
+            self._attempt = None
+
+
+def _open_reports() -> BinaryIO:
+    """Keep the standard output for reports alone: what rules print goes to standard error."""
+    reports = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    return reports
+
+
+def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
+    data = memoryview(wire_format.pack(header, arrays))
+    try:
+        while data:  # a pipe may take a part
+            data = data[stream.write(data) :]
+    except BrokenPipeError:
+        os._exit(1)  # whoever started this process is gone
+
+
+if __name__ == "__main__":
+    main()

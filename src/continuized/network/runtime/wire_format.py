@@ -1,0 +1,186 @@
+"""Messages as bytes: capped in length, checked against a schema, authenticated.
+
+A frame is its length (4 bytes), then
+
+    version, kind, plain, 0 (a byte each), sender, receiver (4 bytes each), seq (8),
+    count (4), count numbers of 8 bytes, HMAC-SHA256 of all of it (32)
+
+little-endian.  The key is drawn for each run, so that nothing but the run's own nodes can make a
+frame.  What is not exactly such a frame is dropped and counted; nothing in it is looked at
+before its code is found to be right.
+
+Records go between a run and its workers, through pipes that only the two hold: a JSON header and
+arrays, as bytes,
+
+    length of the header, length of the arrays (4 and 8 bytes), the header, the arrays' bytes
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import math
+import struct
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.network.protocol.messages import KINDS, WITH_VALUES, Message
+
+VERSION = 1
+KEY_BYTES = 32
+_LENGTH = struct.Struct("<I")
+_HEADER = struct.Struct("<BBBBIIQI")
+_CODE = 32  # bytes of the HMAC
+_NUMBER = 8
+
+
+class Codec:
+    """Encodes and decodes the frames of one run.
+
+    `key` authenticates them; `dim` is how many numbers a message with values has.
+    """
+
+    def __init__(self, key: bytes, dim: int) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"a key has {KEY_BYTES} bytes, got {len(key)}")
+        self._key = key
+        self.dim = dim
+        self.longest = _HEADER.size + _NUMBER * dim + _CODE
+        self.dropped = 0
+
+    def encode(self, message: Message) -> bytes:
+        """Make the frame of a message."""
+        kind, sender, receiver, seq, plain, values = message
+        numbers = b"" if values is None else np.asarray(values, "<f8").tobytes()
+        count = len(numbers) // _NUMBER
+        head = _HEADER.pack(VERSION, kind, plain, 0, sender, receiver, seq, count)
+        body = head + numbers
+        return _LENGTH.pack(len(body) + _CODE) + body + hmac.digest(self._key, body, "sha256")
+
+    def decode(self, frame: bytes) -> Message | None:
+        """Read the message of a frame without its length; None, and counted, if it is not one."""
+        message = self._decode(frame)
+        if message is None:
+            self.dropped += 1
+        return message
+
+    def _decode(self, frame: bytes) -> Message | None:
+        if not _HEADER.size + _CODE <= len(frame) <= self.longest:
+            return None
+        body, code = frame[:-_CODE], frame[-_CODE:]
+        if not hmac.compare_digest(hmac.digest(self._key, body, "sha256"), code):
+            return None
+        version, kind, plain, zero, sender, receiver, seq, count = _HEADER.unpack_from(body)
+        if version != VERSION or kind not in KINDS or plain > 1 or zero != 0:
+            return None
+        wanted = self.dim if kind in WITH_VALUES else 0
+        if count != wanted or len(body) != _HEADER.size + _NUMBER * wanted:
+            return None
+        if not wanted:
+            return Message(kind, sender, receiver, seq, bool(plain))
+        values = np.frombuffer(body, "<f8", offset=_HEADER.size).astype(np.float64)
+        if not np.isfinite(values).all():
+            return None
+        return Message(kind, sender, receiver, seq, bool(plain), values)
+
+
+class Stream:
+    """Finds the frames in bytes as they come; `broken` once a length cannot be one of this run's.
+
+    After a wrong length nothing tells where the next frame starts.  The connection is then of no
+    use any more, and its owner should close it.
+    """
+
+    def __init__(self, codec: Codec) -> None:
+        self.broken = False
+        self._codec = codec
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> Iterator[Message]:
+        """Yield the messages that are complete with these bytes."""
+        if self.broken:
+            return
+        self._buffer += data
+        start = 0
+        while len(self._buffer) - start >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._buffer, start)
+            if length > self._codec.longest:
+                self.broken = True
+                self._codec.dropped += 1
+                self._buffer.clear()
+                return
+            end = start + _LENGTH.size + length
+            if end > len(self._buffer):
+                break
+            message = self._codec.decode(bytes(self._buffer[start + _LENGTH.size : end]))
+            start = end
+            if message is not None:
+                yield message
+        del self._buffer[:start]
+
+
+_LENGTHS = struct.Struct("<IQ")
+_ARRAYS = "arrays"  # the header's key for the arrays' names, types and shapes
+_LONGEST = 1 << 32
+
+Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> bytes:
+    """Write a record as bytes.
+
+    >>> unpack(pack({"t": 1.5}, {"x": np.arange(2.0)}))
+    ({'t': 1.5}, {'x': array([0., 1.])})
+    """
+    kept = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
+    for name, array in kept.items():
+        if array.dtype.hasobject:
+            raise TypeError(f"the array {name!r} must hold numbers, got dtype {array.dtype}")
+    shapes = [
+        [name, array.dtype.descr if array.dtype.names else array.dtype.str, list(array.shape)]
+        for name, array in kept.items()
+    ]
+    head = json.dumps({**header, _ARRAYS: shapes}).encode()
+    body = b"".join(array.tobytes() for array in kept.values())
+    return _LENGTHS.pack(len(head), len(body)) + head + body
+
+
+def unpack(data: bytes) -> Record:
+    """Read a record from its bytes."""
+    head, body = _LENGTHS.unpack_from(data)
+    start = _LENGTHS.size
+    return _parse_record(data[start : start + head], data[start + head : start + head + body])
+
+
+def read(stream: IO[bytes]) -> Record | None:
+    """Read the next record of a pipe; return None at its end."""
+    lengths = _read_exactly(stream, _LENGTHS.size)
+    if lengths is None:
+        return None
+    head, body = _LENGTHS.unpack(lengths)
+    if head + body > _LONGEST:
+        raise ValueError(f"a record of {head + body} bytes: the pipe carries something else")
+    first, second = _read_exactly(stream, head), _read_exactly(stream, body)
+    return None if first is None or second is None else _parse_record(first, second)
+
+
+def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:
+    data = stream.read(count)
+    return data if len(data) == count else None
+
+
+def _parse_record(head: bytes, body: bytes) -> Record:
+    header = json.loads(head)
+    arrays, start = {}, 0
+    for name, kind, shape in header.pop(_ARRAYS):
+        named = isinstance(kind, str)
+        dtype = np.dtype(kind if named else [(field, code) for field, code in kind])
+        if dtype.hasobject:
+            raise TypeError(f"the array {name!r} must hold numbers, got dtype {dtype}")
+        count = math.prod(shape)
+        arrays[name] = np.frombuffer(body, dtype, count, start).reshape(shape).copy()
+        start += count * dtype.itemsize
+    return header, arrays

@@ -1,0 +1,122 @@
+"""Compiled: gossip as a kind of nodes; see `interface`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from continuized.network import gossip as rules
+from continuized.network.gossip import Constants, paid
+from continuized.network.simulation.node_models.interface import SPEED, TIME, for_kind, inlined
+from continuized.problems.base import Array
+from continuized.process import flow
+from continuized.process.flow import equal_weights, mix
+from continuized.support.jit import compile_formulas, jit
+
+compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+
+X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
+
+
+def rows_of(values: Array, speeds: Array) -> Array:
+    """`work` at time 0, x = z = values."""
+    return np.column_stack([np.zeros(len(values)), speeds, values, values])
+
+
+@inlined
+def mix_to(work: Array, i: int, time: float, theta: float) -> None:
+    """Bring node i to its own `time`: `rules.mixed`, the weights taken once for all columns."""
+    if theta > 0.0:
+        a, b = equal_weights(theta, time - work[i, TIME])
+        z = (work.shape[1] + X) // 2
+        for c in range(z - X):
+            work[i, X + c], work[i, z + c] = mix(work[i, X + c], work[i, z + c], a, b)
+    work[i, TIME] = time
+
+
+@inlined
+def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
+    """Node i gives the transfer of d in coordinate c."""
+    x, z = X + c, (work.shape[1] + X) // 2 + c
+    work[i, x], work[i, z] = paid(work[i, x], work[i, z], d, gamma, gamma_prime)
+
+
+@jit
+def centre(work: Array, alive: Array, owed: Array) -> Array:
+    """The mean over living nodes of (x + z) / 2, with what they are owed: mixing leaves it."""
+    middle, living = owed.copy(), 0
+    for i in range(work.shape[0]):
+        if alive[i]:
+            living += 1
+            for c in range(middle.size):
+                middle[c] += work[i, X + c] + work[i, X + middle.size + c]
+    middle *= 0.5 / max(living, 1)
+    return middle
+
+
+@jit
+def squared_error(work: Array, alive: Array, t: float, theta: float, middle: Array) -> float:
+    """The sum over living nodes of |x - middle|^2 at time t; no node is touched."""
+    d, total = middle.size, 0.0
+    for i in range(work.shape[0]):
+        if alive[i]:
+            a, b = equal_weights(theta, work[i, SPEED] * t - work[i, TIME])
+            for c in range(d):
+                x, _ = mix(work[i, X + c], work[i, X + d + c], a, b)
+                total += (x - middle[c]) ** 2
+    return total
+
+
+@jit
+def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
+    """(x, z) of every node at time t, of a dead one at its death; no node is touched."""
+    states = work.copy()
+    for i in range(work.shape[0]):
+        if alive[i]:
+            mix_to(states, i, work[i, SPEED] * t, theta)
+    return states[:, X:]
+
+
+@for_kind(Constants)
+def flow_to(nodes: Constants, work: Array, i: int, time: float) -> None:
+    """x and z mix."""
+    mix_to(work, i, time, nodes.theta)
+
+
+@for_kind(Constants)
+def said(nodes: Constants, work: Array, i: int, c: int) -> float:
+    """x."""
+    return float(work[i, X + c])
+
+
+@for_kind(Constants)
+def pay(nodes: Constants, work: Array, i: int, c: int, d: float) -> None:
+    """x -= gamma d and z -= gamma' d."""
+    pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
+
+
+@for_kind(Constants)
+def share(nodes: Constants, work: Array, i: int, c: int) -> float:
+    """x + z."""
+    return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
+
+
+@for_kind(Constants)
+def worth(nodes: Constants) -> float:
+    """Of d: gamma + gamma'."""
+    return nodes.gamma + nodes.gamma_prime
+
+
+@for_kind(Constants)
+def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
+    """With the neighbour's x and z = x; without a neighbour, with what it has."""
+    z = (work.shape[1] + X) // 2
+    for c in range(z - X):
+        if other >= 0:
+            work[i, X + c] = work[other, X + c]
+        work[i, z + c] = work[i, X + c]
+
+
+@for_kind(Constants)
+def disagreement(nodes: Constants, work: Array, alive: Array, t: float, owed: Array) -> float:
+    """The sum of |x - middle|^2 over the living."""
+    return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))

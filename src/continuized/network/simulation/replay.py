@@ -1,0 +1,215 @@
+"""Repeat a run from its event log: `replay`, and the values of nodes on the way: `along`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.arguments import as_gossip, checked_values
+from continuized.network.gossip import Constants, Gossip
+from continuized.network.graphs.graph import Graph
+from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
+from continuized.network.simulation.node_models.gossip import X, mix_to, pay_transfer
+from continuized.network.simulation.node_models.interface import TIME, inlined
+from continuized.problems.base import Array
+from continuized.support.jit import jit
+
+
+@inlined
+def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
+    """Bring node i to its own `time`; plain gossip keeps z = x, as by mixing for ever."""
+    if not fell[i]:
+        mix_to(work, i, time, theta)
+    elif time > work[i, TIME]:
+        mix_to(work, i, time, math.inf)
+
+
+@jit
+def mix_all(work: Array, fell: Array, times: Array, theta: float) -> None:
+    """Bring every node to its own time."""
+    for i in range(work.shape[0]):
+        pass_to(work, fell, i, times[i], theta)
+
+
+@jit
+def repeat(
+    work: Array, carried: Array, fell: Array, kind: Array, node: Array, time: Array, slots: Array,
+    constants: Constants,
+) -> int:  # fmt: skip
+    """What is carried is the x of an answer, then the d of the transfer and its step in z.
+
+    Returns the first entry at which a node's own time goes back, or -1.
+    """
+    theta, gamma, gamma_prime = constants
+    d = carried.shape[1] - 1
+    for k in range(kind.size):
+        i, slot = node[k], slots[k]
+        if kind[k] == JOIN:  # time and state begin anew
+            work[i, TIME], fell[i] = time[k], False
+            for c in range(d):
+                if slot >= 0:
+                    work[i, X + c] = carried[slot, c]
+                work[i, X + d + c] = work[i, X + c]
+            continue
+        if time[k] < work[i, TIME]:
+            return k
+        pass_to(work, fell, i, time[k], theta)
+        if kind[k] == FALL:
+            fell[i] = True
+            for c in range(d):
+                middle = 0.5 * (work[i, X + c] + work[i, X + d + c])
+                work[i, X + c], work[i, X + d + c] = middle, middle
+        if kind[k] == PAY:
+            carried[slot, d] = gamma if fell[i] else gamma_prime
+        for c in range(d):
+            if kind[k] == PAY:
+                carried[slot, c] = work[i, X + c] - carried[slot, c]
+                pay_transfer(work, i, c, carried[slot, c], gamma, carried[slot, d])
+            elif kind[k] == APPLY:
+                pay_transfer(work, i, c, -carried[slot, c], gamma, carried[slot, d])
+            elif slot >= 0 and kind[k] == ANSWER:
+                carried[slot, c] = work[i, X + c]
+    return -1
+
+
+def along(
+    graph: Graph, values: ArrayLike, method: Gossip, log: Log, times: Sequence[float]
+) -> list[Array]:
+    """x of every node at the last event that it and all its causes had before own time t.
+
+    Real nodes have no common time: where clocks disagree, what was caused by a later event of
+    another node is left out, and the rest is a log that can be replayed.
+
+    >>> from continuized.network import simulate
+    >>> g, start = Graph.of("path:3"), [1.0, 0.0, 0.0]
+    >>> r = simulate(g, start, rng=0, log=True)
+    >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0.0])]
+    [[1.0, 0.0, 0.0]]
+    """
+    when = causal_times(log)
+    cuts = [Log(*(column[when <= t] for column in log)) for t in times]
+    return [replay(graph, values, method, cut)[0] for cut in cuts]
+
+
+def causal_times(log: Log) -> Array:
+    """The largest own time among each entry and all that it depends on."""
+    latest: dict[int, float] = {}  # of nodes
+    passed: dict[tuple[int, int, int], float] = {}  # of exchanges: (initiator, other end, seq)
+    when = np.empty(len(log.kind))
+    entries = zip(*(np.asarray(column).tolist() for column in log), strict=True)
+    for k, (kind, node, peer, seq, time) in enumerate(entries):
+        name = (node, peer, seq) if kind in (PAY, JOIN) else (peer, node, seq)
+        told = -np.inf if kind == ANSWER else passed.get(name, -np.inf)
+        when[k] = latest[node] = passed[name] = max(time, told, latest.get(node, -np.inf))
+    return when
+
+
+def replay(
+    graph: Any,
+    values: ArrayLike,
+    method: str | Gossip,
+    log: Log,
+    times: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """The state that a run's log leads to, from the log alone.
+
+    Parameters
+    ----------
+    graph, values, method
+        Those of the run.
+    log : Log
+        Of a simulation (`simulate(..., log=True)`) or of real nodes.  Only the order of causes
+        and effects in it matters.
+    times : float or array (nodes,)
+        The own time to which each node mixes at the end; by default that of its last entry (0
+        where it has none).  Of a dead node, its entry must be the time of its death.
+
+    Returns
+    -------
+    x, z : arrays of the shape of values
+
+    Raises
+    ------
+    ValueError
+        For a log that is no log of this graph: a node or a kind that is not there, a payment
+        without its answer, a transfer applied that was not paid, or twice, or a node's own time
+        that goes back.
+
+    Examples
+    --------
+    >>> from continuized.network import simulate
+    >>> r = simulate("path:5", [1.0, 0.0, 0.0, 0.0, 0.0], rng=0, log=True)
+    >>> x, z = replay("path:5", [1.0, 0.0, 0.0, 0.0, 0.0], "accelerated", r.log, r.t)
+    >>> bool(np.abs(x - r.x).max() < 1e-15)
+    True
+    """
+    from continuized.network.simulation.node_models import gossip as engine_node
+    from continuized.network.simulation.node_models import interface as engine_kinds
+
+    graph = Graph.of(graph)
+    start = checked_values(values, graph)
+    constants = as_gossip(method).constants(graph)
+    kind, node, peer, seq, time = _checked(log, graph.nodes)
+    slots, count = _slots(kind, node, peer, seq)
+    work = engine_node.rows_of(start.reshape(graph.nodes, -1), np.ones(graph.nodes))
+    carried = np.empty((count, 1 + (work.shape[1] - engine_node.X) // 2))
+    fell = np.zeros(graph.nodes, np.bool_)
+    wrong = repeat(work, carried, fell, kind, node, time, slots, constants)
+    if wrong >= 0:
+        raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
+    last = work[:, engine_kinds.TIME] if times is None else np.asarray(times, np.float64)
+    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
+    x, z = np.hsplit(work[:, engine_node.X :].copy(), 2)
+    return x.reshape(start.shape), z.reshape(start.shape)
+
+
+def _checked(log: Log, nodes: int) -> tuple[Array, ...]:
+    """The columns of a log, as the kernel takes them."""
+    columns = [np.ascontiguousarray(column, np.int64) for column in log[:4]]
+    kind, node, peer, _ = columns
+    time = np.ascontiguousarray(log[4], np.float64)
+    if len({len(column) for column in (*columns, time)}) != 1:
+        raise ValueError("the columns of a log must be of equal length")
+    bad = (kind < ANSWER) | (kind > FALL) | (node < 0) | (node >= nodes) | (peer >= nodes)
+    bad |= (peer < 0) & (kind != JOIN)
+    if np.any(bad):
+        k = int(np.argmax(bad))
+        raise ValueError(
+            f"entry {k} of the log (kind {kind[k]}, node {node[k]}, peer {peer[k]}) is none of a "
+            f"network of {nodes} nodes"
+        )
+    return (*columns, time)
+
+
+def _slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
+    """For every entry the number of what it takes up and passes on; -1 where there is none.
+
+    An exchange is named by its initiator, its other end and seq.  A PAY or a JOIN takes the ANSWER
+    of its name, an APPLY the PAY of its name; an ANSWER may be taken by none.
+    """
+    pays = np.flatnonzero((kind == PAY) | ((kind == JOIN) & (peer >= 0)))
+    slots = np.full(kind.size, -1)
+    slots[pays] = np.arange(pays.size)
+    begun = (kind == PAY) | (kind == JOIN)
+    names = np.column_stack([np.where(begun, node, peer), np.where(begun, peer, node), seq])
+    unique, number = np.unique(names, axis=0, return_inverse=True)
+    number = number.ravel()
+    of_name = np.full(len(unique), -1)
+    of_name[number[pays]] = pays  # the entry that pays
+    answers, applied = np.flatnonzero(kind == ANSWER), np.flatnonzero(kind == APPLY)
+    if len(np.unique(number[pays])) < pays.size or len(np.unique(number[applied])) < applied.size:
+        raise ValueError("an exchange is paid or applied twice in the log")
+    paid_at = of_name[number[applied]]
+    if np.any((paid_at < 0) | (paid_at > applied)):
+        raise ValueError("a transfer is applied in the log before it is paid, or never paid")
+    slots[applied] = slots[paid_at]
+    taken_by = of_name[number[answers]]
+    early = (taken_by >= 0) & (taken_by > answers)
+    slots[answers[early]] = slots[taken_by[early]]
+    if len(np.unique(slots[answers[early]])) < pays.size:
+        raise ValueError("a payment or a join in the log has no answer before it")
+    return slots, int(pays.size)

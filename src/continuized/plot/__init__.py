@@ -1,0 +1,1 @@
+"""Pictures of results, of paths and of networks."""

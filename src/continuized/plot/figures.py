@@ -1,0 +1,322 @@
+"""The figures as pictures.  matplotlib is imported here only when a picture is drawn.
+
+Nothing of the user's own matplotlib is touched: no pyplot, no backend, and settings that
+hold for one drawing.  The same data give the same bytes.  In print without colour the
+curves still differ, by their grey, their markers, and the words beside them.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+
+SETTINGS = {
+    "font.family": "STIXGeneral",
+    "mathtext.fontset": "stix",
+    "font.size": 9.0,
+    "axes.linewidth": 0.6,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "continuized",
+    "path.simplify": True,
+}
+# The formats of pictures, and what to leave out of each, so that the same data give the same bytes.
+FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+DPI = 300
+SIZE = (8.4, 3.2)  # inches
+LABEL_GAP = 10.5  # points between two labels beside a panel
+DECADES = 16  # what is smaller than the largest value by more is rounding, and not shown
+
+
+@dataclass(frozen=True)
+class Curve:
+    """f(x_k) - f* of one run, row by row, and the theorem's bound (NaN where there is none)."""
+
+    method: str
+    theorem: str
+    k: Array
+    t: Array
+    excess: Array
+    bound: Array
+
+    @property
+    def label(self) -> str:
+        """The method's name in print."""
+        return {"nesterov": "Nesterov"}.get(self.method, self.method.replace("-", " "))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One function and the three methods on it."""
+
+    name: str
+    formula: str
+    curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One of the paper's figures: the convex panel, then the strongly convex one."""
+
+    number: int
+    title: str
+    caption: str
+    note: str
+    panels: tuple[Panel, ...]
+
+    @property
+    def stem(self) -> str:
+        """What the names of its files start with."""
+        return f"figure{self.number}"
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a method is drawn.  The greys of the colours differ too."""
+
+    color: str
+    marker: str
+    width: float
+
+
+STYLES = {
+    "gradient-descent": Style("#e08a1e", "^", 0.9),
+    "nesterov": Style("#1f78b4", "s", 0.9),
+    "continuized": Style("#111111", "o", 1.1),
+}
+
+
+class Line(NamedTuple):
+    """A line that has been drawn, to be named."""
+
+    label: str
+    t: Array
+    values: Array
+    style: Style
+    bold: bool
+
+
+def require() -> None:
+    """Raise ImportError, with the remedy, where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError(
+            'the figures need matplotlib: run pip install "continuized[plot]"', name="matplotlib"
+        ) from error
+
+
+def render(figure: Figure, formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
+    """The picture of a figure in each format."""
+    with settings():
+        drawing = _draw(figure)
+        return {format: to_bytes(drawing, format) for format in formats}
+
+
+@contextmanager
+def settings() -> Iterator[None]:
+    """Our settings of matplotlib, while the block runs."""
+    require()
+    import matplotlib
+
+    # The defaults of matplotlib first, or the user's own style would show.
+    settings: dict[Any, Any] = {**matplotlib.rcParamsDefault, **SETTINGS}
+    settings = {name: v for name, v in settings.items() if not name.startswith("backend")}
+    with matplotlib.rc_context(settings):
+        yield
+
+
+def to_bytes(drawing: Any, format: str) -> bytes:
+    """A drawing as a file of this format; the same drawing gives the same bytes."""
+    buffer = io.BytesIO()
+    drawing.savefig(buffer, format=format, dpi=DPI, metadata=FORMATS[format])
+    return buffer.getvalue()
+
+
+def render_objective(trace: Any, title: str, format: str) -> bytes:
+    """The objective of a run above its lowest value, against passes over the data."""
+    from matplotlib.figure import Figure as Drawing
+
+    with settings():
+        drawing = Drawing(figsize=(4.2, 2.9), layout="constrained")
+        axes = drawing.add_subplot()
+        above = trace.fun - trace.fun.min()
+        style = STYLES["continuized"]
+        axes.plot(trace.passes, np.where(above > 0.0, above, np.nan), color=style.color,
+                  linewidth=style.width)  # fmt: skip
+        axes.set(yscale="log", title=title, xlabel="passes over the data",
+                 ylabel="objective above the lowest seen")  # fmt: skip
+        return to_bytes(drawing, format)
+
+
+def _draw(figure: Figure) -> Any:
+    drawing, panels = two_panels()
+    # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
+    for axes, panel, scale in zip(panels, figure.panels, ("log", "linear"), strict=True):
+        _panel(axes, panel, scale)
+    return drawing
+
+
+def two_panels() -> tuple[Any, tuple[Any, Any]]:
+    """A drawing with room for names to the right of each of its two panels."""
+    from matplotlib.figure import Figure as Drawing
+
+    drawing = Drawing(figsize=SIZE)
+    left, right = (drawing.add_axes((x, 0.15, 0.286, 0.76)) for x in (0.074, 0.574))
+    return drawing, (left, right)
+
+
+def _panel(axes: Any, panel: Panel, scale: str) -> None:
+    axes.set_xscale(scale)
+    axes.set_yscale("log")
+    last = max(2.0, *(float(curve.k[-1]) for curve in panel.curves))
+    axes.set_xlim((1.0 if scale == "log" else 0.0), last)
+    axes.set_ylim(*_limits(panel))
+    axes.set_title(panel.name, fontsize=10)
+    axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
+    axes.set_ylabel(r"$f(x_k) - f(x_{\star})$")
+    lines = []
+    for order, curve in enumerate(panel.curves):
+        style = STYLES[curve.method]
+        t = curve.t if scale == "linear" else np.where(curve.t > 0.0, curve.t, np.nan)
+        if curve.theorem:
+            axes.plot(
+                t,
+                shown(curve.bound),
+                color=style.color,
+                linewidth=0.9,
+                # Two bounds may coincide: each shows in the gaps of the other.
+                linestyle=(4.0 * order, (4.0, 4.0)),
+            )
+            lines.append(Line(f"bound, {curve.theorem}", curve.t, curve.bound, style, bold=False))
+        draw_curve(axes, t, shown(curve.excess), style, marked(curve.t, scale, order))
+        lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
+    label_ends(axes, lines)
+
+
+def draw_curve(axes: Any, x: Array, y: Array, style: Style, marks: list[int] | float) -> None:
+    """A curve with white markers; `marks` is matplotlib's markevery."""
+    axes.plot(
+        x,
+        y,
+        color=style.color,
+        linewidth=style.width,
+        marker=style.marker,
+        markersize=3.6,
+        markevery=marks,
+        markerfacecolor="white",
+        markeredgewidth=0.9,
+    )
+
+
+def shown(values: Array) -> Array:
+    """Zero and infinity have no place on a logarithmic axis; a gap shows where they were."""
+    return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
+
+
+def _limits(panel: Panel) -> tuple[float, float]:
+    parts = [v for c in panel.curves for v in (c.excess[1:], c.bound[c.t >= 1.0])]
+    values = np.concatenate(parts)
+    values = values[np.isfinite(values) & (values > 0.0)]
+    if values.size == 0:
+        return 1e-1, 1e1
+    top = 10.0 ** np.ceil(np.log10(values.max()))
+    bottom = 10.0 ** np.floor(np.log10(values.min()))
+    return max(bottom, top * 10.0**-DECADES), top
+
+
+def marked(t: Array, scale: str, order: int, first: float = 1.0) -> list[int]:
+    """About eight markers, evenly along the axis, not at the same places for each curve.
+
+    A linear axis begins at 0, a logarithmic one at `first`.
+    """
+    last = max(float(t[-1]), 2.0 * first)
+    along = (np.arange(8) + 0.25 + 0.25 * (order % 4)) / 8
+    at = first * (last / first) ** along if scale == "log" else last * along
+    return sorted(set(np.searchsorted(t, at).clip(0, len(t) - 1).tolist()))
+
+
+def thin_labels(axis: Any) -> None:
+    """Numbers on a logarithmic axis that leave room for each other, its limits being set.
+
+    On less than a decade or so matplotlib writes one at each of the minor ticks, like 3 x 10^-1.
+    """
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    axis.set_minor_formatter(NullFormatter())
+    low, high = axis.get_view_interval()
+    if high < 30.0 * low:
+        wide = high > 5.0 * low
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if wide else MaxNLocator(5))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def label_ends(axes: Any, lines: list[Line]) -> None:
+    """Each line's name to the right of its end, moved apart where two would overlap."""
+    low, high = axes.get_ylim()
+    height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points
+    ends = [_end(line, axes.get_xlim()[1], low) for line in lines]
+    wanted = [height * float(np.log(y / low) / np.log(high / low)) for _, y in ends]
+    for line, end, y in zip(lines, ends, spread(wanted, LABEL_GAP, height), strict=True):
+        axes.annotate(
+            line.label,
+            xy=end,
+            xytext=(1.085, y / height),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=8.5,
+            color=line.style.color,
+            fontweight="bold" if line.bold else "normal",
+            arrowprops={
+                "arrowstyle": "-",
+                "color": line.style.color,
+                "linewidth": 0.5,
+                "shrinkA": 1.0,
+                "shrinkB": 2.0,
+                "relpos": (0.0, 0.5),
+            },
+            annotation_clip=False,
+        )
+
+
+def _end(line: Line, right: float, low: float) -> tuple[float, float]:
+    """The last point of a line that can be seen."""
+    seen = np.flatnonzero((line.t <= right) & np.isfinite(line.values) & (line.values >= low))
+    return (float(line.t[seen[-1]]), float(line.values[seen[-1]])) if seen.size else (right, low)
+
+
+def spread(wanted: list[float], gap: float, height: float) -> list[float]:
+    """Places in [0, height] near the wanted ones, in their order, at least `gap` apart.
+
+    >>> spread([5.0, 4.0, 50.0], gap=10.0, height=100.0)
+    [10.0, 0.0, 50.0]
+    """
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    # Groups that touch are merged and centred on the mean of what they want.
+    groups: list[tuple[list[int], float]] = []
+    for i in order:
+        members, centre = [i], wanted[i]
+        while groups:
+            before, middle = groups[-1]
+            if centre - middle >= gap * (len(before) + len(members)) / 2:
+                break
+            groups.pop()
+            members = before + members
+            centre = sum(wanted[m] for m in members) / len(members)
+        half = gap * (len(members) - 1) / 2
+        groups.append((members, min(max(centre, half), max(height - half, half))))
+    places = [0.0] * len(wanted)
+    for members, centre in groups:
+        for n, m in enumerate(members):
+            places[m] = centre + gap * (n - (len(members) - 1) / 2)
+    return places

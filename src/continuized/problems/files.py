@@ -1,0 +1,715 @@
+"""Data files: SVMlight and CSV, read block by block, and NumPy's .npy and .npz.
+
+Text goes through the compiled parsers of `text_parser`.  Of NumPy's files the headers are read
+first, and nothing is ever unpickled; memory is only taken once the header's claim has been held
+against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+import csv
+import errno
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.problems.regression.data import INT32_MAX
+from continuized.support import validation as check
+from continuized.support.validation import AdvisedError, short_repr
+
+FORMATS = ("svmlight", "npz", "npy", "csv")
+MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
+MAX_LINE = 2**24
+LIMIT = 2**53
+
+
+class Data(NamedTuple):
+    """The rows X, a float64 array or a CSR array of them, and the labels y.
+
+    >>> import pathlib, tempfile
+    >>> from continuized.problems import LogisticRegression
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "two_rows.csv"
+    ...     _ = file.write_text("a,b,y\\n0.5,2,1\\n1,0,-1\\n")
+    ...     data = read(file)
+    >>> data.y.tolist(), LogisticRegression(*data, l2=0.1).dim
+    ([1.0, -1.0], 2)
+    """
+
+    X: Any
+    y: Array
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    n_features: int | None = None,
+    max_index: int = MAX_INDEX,
+    max_line: int = MAX_LINE,
+) -> Data:
+    """Read X and y from a file; labels stay as they are in it.
+
+    The suffix tells the format, .npz, .npy or .csv; any other, or none, is SVMlight.  Text may
+    be packed: .gz behind the suffix.
+
+    svmlight  Lines `label index:value index:value ... # comment`, as of LIBSVM: indices from 1
+              on and increasing, blank lines skipped, `qid:number` behind the label ignored.  X is
+              a `scipy.sparse.csr_array`, with column 0 for index 1.
+    csv       A header, then numbers with commas between them.  The column named `y`, `label` or
+              `target` is y, or the last if none is; the others are X.
+    npy       A matrix: its last column is y.
+    npz       X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names
+              them: data, indices, indptr, shape, format.  Other arrays are not looked at.
+
+    Every number is the double nearest its decimals, as `float` reads it.  NaN, infinity, digits
+    with underscores, empty fields, pickles and objects are refused.
+
+    Parameters
+    ----------
+    path : the file
+    format : "svmlight", "npz", "npy" or "csv", whatever the suffix says
+    n_features : the number of columns; needed for SVMlight only if the last columns may be empty
+    max_index : the largest index, or number of columns of a CSR array, that is believed
+    max_line : the longest line of text, in characters
+
+    Returns
+    -------
+    Data
+
+    Raises
+    ------
+    TypeError, ValueError : an option makes no sense
+    DataError : the file is not what it should be: a sentence with its name and, in text, the line
+    OSError : there is no such file, or it cannot be opened
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "two_rows.svm"
+    ...     _ = file.write_text("+1 1:0.5 3:2 # a comment\\n-1 2:0.25\\n")
+    ...     X, y = read(file)
+    >>> X.toarray(), y
+    (array([[0.5 , 0.  , 2.  ],
+           [0.  , 0.25, 0.  ]]), array([ 1., -1.]))
+    """
+    if format is not None:
+        check.one_of(format, "format", FORMATS, other="None")
+    if n_features is not None:
+        n_features = check.whole(n_features, "n_features", minimum=1, maximum=LIMIT)
+    max_index = check.whole(max_index, "max_index", minimum=1, maximum=LIMIT)
+    max_line = check.whole(max_line, "max_line", minimum=1, maximum=LIMIT)
+    if n_features is not None and n_features > max_index:
+        raise ValueError(f"n_features = {n_features} is more than max_index = {max_index}")
+    source = Source(path)
+    if format is None:
+        format = source.suffix[1:] if source.suffix[1:] in FORMATS else "svmlight"
+    if source.gz and format in ("npz", "npy"):
+        raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
+    with source.opened() as file:
+        if format in ("npz", "npy") and not file.seekable():
+            raise source.error(f"a pipe, but {format} is read from a file only")
+        if format == "npy":
+            return Data(*npy(source, file, n_features))
+        if format == "npz":
+            return Data(*npz(source, file, n_features, max_index))
+        if format == "csv":
+            return Data(*comma_separated(source, file, n_features, max_line))
+        return Data(*svmlight(source, file, n_features, max_index, max_line))
+
+
+BLOCK = 2**20  # bytes that are read at once
+
+
+class DataError(AdvisedError):
+    """A file is not what it should be; the message names the file and, for text, the line.
+
+    >>> import pathlib, tempfile
+    >>> from continuized.problems import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "rows.csv"
+    ...     _ = file.write_text("y,a\\n1,two\\n")
+    ...     try:
+    ...         read(file)
+    ...     except DataError as error:
+    ...         print(str(error).partition("rows.csv")[2])
+    , line 2: 'two' in column 'a' is not a finite decimal number
+    """
+
+
+class Source:
+    """A path, checked; OSError only comes from opening and reading it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        kinds = (str, bytes, os.PathLike)
+        self.path = os.fsdecode(check.instance(path, "path", kinds, "a str or a Path"))
+        # Names that would break the line, or could not be printed, are shown by their repr.
+        self.name = self.path if self.path.isprintable() else repr(self.path)
+        if "\0" in self.path:
+            raise self.error("a path with a NUL character is no file's")
+        self.gz = self.path.lower().endswith(".gz")
+
+    @property
+    def suffix(self) -> str:
+        """In lower case, without .gz: ".csv" of "a.CSV.gz"."""
+        path = self.path[: -len(".gz")] if self.gz else self.path
+        return os.path.splitext(path)[1].lower()
+
+    def error(self, what: str, line: int | None = None, advice: str = "") -> DataError:
+        """The error to raise."""
+        where = self.name if line is None else f"{self.name}, line {line}"
+        return DataError(f"{where}: {what}", advice)
+
+    @contextmanager
+    def opened(self) -> Iterator[BinaryIO]:
+        """The file's bytes, those of a .gz unpacked as they are read."""
+        if os.path.isdir(self.path):
+            raise self.error("a folder, not a file")
+        with open(self.path, "rb", buffering=0) as raw:
+            if not self.gz:
+                yield raw
+                return
+            import gzip
+
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked  # type: ignore[misc]
+
+    def read_into(self, file: BinaryIO, room: memoryview) -> int:
+        """Fill the room, or its beginning, with the bytes that come next; how many these are."""
+        if not self.gz:
+            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
+        from gzip import BadGzipFile
+
+        try:
+            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
+        except (EOFError, BadGzipFile, zlib.error) as error:
+            reason = "cut short" if isinstance(error, EOFError) else str(error)
+            raise self.error(f"damaged, or no gzip file: {reason}") from error
+
+
+class Block(NamedTuple):
+    """Whole lines: text[:stop], the last byte a newline; `line` lines stand before them."""
+
+    text: bytearray
+    stop: int
+    line: int
+
+    @property
+    def address(self) -> int:
+        """Where the text stands in memory, as long as the block is kept."""
+        return int(np.frombuffer(self.text, np.uint8).ctypes.data)
+
+    def line_of(self, place: int) -> int:
+        """The number of the line in which text[place] stands."""
+        return self.line + self.text.count(b"\n", 0, place) + 1
+
+
+def blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block]:
+    """The file in blocks, all in the same memory: a block is gone when the next is asked for."""
+    text, kept, line = bytearray(BLOCK), 0, 0
+    while True:
+        if kept == len(text) - 1:  # one byte is spared for the newline of the last line
+            text = text + bytearray(len(text))
+        with memoryview(text) as view:
+            end = kept + source.read_into(file, view[kept:-1])
+        if end == kept:
+            break
+        stop = text.rfind(b"\n", kept, end) + 1
+        if stop:
+            yield Block(text, stop, line)
+            line += text.count(b"\n", 0, stop)
+            text[: end - stop] = text[stop:end]
+        kept = end - stop
+        if kept > max_line:
+            raise source.error(too_long(max_line), line + 1)
+    if kept:
+        text[kept] = ord("\n")
+        yield Block(text, kept + 1, line)
+
+
+def too_long(max_line: int) -> str:
+    """What is wrong with a line."""
+    return f"more than max_line = {max_line} characters in one line"
+
+
+class Growing:
+    """A vector that grows; what is behind the part in use is not set."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.array = np.empty(0, dtype)
+
+    def room(self, size: int) -> Any:
+        """The vector, with at least so many entries."""
+        if size > self.array.size:
+            # No other array shares the memory: a kernel has returned before the next call.
+            self.array.resize(max(size, self.array.size * 3 // 2), refcheck=False)
+        return self.array
+
+    def cut(self, size: int) -> Any:
+        """The vector with so many entries, and no memory beyond them."""
+        self.array.resize(size, refcheck=False)
+        return self.array
+
+
+TARGETS = ("y", "label", "target")
+SHOWN = 24  # characters of a token in a sentence
+
+
+def svmlight(
+    source: Source, file: BinaryIO, n_features: int | None, max_index: int, max_line: int
+) -> tuple[Any, Array]:
+    """X as a CSR array and y of a file in SVMlight's format."""
+    from scipy import sparse
+
+    from continuized.problems import text_parser as parse
+
+    limit = max_index if n_features is None else min(n_features, max_index)
+    small = limit <= INT32_MAX
+    y, ends, values = Growing(np.float64), Growing(np.int64), Growing(np.float64)
+    indices = Growing(np.int32 if small else np.int64)
+    state = np.zeros(parse.STATE_SIZE, np.int64)
+    parser = parse.kernel("svmlight_lines")
+    for block in blocks(source, file, max_line):
+        # "1\n" is the shortest row, " 1:1" the shortest entry.
+        rows, entries = state[parse.ROWS] + block.stop // 2, state[parse.ENTRIES] + block.stop // 4
+        hard = np.empty((block.stop // 2 + 1, 3), np.int64)
+        wrong = parser(
+            block.address, block.stop, limit, max_line, y.room(rows + 1),
+            ends.room(rows + 1), indices.room(entries + 1), values.room(entries + 1), hard, state,
+        )  # fmt: skip
+        _settle(source, block, hard[: state[parse.HARD]], y.array, values.array)
+        if wrong:
+            limits = f"max_index = {max_index}" if limit == max_index else f"n_features = {limit}"
+            what = _wrong_entry(block, wrong, state, indices.array, limits, max_line)
+            raise source.error(what, block.line_of(int(state[parse.PLACE])))
+    n, nnz, largest = (int(state[k]) for k in (parse.ROWS, parse.ENTRIES, parse.LARGEST))
+    columns = n_features or largest
+    if n == 0:
+        raise source.error("no rows: empty, or comments only")
+    if columns == 0:
+        raise source.error(
+            "labels only, and so no columns", advice="give n_features if that is meant"
+        )
+    kind = np.int32 if small and nnz <= INT32_MAX else np.int64
+    indptr = np.zeros(n + 1, kind)
+    indptr[1:] = ends.array[:n]
+    parts = (values.cut(nnz), indices.cut(nnz).astype(kind, copy=False), indptr)
+    return sparse.csr_array(parts, shape=(n, columns)), y.cut(n)
+
+
+def comma_separated(
+    source: Source, file: BinaryIO, n_features: int | None, max_line: int
+) -> tuple[Array, Array]:
+    """X and y of a CSV file with a header; y is the column named so, or the last."""
+    from continuized.problems import text_parser as parse
+
+    y, X = Growing(np.float64), Growing(np.float64)
+    state = np.zeros(parse.STATE_SIZE, np.int64)
+    parser = parse.kernel("csv_lines")
+    names, rest = _header(source, blocks(source, file, max_line), max_line)
+    target = _target(source, names)
+    if n_features not in (None, len(names) - 1):
+        raise source.error(
+            f"{len(names) - 1} columns beside {names[target]!r}, but n_features = {n_features}", 1
+        )
+    for block in rest:
+        if block.stop == 0:
+            continue
+        # "1," is the shortest entry, and every row has two.
+        rows, entries = state[parse.ROWS] + block.stop // 4, state[parse.ENTRIES] + block.stop // 2
+        hard = np.empty((block.stop // 2 + 1, 3), np.int64)
+        wrong = parser(
+            block.address, block.stop, len(names), target, max_line,
+            y.room(rows + 1), X.room(entries + 1), hard, state,
+        )  # fmt: skip
+        _settle(source, block, hard[: state[parse.HARD]], y.array, X.array)
+        if wrong:
+            what = _wrong_field(block, wrong, state, names, max_line)
+            raise source.error(what, block.line_of(int(state[parse.PLACE])))
+    n = int(state[parse.ROWS])
+    if n == 0:
+        raise source.error("a header, but no rows")
+    return X.cut(n * (len(names) - 1)).reshape(n, len(names) - 1), y.cut(n)
+
+
+def _settle(source: Source, block: Block, hard: Array, labels: Array, entries: Array) -> None:
+    """Read with float() the tokens that the parser left."""
+    for start, stop, place in hard.tolist():
+        value = float(block.text[start:stop])
+        if math.isinf(value):
+            shown = _token(block, start)
+            raise source.error(f"{shown} is too large for a double", block.line_of(start))
+        if place < 0:
+            labels[~place] = value
+        else:
+            entries[place] = value
+
+
+def _token(block: Block, place: int, ends: bytes = b" \t\r\n") -> str:
+    """What stands at a place, in quotes, cut where it is long."""
+    stop = place
+    while stop < place + SHOWN and block.text[stop] not in ends:
+        stop += 1
+    more = "..." if stop == place + SHOWN else ""
+    return f"'{block.text[place:stop].decode('ascii', 'backslashreplace')}{more}'"
+
+
+def _strange(block: Block, place: int, ends: bytes = b" \t\r\n") -> str | None:
+    """A sentence about the first byte of a token that is no printable ASCII, if there is one."""
+    while block.text[place] not in ends:
+        byte = block.text[place]
+        if not 32 <= byte < 127:
+            return f"the byte 0x{byte:02x}, where only ASCII text may stand"
+        place += 1
+    return None
+
+
+def _wrong_entry(
+    block: Block, wrong: int, state: Array, indices: Array, limit: str, max_line: int
+) -> str:
+    """What is wrong in a line of SVMlight."""
+    from continuized.problems import text_parser as parse
+
+    place, last = int(state[parse.PLACE]), int(state[parse.ENTRIES]) - 1
+    if wrong == parse.LONG:
+        return too_long(max_line)
+    strange = _strange(block, place)
+    if strange:
+        return strange
+    shown, index = _token(block, place), _token(block, place, b" \t\r\n:")[1:-1]
+    return {
+        parse.LABEL: lambda: f"the label {shown} is not a finite decimal number",
+        parse.INDEX: lambda: f"index:value is expected, but {shown} stands there",
+        parse.NUMBER_0: lambda: f"the index 0 in {shown}: indices are counted from 1",
+        parse.LARGE: lambda: f"the index {index} is more than {limit}",
+        parse.ORDER: lambda: (
+            f"the index {index} after {indices[last] + 1}: indices must increase in a line"
+        ),
+        parse.VALUE: lambda: f"the value {shown} is not a finite decimal number",
+        parse.QID: lambda: f"qid: and a whole number is expected, but {shown} stands there",
+    }[wrong]()
+
+
+def _wrong_field(block: Block, wrong: int, state: Array, names: list[str], max_line: int) -> str:
+    """What is wrong in a line of a CSV file."""
+    from continuized.problems import text_parser as parse
+
+    place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
+    if wrong == parse.LONG:
+        return too_long(max_line)
+    if wrong == parse.FEWER:
+        return f"{column + 1} fields, but the header names {len(names)} columns"
+    if wrong == parse.MORE:
+        return f"more fields than the {len(names)} columns that the header names"
+    name = names[column] if len(names[column]) <= SHOWN else names[column][:SHOWN] + "..."
+    if block.text[place] in b",\r\n":
+        return f"column {name!r} is empty"
+    shown, strange = _token(block, place, b",\r\n"), _strange(block, place, b",\t\r\n")
+    return strange or f"{shown} in column {name!r} is not a finite decimal number"
+
+
+def _header(
+    source: Source, stream: Iterator[Block], max_line: int
+) -> tuple[list[str], Iterator[Block]]:
+    """The names of the columns, and the blocks with what follows the first line."""
+    first = next(stream, None)
+    if first is None:
+        raise source.error("empty: a header and rows are expected")
+    end = first.text.index(b"\n") + 1
+    if end - 1 > max_line:
+        raise source.error(too_long(max_line), 1)
+    try:
+        line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r")
+        names = [name.strip() for name in next(csv.reader([line], strict=True), [])]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise source.error(f"not a header of a CSV file: {error}", 1) from error
+
+    def rest() -> Iterator[Block]:
+        yield Block(first.text[end:], first.stop - end, 1)
+        yield from stream
+
+    return names, rest()
+
+
+def _target(source: Source, names: list[str]) -> int:
+    """The column of y."""
+    if len(names) < 2:
+        raise source.error(f"a header of two columns or more is expected, got {len(names)}", 1)
+    for number, name in enumerate(names, 1):
+        if not name or not name.isprintable():
+            raise source.error(f"column {number} of the header has no name that can be shown", 1)
+    if all(_is_number(name) for name in names):
+        raise source.error("a header with the columns' names is expected, but all are numbers", 1)
+    found = [column for column, name in enumerate(names) if name in TARGETS]
+    if len(found) > 1:
+        both = " and ".join(repr(names[column]) for column in found[:2])
+        raise source.error(f"both {both} may be the labels: rename all but one", 1)
+    return found[0] if found else len(names) - 1
+
+
+def _is_number(name: str) -> bool:
+    try:
+        float(name)
+    except ValueError:
+        return False
+    return True
+
+
+MAGIC = b"\x93NUMPY"
+LONGEST_HEADER = 4096  # of a plain array it has about 118 bytes
+DEFLATE_MOST = 1032  # times that deflate can shorten its input at most
+SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
+_FIELD = re.compile(
+    r"\s*['\"](descr|fortran_order|shape)['\"]\s*:"
+    r"\s*(True|False|\([\d,\s]*\)|['\"][<>=|]?[biufcmMOSUV]\d{0,6}['\"])\s*(?:,|(?=\}))"
+)
+
+
+class Header(NamedTuple):
+    """What an array is, and how many bytes its entries take."""
+
+    dtype: np.dtype[Any]
+    fortran: bool
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def npy(source: Source, file: BinaryIO, n_features: int | None) -> tuple[Array, Array]:
+    """X and y of a 2-d array whose last column is y."""
+    length = file.seek(0, 2)
+    file.seek(0)
+    table = _array(source, file, length, "the array")
+    if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] < 2:
+        raise source.error(
+            "an array with rows and at least two columns, the last of them y, is expected, but "
+            f"its shape is {table.shape}"
+        )
+    _same_columns(source, table.shape[1] - 1, n_features)
+    X = _real(source, table[:, :-1], "X")
+    return X, _real(source, table[:, -1], "y")
+
+
+def npz(
+    source: Source, file: BinaryIO, n_features: int | None, max_index: int
+) -> tuple[Any, Array]:
+    """X and y of an archive that holds both, or y and the parts of X as a CSR array."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return _members(source, archive, n_features, max_index)
+    except DataError:
+        raise
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a directory that points before the file's beginning
+            raise
+        raise source.error("damaged: its directory points outside of it") from error
+    # All else that zipfile raises on a damaged archive.
+    except (
+        zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError,
+        OverflowError, KeyError, IndexError, NotImplementedError,
+    ) as error:  # fmt: skip
+        reason = short_repr(str(error) or type(error).__name__)
+        raise source.error(f"damaged, or no .npz file: {reason}") from error
+
+
+def _members(
+    source: Source, archive: zipfile.ZipFile, n_features: int | None, max_index: int
+) -> tuple[Any, Array]:
+    names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
+    if len(set(names)) < len(names):
+        raise source.error("two arrays have the same name")
+    if "y" not in names or ("X" in names) == all(part in names for part in SPARSE_PARTS):
+        raise source.error(
+            f"either X and y, or y and the parts of a CSR array ({', '.join(SPARSE_PARTS)}) are "
+            f"expected, but it holds {short_repr(sorted(names))}"
+        )
+
+    def get(name: str, kinds: str = "fiu") -> Array:
+        return _member(source, archive, name, kinds)
+
+    if "X" in names:
+        X: Any = get("X")
+        if X.ndim != 2 or 0 in X.shape:
+            raise source.error(f"X must be a matrix with rows and columns, its shape is {X.shape}")
+        X = _real(source, X, "X")
+    else:
+        kind = get("format", "SU")
+        if kind.shape != () or kind.astype(str)[()] != "csr":
+            raise source.error("format must be 'csr'; convert X with X.tocsr() and save it again")
+        X = _csr(source, get("data"), get("indices"), get("indptr"), get("shape"), max_index)
+    _same_columns(source, X.shape[1], n_features)
+    y = get("y")
+    if y.shape != (X.shape[0],):
+        raise source.error(
+            f"y must be a vector with an entry for each row of X, but the shapes are {y.shape} "
+            f"and {X.shape}"
+        )
+    return X, _real(source, y, "y")
+
+
+def _member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
+    found = [i for i in archive.infolist() if i.filename.removesuffix(".npy") == name]
+    info = found[0]
+    if info.flag_bits & 1:
+        raise source.error(f"{name} is encrypted")
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise source.error(f"{name} is compressed in a way that np.savez_compressed does not use")
+    most = info.compress_size
+    if info.compress_type == zipfile.ZIP_DEFLATED:
+        most = DEFLATE_MOST * (most + 1)
+    if info.file_size > most:
+        raise source.error(
+            f"{name} claims {info.file_size} bytes, more than its {info.compress_size} packed "
+            "bytes can hold"
+        )
+    with archive.open(info) as member:
+        return _array(source, member, info.file_size, name, kinds)  # type: ignore[arg-type]
+
+
+def _array(source: Source, file: BinaryIO, length: int, name: str, kinds: str = "fiu") -> Array:
+    """The array in a file of so many bytes, in an order and dtype of its own."""
+    header, start = _array_header(source, file, name)
+    if header.dtype.hasobject or header.dtype.kind == "O":
+        raise source.error(f"{name} holds Python objects, which are not read: they could run code")
+    if header.dtype.kind not in kinds:
+        raise source.error(f"{name} must hold real numbers, its dtype is {header.dtype}")
+    if 0 in header.shape and len(header.shape) > 1:
+        raise source.error(f"{name} is empty: its shape is {header.shape}")
+    if header.size != length - start:
+        raise source.error(
+            f"{name} should take {header.size} bytes by its header, but {length - start} are there"
+        )
+    entries = np.empty(math.prod(header.shape), header.dtype)
+    _fill(source, file, entries.view(np.uint8).data, name)
+    if file.read(1):  # in an archive, this also compares the checksum
+        raise source.error(f"{name} has more bytes than it claims")
+    return entries.reshape(header.shape, order="F" if header.fortran else "C")
+
+
+def _fill(source: Source, file: BinaryIO, room: memoryview, name: str) -> None:
+    done = 0
+    while done < len(room):
+        count = file.readinto(room[done : done + BLOCK])  # type: ignore[attr-defined]
+        if not count:
+            raise source.error(f"{name} is cut short")
+        done += count
+
+
+def _array_header(source: Source, file: BinaryIO, name: str) -> tuple[Header, int]:
+    """The header at the beginning of a file, and where it ends."""
+    start = file.read(8)
+    if start[:6] != MAGIC or start[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
+        raise source.error(f"{name} is not in NumPy's format: it does not begin as such a file")
+    form = "<H" if start[6] == 1 else "<I"
+    size = file.read(struct.calcsize(form))
+    length = struct.unpack(form, size)[0] if len(size) == struct.calcsize(form) else 0
+    text = file.read(min(length, LONGEST_HEADER))
+    if not 0 < length <= LONGEST_HEADER or len(text) < length:
+        raise source.error(f"the header of {name} is cut short, or longer than any of an array")
+    header = _parsed(text.decode("latin-1").strip())
+    if header is None:
+        raise source.error(f"the header of {name} is not that of an array of numbers")
+    return header, len(start) + len(size) + length
+
+
+def _parsed(text: str) -> Header | None:
+    """The header in {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }, if it is one."""
+    fields: dict[str, str] = {}
+    place = 1
+    while found := _FIELD.match(text, place):
+        fields[found[1]] = found[2]
+        place = found.end()
+    if text[:1] != "{" or text[place:].strip() != "}" or len(fields) != 3:
+        return None
+    shape = [part.strip() for part in fields["shape"].strip("()").split(",")]
+    if shape[-1] == "":
+        shape.pop()
+    if fields["fortran_order"] not in ("True", "False") or not all(map(str.isdigit, shape)):
+        return None
+    if max(map(len, shape), default=0) > 18 or len(shape) > 32:
+        return None
+    try:
+        dtype = np.dtype(fields["descr"].strip("'\""))
+    except TypeError:
+        return None
+    if dtype.itemsize == 0:
+        return None
+    return Header(dtype, fields["fortran_order"] == "True", tuple(map(int, shape)))
+
+
+def _same_columns(source: Source, columns: int, n_features: int | None) -> None:
+    if n_features not in (None, columns):
+        raise source.error(f"X has {columns} columns, but n_features = {n_features}")
+
+
+def _real(source: Source, values: Array, name: str) -> Array:
+    """As float64 in C order, a copy only where it must be; NaN and infinity refused."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        array = np.require(values, np.float64, ("C_CONTIGUOUS", "ALIGNED"))
+        if np.isfinite(array.sum()):  # quick, and without an array as large as X
+            return array
+    wrong = np.flatnonzero(~np.isfinite(array))
+    if wrong.size:
+        place = ", ".join(str(int(k)) for k in np.unravel_index(wrong[0], array.shape))
+        raise source.error(
+            f"{name}[{place}] is {array.flat[wrong[0]]}: only finite numbers are read"
+        )
+    return array
+
+
+def _csr(
+    source: Source, data: Array, indices: Array, indptr: Array, shape: Array, max_index: int
+) -> Any:
+    """The CSR array of these parts, once they fit together."""
+    from scipy import sparse
+
+    for name, part in (("indices", indices), ("indptr", indptr), ("shape", shape)):
+        if part.dtype.kind not in "iu" or part.ndim != 1:
+            raise source.error(f"{name} must be a vector of integers")
+    if shape.size != 2 or min(shape.tolist()) < 1:
+        raise source.error(f"shape must be two whole numbers > 0, got {shape.tolist()[:4]}")
+    n, columns = shape.tolist()
+    if columns > max_index:
+        raise source.error(f"X has {columns} columns, more than max_index = {max_index}")
+    if data.ndim != 1 or data.size != indices.size:
+        raise source.error(
+            f"data and indices must be vectors alike, their shapes are {data.shape} and "
+            f"{indices.shape}"
+        )
+    if indptr.size != n + 1 or indptr[0] != 0 or indptr[-1] != data.size:
+        raise source.error(
+            f"indptr must have {n + 1} entries, from 0 to {data.size}, the number of entries of X"
+        )
+    _check_rows(source, indptr, indices, columns)
+    kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
+    parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
+    return sparse.csr_array((_real(source, data, "data"), *parts), shape=(n, columns))
+
+
+def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> None:
+    """Rows one after the other, their indices in range and increasing."""
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        raise source.error(f"indptr[{falls[0] + 1}] is less than the entry before it")
+    outside = np.flatnonzero((indices < 0) | (indices >= columns))
+    if outside.size:
+        k = int(outside[0])
+        raise source.error(f"indices[{k}] is {indices[k]}, but X has columns 0 to {columns - 1}")
+    follows = np.ones(indices.size + 1, bool)  # whether an entry is not the first of its row
+    follows[indptr] = False
+    wrong = np.flatnonzero(follows[1:-1] & (indices[1:] <= indices[:-1]))
+    if wrong.size:
+        raise source.error(
+            f"indices[{int(wrong[0]) + 1}] is not more than the one before it in its row; call "
+            "X.sum_duplicates() and save it again"
+        )

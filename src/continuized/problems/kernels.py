@@ -1,0 +1,414 @@
+"""Compiled values and gradients, row by row and over all data.
+
+Importing this module imports Numba: load it only where it is used.
+
+Every function here takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
+
+    quadratic   matrix: the eigenvalues and x* as two rows
+    dense       matrix: X             vector: the loss, l2, and y
+    csr         matrix: X's entries   vector: the same         ints: X's indptr and indices
+
+and, where the rows have weights or there is an intercept,
+
+    general_dense, general_csr         vector: the loss, l2, whether there is an intercept,
+                                       y, and weights of mean 1
+
+Without type hints, for Numba infers the types.
+
+`one_pass` goes over the data with all threads: the sum of the losses and of their gradients.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array, Compiled
+from continuized.problems.losses import (
+    FORMULAS,
+    four_losses,
+    half_square,
+    linear_slope,
+    loss,
+    loss_by_tail,
+    loss_slope,
+    slope_by_tail,
+    tail,
+)
+from continuized.support import threads
+from continuized.support.jit import compile_formulas, fetch, gradient_type, jit, value_type
+
+
+def quadratic_fun(x, data):
+    matrix, _, _ = data
+    total = 0.0
+    for i in range(x.size):
+        total += half_square(matrix[0, i], x[i] - matrix[1, i])
+    return total
+
+
+def quadratic_grad(x, out, data):
+    matrix, _, _ = data
+    for i in range(x.size):
+        out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
+
+
+def _ridge(w, out, n, l2):
+    for j in range(w.size):
+        out[j] = out[j] / n + l2 * w[j]
+
+
+def _csr_parts(data, header, copies):
+    """X's arrays: the vector has `header` numbers before y, and y and the weights after them."""
+    values, vector, ints = data
+    n = (vector.size - header) // copies
+    return values[0], ints[: n + 1], ints[n + 1 :]
+
+
+compile_formulas(_ridge, _csr_parts)
+
+
+def dense_fun(w, data):
+    X, vector, _ = data
+    kind, l2, y = vector[0], vector[1], vector[2:]
+    total = dense_rows(X, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
+
+
+def dense_grad(w, out, data):
+    X, vector, _ = data
+    kind, l2, y = vector[0], vector[1], vector[2:]
+    out[:] = 0.0
+    dense_rows(X, y, None, kind, w, None, out, 0, y.size, False, True)
+    _ridge(w, out, y.size, l2)
+
+
+def csr_fun(w, data):
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
+    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
+
+
+def csr_grad(w, out, data):
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
+    out[:] = 0.0
+    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
+    _ridge(w, out, y.size, l2)
+
+
+def _general(vector):
+    """The loss, l2, whether there is an intercept, y and the weights."""
+    n = (vector.size - 3) // 2
+    return vector[0], vector[1], vector[2] != 0.0, vector[3 : n + 3], vector[n + 3 :]
+
+
+compile_formulas(_general)
+
+
+def general_dense_fun(w, data):
+    kind, l2, intercept, y, weights = _general(data[1])
+    if intercept:
+        v = w[:-1]
+        total = dense_rows(data[0], y, weights, kind, v, w[-1], w, 0, y.size, True, False)
+    else:
+        v = w
+        total = dense_rows(data[0], y, weights, kind, v, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_dense_grad(w, out, data):
+    kind, l2, intercept, y, weights = _general(data[1])
+    out[:] = 0.0
+    if intercept:
+        dense_rows(data[0], y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
+        out[-1] /= y.size
+        _ridge(w[:-1], out, y.size, l2)
+    else:
+        dense_rows(data[0], y, weights, kind, w, None, out, 0, y.size, False, True)
+        _ridge(w, out, y.size, l2)
+
+
+def general_csr_fun(w, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general(data[1])
+    if intercept:
+        v = w[:-1]
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
+        )
+    else:
+        v = w
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
+        )
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_csr_grad(w, out, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general(data[1])
+    out[:] = 0.0
+    if intercept:
+        csr_rows(
+            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
+        )
+        out[-1] /= y.size
+        _ridge(w[:-1], out, y.size, l2)
+    else:
+        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
+        _ridge(w, out, y.size, l2)
+
+
+@cache
+def _pair(name: str, dtype: Any) -> tuple[Any, Any]:
+    functions = globals()
+    grad = jit(functions[name + "_grad"], gradient_type(dtype))
+    return grad, jit(functions[name + "_fun"], value_type(dtype))
+
+
+def compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
+    """One of the problems above ("quadratic", "dense", ...) with its data."""
+    grad, fun = _pair(name, np.dtype(dtype))
+    return Compiled(grad, fun, data)
+
+
+def compiled_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
+    """The user's own Numba g(x, out) and, if it is compiled, f(x)."""
+    import numba
+
+    from continuized.problems.base import pack
+
+    def grad_without_data(x, out, data):
+        grad(x, out)
+
+    def fun_without_data(x, data):
+        return fun(x)
+
+    compiled_fun = None
+    if fun is not None:
+        compiled_fun = numba.njit(value_type(dtype), nogil=True)(fun_without_data)
+    compiled_grad = numba.njit(gradient_type(dtype), nogil=True)(grad_without_data)
+    return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
+
+
+class Wanted(NamedTuple):
+    """What a pass computes."""
+
+    value: bool
+    gradient: bool
+
+
+@cache
+def _kernel(name: str) -> Any:
+    return jit(globals()[name])
+
+
+def one_pass(
+    X: Any,
+    y: Array,
+    kind: float,
+    w: Array,
+    wanted: Wanted,
+    parts: int,
+    weights: Array | None = None,
+    intercept: bool = False,
+) -> tuple[float, Array]:
+    """sum_i weights_i loss(<x_i, w>, y_i) and its gradient in w, or zeros for what is not wanted.
+
+    With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
+    are threads, each with a gradient of its own; these are added in order, so that the answer
+    does not depend on who ran first.
+    """
+    arrays: tuple[Array, ...]
+    if isinstance(X, np.ndarray):
+        kernel, arrays = _kernel("dense_rows"), (X,)
+        cuts = [len(X) * part // parts for part in range(parts + 1)]
+    else:
+        kernel, arrays = _kernel("csr_rows"), (X.data, X.indptr, X.indices)
+        # Rows of equal numbers of entries, not equal numbers of rows.
+        shares = [X.nnz * part // parts for part in range(1, parts)]
+        inner = np.searchsorted(X.indptr, shares).tolist()
+        cuts = [0, *inner, len(y)]
+    gradients = np.zeros((parts, w.size if wanted.gradient else 0))
+    point = (w[:-1], float(w[-1])) if intercept else (w, None)
+
+    def work(part: int) -> float:
+        bounds = (cuts[part], cuts[part + 1])
+        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
+
+    values = threads.in_parts(work, parts)
+    return sum(values), gradients.sum(axis=0)
+
+
+CSR_BLOCK = 4096  # rows whose predictions are kept at once
+FETCHED = 16  # entries of a dense row that are asked for ahead
+
+compile_formulas(*FORMULAS)
+
+
+def dot(v, w):
+    total = 0.0
+    for j in range(w.size):
+        total += v[j] * w[j]
+    return total
+
+
+compile_formulas(dot)
+
+
+# Without weights, and without an intercept, these arguments are None: each case is compiled
+# apart, and the plain one has nothing of the others in its loops.
+
+
+def weighted(value, weights, i):
+    """A loss or a slope of row i with its weight."""
+    if weights is None:
+        return value
+    return weights[i] * value
+
+
+def shifted(prediction, bias):
+    """A prediction with the intercept."""
+    if bias is None:
+        return prediction
+    return prediction + bias
+
+
+def sum_of_four(kind, p, y, e, weights, i):
+    """The losses of rows i to i + 3; unweighted, they share a logarithm."""
+    if weights is None:
+        return four_losses(kind, p, y, e)
+    return (
+        weights[i] * loss_by_tail(kind, p[0], y[0], e[0])
+        + weights[i + 1] * loss_by_tail(kind, p[1], y[1], e[1])
+        + weights[i + 2] * loss_by_tail(kind, p[2], y[2], e[2])
+        + weights[i + 3] * loss_by_tail(kind, p[3], y[3], e[3])
+    )
+
+
+compile_formulas(weighted, shifted, sum_of_four)
+
+
+def four_rows(kind, p, y, weights, i, want_value):
+    """The sum of four losses (0 if it is not wanted), and their slopes."""
+    y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
+    e0, e1 = tail(kind, p[0], y0), tail(kind, p[1], y1)
+    e2, e3 = tail(kind, p[2], y2), tail(kind, p[3], y3)
+    total = 0.0
+    if want_value:
+        total = sum_of_four(kind, p, (y0, y1, y2, y3), (e0, e1, e2, e3), weights, i)
+    c0 = weighted(slope_by_tail(kind, p[0], y0, e0), weights, i)
+    c1 = weighted(slope_by_tail(kind, p[1], y1, e1), weights, i + 1)
+    c2 = weighted(slope_by_tail(kind, p[2], y2, e2), weights, i + 2)
+    c3 = weighted(slope_by_tail(kind, p[3], y3, e3), weights, i + 3)
+    return total, c0, c1, c2, c3
+
+
+compile_formulas(four_rows)
+
+
+def dense_rows(X, y, weights, kind, w, bias, out, first, last, want_value, want_slope):
+    """Rows first, ..., last - 1: adds sum_i slope_i x_i to out, returns the sum of the losses.
+
+    With an intercept (bias), out has one entry more than w: the sum of the slopes.
+
+    One pass: each row is used twice while it is in cache.  Eight rows at a time, so that w
+    and out are read and written once for eight rows of X.  The second use leaves the memory
+    idle, so the beginnings of the next eight rows are asked for before it.
+    """
+    total = 0.0
+    i = first
+    while i + 8 <= last:
+        row0, row1, row2, row3 = X[i], X[i + 1], X[i + 2], X[i + 3]
+        row4, row5, row6, row7 = X[i + 4], X[i + 5], X[i + 6], X[i + 7]
+        p0 = p1 = p2 = p3 = p4 = p5 = p6 = p7 = 0.0
+        for j in range(w.size):
+            p0 += row0[j] * w[j]
+            p1 += row1[j] * w[j]
+            p2 += row2[j] * w[j]
+            p3 += row3[j] * w[j]
+            p4 += row4[j] * w[j]
+            p5 += row5[j] * w[j]
+            p6 += row6[j] * w[j]
+            p7 += row7[j] * w[j]
+        if bias is not None:
+            p0, p1, p2, p3 = p0 + bias, p1 + bias, p2 + bias, p3 + bias
+            p4, p5, p6, p7 = p4 + bias, p5 + bias, p6 + bias, p7 + bias
+        low, c0, c1, c2, c3 = four_rows(kind, (p0, p1, p2, p3), y, weights, i, want_value)
+        high, c4, c5, c6, c7 = four_rows(kind, (p4, p5, p6, p7), y, weights, i + 4, want_value)
+        total += low + high
+        if want_slope:
+            for j in range(0, min(FETCHED, w.size), 8):  # a line of the cache is 8 floats
+                for row in range(i + 8, i + 16):
+                    fetch(X, row * w.size + j)  # past the end of X it does nothing
+            for j in range(w.size):
+                out[j] += (
+                    (c0 * row0[j] + c1 * row1[j] + c2 * row2[j] + c3 * row3[j])
+                    + (c4 * row4[j] + c5 * row5[j] + c6 * row6[j] + c7 * row7[j])
+                )  # fmt: skip
+            if bias is not None:
+                out[w.size] += ((c0 + c1) + (c2 + c3)) + ((c4 + c5) + (c6 + c7))
+        i += 8
+    while i < last:
+        row0 = X[i]
+        p0 = shifted(dot(row0, w), bias)
+        if want_value:
+            total += weighted(loss(kind, p0, y[i]), weights, i)
+        if want_slope:
+            c0 = weighted(loss_slope(kind, p0, y[i]), weights, i)
+            for j in range(w.size):
+                out[j] += c0 * row0[j]
+            if bias is not None:
+                out[w.size] += c0
+        i += 1
+    return total
+
+
+def csr_rows(
+    values, indptr, indices, y, weights, kind, w, bias, out, first, last, want_value, want_slope
+):
+    """The same for sparse rows, in blocks: dots, then losses, then the scatter.
+
+    Apart, the dots of many rows overlap their cache misses; joined row by row, each row
+    would wait for its exp.  Unsigned, an index is not tested for counting from the end:
+    1.6 times quicker for the dots, twice for the scatter.
+    """
+    total = 0.0
+    c = np.empty(min(CSR_BLOCK, max(last - first, 0)))
+    for start in range(first, last, CSR_BLOCK):
+        stop = min(start + CSR_BLOCK, last)
+        for i in range(start, stop):
+            prediction = 0.0
+            for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+                prediction += values[p] * w[np.uintp(indices[p])]
+            c[i - start] = shifted(prediction, bias)
+        i = start
+        while i + 4 <= stop:
+            k = i - start
+            four = (c[k], c[k + 1], c[k + 2], c[k + 3])
+            some, c[k], c[k + 1], c[k + 2], c[k + 3] = four_rows(
+                kind, four, y, weights, i, want_value
+            )
+            total += some
+            i += 4
+        while i < stop:
+            prediction = c[i - start]
+            if want_value:
+                total += weighted(loss(kind, prediction, y[i]), weights, i)
+            c[i - start] = weighted(loss_slope(kind, prediction, y[i]), weights, i)
+            i += 1
+        if want_slope:
+            if bias is not None:
+                out[w.size] += c[: stop - start].sum()
+            for i in range(start, stop):
+                slope = c[i - start]
+                for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+                    out[np.uintp(indices[p])] += slope * values[p]
+    return total
+
+
+compile_formulas(dense_rows, csr_rows)

@@ -1,0 +1,1 @@
+"""Regressions: least squares, logistic and softmax, dense and sparse."""

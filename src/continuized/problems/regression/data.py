@@ -1,0 +1,252 @@
+"""Data of a regression as users give it: checked, and copied only where it must be.
+
+Sparse matrices are checked first:
+SciPy converts one format to another in compiled code that trusts every index: a wrong one reads
+or writes anywhere in memory.  Nothing here calls such code, and nothing of the matrix is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array, float_type
+from continuized.support import validation as check
+
+INT32_MAX = int(np.iinfo(np.int32).max)
+
+
+def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
+    """X as a C-ordered array or a canonical CSR array, float32 or float64; y as float64."""
+    from scipy import sparse
+
+    labels = check.array(y, "y", dtype=np.float64, finite=True)
+    X = _checked_sparse(X) if sparse.issparse(X) else _checked_dense(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a matrix with a row for each entry of y, got shape {X.shape}")
+    n = X.shape[0]
+    if n == 0:
+        raise ValueError("X has no rows: a mean over no rows is not defined")
+    if labels.ndim == 2 and 1 in labels.shape and labels.size == n:
+        raise ValueError(f"y must be a vector, got shape {labels.shape}: give y.ravel()")
+    if labels.shape != (n,):
+        raise ValueError(
+            f"X must be a matrix with a row for each entry of y, got shapes {X.shape} and "
+            f"{labels.shape}"
+        )
+    _refuse_not_finite(X)
+    return X, labels
+
+
+def check_labels(y: Array) -> None:
+    """Only -1 and +1, or a sentence that says which others there are, and how many."""
+    wrong = y[np.abs(y) != 1.0]
+    if wrong.size:
+        others = np.unique(wrong)
+        shown = ", ".join(repr(float(other)) for other in others[:5])
+        raise ValueError(
+            f"y must hold only the labels -1 and +1, but {wrong.size} of its {y.size} entries "
+            f"differ: {shown}{', ...' if others.size > 5 else ''}"
+            + ("; give 2 * y - 1 instead" if set(np.unique(y)) <= {0.0, 1.0} else "")
+        )
+
+
+def checked_weights(weights: Any, n: int) -> Array:
+    """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
+    values = check.array(weights, "weights", dtype=np.float64, minimum=0.0)
+    check.shape(values, "weights", (n,), each="row")
+    with np.errstate(over="ignore"):
+        total = float(values.sum())
+    if total == 0.0:
+        raise ValueError("every weight is 0: a mean over no rows is not defined")
+    if total == np.inf:
+        raise ValueError("the sum of the weights overflows: divide them by a common factor")
+    return values
+
+
+def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
+    """Labels 0, ..., classes - 1 as integers and how many classes there are."""
+    if classes is None:
+        classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
+    classes = check.whole(classes, "classes", other="None")
+    wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
+    if wrong.size:
+        raise ValueError(
+            f"y must hold labels 0, 1, ..., classes - 1 (classes = {classes}), but {wrong.size} of "
+            f"its {y.size} entries differ, the first is {wrong[0]}"
+        )
+    return y.astype(np.intp), classes
+
+
+def _checked_dense(X: Any) -> Array:
+    given = check.array(X, "X")
+    # An array that is in order, aligned and of the right type is used as it is, not copied.
+    return np.require(given, float_type(given.dtype), ("C_CONTIGUOUS", "ALIGNED"))
+
+
+def _checked_sparse(X: Any) -> Any:
+    from scipy import sparse
+
+    if X.ndim != 2:
+        return X
+    if X.dtype.kind not in check.NUMBERS:
+        raise TypeError(f"X must be an array of real numbers, got dtype {X.dtype}")
+    check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
+    csr = sparse.csr_array(X, dtype=float_type(X.dtype))  # of a CSR matrix, it shares the arrays
+    csr.check_format(full_check=True)  # drops what stands after the last entry, too
+    if not csr.has_canonical_format:
+        if any(np.shares_memory(a, b) for a, b in zip(_arrays(csr), _arrays(X), strict=False)):
+            csr = csr.copy()  # the user's own matrix stays as it is
+        csr.sum_duplicates()  # sorts too
+    if csr.indices.dtype != np.int32 and max(*csr.shape, csr.nnz) <= INT32_MAX:
+        indices, indptr = csr.indices.astype(np.int32), csr.indptr.astype(np.int32)
+        csr = sparse.csr_array((csr.data, indices, indptr), shape=csr.shape)
+    return csr
+
+
+def _arrays(X: Any) -> list[Array]:
+    return [getattr(X, name) for name in ("data", "indices", "indptr") if hasattr(X, name)]
+
+
+def _refuse_not_finite(X: Any) -> None:
+    entries = X if isinstance(X, np.ndarray) else X.data
+    with np.errstate(over="ignore", invalid="ignore"):
+        # The sum shows NaN and infinity in one pass, without an array as large as X.
+        if np.isfinite(entries.sum(dtype=np.float64)):
+            return
+    wrong = np.flatnonzero(~np.isfinite(entries))
+    if not wrong.size:  # the sum overflowed
+        return
+    first = int(wrong[0])
+    if isinstance(X, np.ndarray):
+        i, j = (int(k) for k in np.unravel_index(first, X.shape))
+    else:
+        i, j = int(np.searchsorted(X.indptr, first, side="right")) - 1, int(X.indices[first])
+    raise ValueError(
+        f"X must be finite, but X[{i}, {j}] is {entries.flat[first]} "
+        f"({wrong.size} such {'entry' if wrong.size == 1 else 'entries'} in all)"
+    )
+
+
+def check_format(X: Any) -> None:
+    """Raise ValueError unless the parts of a two-dimensional sparse matrix X fit together.
+
+    >>> from scipy import sparse
+    >>> X = sparse.csc_array([[1.0], [2.0]])
+    >>> X.indices[0] = 7
+    >>> check_format(X)
+    Traceback (most recent call last):
+    ...
+    ValueError: X is not a valid sparse matrix: indices[0] is 7, it must be in [0, 2)
+    """
+    find_fault = CHECKS.get(X.format)
+    wrong = None if find_fault is None else find_fault(X)
+    if wrong is not None:
+        raise ValueError(f"X is not a valid sparse matrix: {wrong}")
+
+
+def _compressed(X: Any) -> str | None:
+    """Of CSR and CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
+    lines, across = X.shape if X.format == "csr" else X.shape[::-1]
+    return _not_a(X.data, "data", 1) or _lines(X, lines, across)
+
+
+def _blocks(X: Any) -> str | None:
+    wrong = _not_a(X.data, "data", 3)
+    if wrong is not None:
+        return wrong
+    sides = X.data.shape[1:]
+    if 0 in sides or X.shape[0] % sides[0] or X.shape[1] % sides[1]:
+        return f"blocks of {sides} do not fill the shape {X.shape}"
+    return _lines(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
+
+
+def _lines(X: Any, lines: int, across: int) -> str | None:
+    wrong = _not_whole(X.indptr, "indptr") or _not_whole(X.indices, "indices")
+    if wrong is not None:
+        return wrong
+    held = min(len(X.indices), len(X.data))
+    if len(X.indptr) != lines + 1:
+        return f"indptr has {len(X.indptr)} entries, it must have {lines + 1}"
+    if X.indptr[0] != 0 or X.indptr[-1] > held:
+        return f"indptr must run from 0 to at most {held}, not {X.indptr[0]} to {X.indptr[-1]}"
+    falls = np.flatnonzero(X.indptr[1:] < X.indptr[:-1])
+    if falls.size:
+        return f"indptr[{falls[0] + 1}] is less than the entry before it"
+    return _outside(X.indices[: X.indptr[-1]], "indices", across)
+
+
+def _coordinates(X: Any) -> str | None:
+    parts = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
+    wrong = _not_a(X.data, "data", 1)
+    for name, (indices, size) in parts.items():
+        wrong = wrong or _not_whole(indices, name)
+        if wrong is None and len(indices) != len(X.data):
+            wrong = f"{name} has {len(indices)} entries, but data has {len(X.data)}"
+        wrong = wrong or _outside(indices, name, size)
+    return wrong
+
+
+def _diagonals(X: Any) -> str | None:
+    wrong = _not_whole(X.offsets, "offsets") or _not_a(X.data, "data", 2)
+    if wrong is None and len(X.offsets) != len(X.data):
+        return f"there are {len(X.offsets)} offsets, but data has {len(X.data)} rows"
+    if wrong is None and len(np.unique(X.offsets)) != len(X.offsets):
+        return "offsets has an entry twice"
+    return wrong
+
+
+def _lists(X: Any) -> str | None:
+    """Of LIL, a list of columns and a list of entries for each row."""
+    wrong = _not_a(X.rows, "rows", 1) or _not_a(X.data, "data", 1)
+    if wrong is not None:
+        return wrong
+    if not len(X.rows) == len(X.data) == X.shape[0]:
+        return f"there must be {X.shape[0]} lists in rows and in data"
+    for i, (columns, entries) in enumerate(zip(X.rows, X.data, strict=True)):
+        if not (isinstance(columns, list) and isinstance(entries, list)):
+            return f"rows[{i}] and data[{i}] must be lists"
+        if len(columns) != len(entries):
+            return f"rows[{i}] has {len(columns)} entries, but data[{i}] has {len(entries)}"
+        if not all(0 <= j < X.shape[1] for j in columns):
+            return f"rows[{i}] must hold columns in [0, {X.shape[1]})"
+    return None
+
+
+def _keys(X: Any) -> str | None:
+    for i, j in X.keys():  # noqa: SIM118 (a matrix is no dictionary: iterating gives its rows)
+        if not (0 <= i < X.shape[0] and 0 <= j < X.shape[1]):
+            return f"the entry ({i}, {j}) is outside the shape {X.shape}"
+    return None
+
+
+def _not_a(part: Any, name: str, ndim: int) -> str | None:
+    if not isinstance(part, np.ndarray) or part.ndim != ndim:
+        return f"{name} must be an array of dimension {ndim}"
+    return None
+
+
+def _not_whole(part: Any, name: str) -> str | None:
+    if _not_a(part, name, 1) or part.dtype.kind not in "iu":
+        return f"{name} must be a vector of integers"
+    return None
+
+
+def _outside(indices: Array, name: str, size: int) -> str | None:
+    if not indices.size or (indices.min() >= 0 and indices.max() < size):
+        return None
+    k = int(np.argmax((indices < 0) | (indices >= size)))
+    return f"{name}[{k}] is {indices[k]}, it must be in [0, {size})"
+
+
+CHECKS: dict[str, Callable[[Any], str | None]] = {
+    "csr": _compressed,
+    "csc": _compressed,
+    "bsr": _blocks,
+    "coo": _coordinates,
+    "dia": _diagonals,
+    "lil": _lists,
+    "dok": _keys,
+}

@@ -1,0 +1,1 @@
+"""The paper: clocks, parameters, flow, coefficients, methods and oracles.  No loop stands here."""

@@ -1,0 +1,300 @@
+"""Methods: gradient descent, Nesterov acceleration, and its continuized version.
+
+All of them are one step with different numbers.  At event k, at time t, a `rule` gives
+(a, b, gamma, gamma'), and
+
+    mix:   y = x + a (z - x),        z = z + b (x - z)          (simultaneously)
+    ask:   g = grad f(y, mark)
+    jump:  x = y - gamma g,          z = z - gamma' g
+
+A rule is a plain function of scalars (`rules`; `kernels` compiles it); a method is a rule, its
+constants, and the rule of the flow between events.
+
+`CustomContinuized` stands apart: its four parameters are any functions of t, so that its flow is
+integrated, and its events run in Python.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.coefficients import (
+    FlowRule,
+    Rule,
+    convex_rule,
+    exponential_rule,
+    gradient_descent_rule,
+    hyperbolic_rule,
+    nesterov_rule,
+)
+from continuized.process.flow import (
+    convex_flow,
+    exponential_flow,
+    hyperbolic_flow,
+    integrated_weights,
+    mix,
+    no_flow,
+)
+from continuized.process.parameters import check_constants, default_start
+from continuized.support import validation as check
+
+FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
+
+
+class State(NamedTuple):
+    """What carries on from event to event.  `carry` is a rule's own scalar."""
+
+    k: int
+    t: float
+    x: Any
+    z: Any
+    carry: float = 0.0
+
+
+class Info(NamedTuple):
+    """What is only reported: the point y where the gradient was asked, and the answer g."""
+
+    y: Any
+    g: Any
+
+
+class Oracle(Protocol):
+    """Gives the gradient at x that an event with this mark is served."""
+
+    def __call__(self, x: Any, mark: Any) -> Any: ...
+
+
+def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
+    """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
+    return x - gamma * g, z - gamma_prime * g
+
+
+class Method:
+    """A rule with its constants; `init` and `step` are the same for all.
+
+    Compiled loops run `rule` and `flow_rule` in place of `coefficients` and `flow`; a method
+    that overrides one of the latter two is run in Python.
+
+    >>> from continuized.process.coefficients import gradient_descent_rule
+    >>> class Careful(Method):
+    ...     name, L = "careful", 10.0
+    ...     rule = property(lambda self: gradient_descent_rule)
+    >>> method = Careful()
+    >>> state, info = method.step(method.init(1.0), clocks.Event(1, 1.0, 1.0), lambda x, mark: x)
+    >>> state.x, info.g
+    (0.9, 1.0)
+    """
+
+    name: ClassVar[str]
+    L: float
+    mu: float = 0.0
+
+    @property
+    def rule(self) -> Rule:
+        """The coefficients of an event, a function of scalars that Numba can compile."""
+        raise NotImplementedError(f"{type(self).__name__} has no rule")
+
+    @property
+    def flow_rule(self) -> FlowRule:
+        """The mixing weights between events, likewise.  Discrete methods stand still."""
+        return no_flow
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        """(L, mu, start), as rules take them."""
+        return self.L, self.mu, 0.0
+
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        """The clock this method runs on when no other is given, with this seed."""
+        return clocks.Unit()
+
+    def coefficients(
+        self, k: int, t0: float, t: float, dt: float, carry: float
+    ) -> tuple[float, float, float, float, float]:
+        """(a, b, gamma, gamma') of event k, at t, and the carry after it.
+
+        t0 is the time of the event before, dt the gap as drawn, carry what that one gave.
+        """
+        return self.rule(k, t0, t, dt, carry, *self.constants)
+
+    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
+        """The mixing weights (a, b) over [t0, t] without an event, dt the gap as drawn."""
+        return self.flow_rule(t0, t, dt, *self.constants)
+
+    def fingerprint(self) -> list[tuple[float, ...]]:
+        """What a checkpoint knows it by, whatever it is made of: its coefficients at two events."""
+        carry = self.init(0.0).carry
+        return [self.coefficients(*event, carry) for event in FINGERPRINT_EVENTS]
+
+    def init(self, x0: Any) -> State:
+        """The state before the first event: z_0 = x_0."""
+        return State(0, 0.0, x0, x0)
+
+    def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
+        """From the state after one event to that after the next.  Pure: changes nothing given."""
+        k, t, dt, mark = event
+        a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
+        y, z = mix(state.x, state.z, a, b)
+        g = oracle(y, mark)
+        x, z = jump(y, z, g, gamma_k, gamma_prime_k)
+        return State(k, t, x, z, carry), Info(y, g)
+
+
+@dataclass(frozen=True)
+class GradientDescent(Method):
+    """Gradient descent with step 1/L (Theorem 1): x_{k+1} = x_k - grad f(x_k) / L.
+
+    L: the smoothness, finite and > 0; TypeError or ValueError otherwise.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], method=cz.GradientDescent(p.L), tol=1e-6).success
+    True
+    """
+
+    L: float
+    name: ClassVar[str] = "gradient-descent"
+
+    def __post_init__(self) -> None:
+        L, _ = check_constants(self.L, 0.0)
+        _freeze(self, L=L)
+
+    @property
+    def rule(self) -> Rule:
+        return gradient_descent_rule
+
+
+@dataclass(frozen=True)
+class Nesterov(Method):
+    """Nesterov acceleration (Theorem 2), convex (mu = 0) or strongly convex (mu > 0).
+
+    L: the smoothness, finite and > 0.  mu: the strong convexity, 0 <= mu <= L.  Raises TypeError
+    or ValueError for others.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], method=cz.Nesterov(p.L, p.mu), tol=1e-6).success
+    True
+    """
+
+    L: float
+    mu: float = 0.0
+    name: ClassVar[str] = "nesterov"
+
+    def __post_init__(self) -> None:
+        L, mu = check_constants(self.L, self.mu)
+        _freeze(self, L=L, mu=mu)
+
+    @property
+    def rule(self) -> Rule:
+        return nesterov_rule
+
+
+@dataclass(frozen=True)
+class Continuized(Method):
+    """The continuized Nesterov acceleration (Theorem 3).
+
+    `start` shifts the clock in the parameters: None is the paper's choice (0 when mu = 0,
+    infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.  L and mu: as for
+    `Nesterov`, and so are the errors; ValueError, too, for start = inf with mu = 0.
+
+    >>> Continuized(L=1.0, mu=0.01).start
+    inf
+    """
+
+    L: float
+    mu: float = 0.0
+    start: float | None = None
+    name: ClassVar[str] = "continuized"
+
+    def __post_init__(self) -> None:
+        L, mu = check_constants(self.L, self.mu)
+        start = default_start(mu) if self.start is None else self.start
+        start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
+        if mu == 0.0 and start == math.inf:
+            raise ValueError("start = inf needs mu > 0; in the convex case x would stand still")
+        _freeze(self, L=L, mu=mu, start=start)
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        assert self.start is not None
+        return self.L, self.mu, self.start
+
+    @property
+    def rule(self) -> Rule:
+        if self.mu == 0.0:
+            return convex_rule
+        return exponential_rule if self.start == math.inf else hyperbolic_rule
+
+    @property
+    def flow_rule(self) -> FlowRule:
+        if self.mu == 0.0:
+            return convex_flow
+        return exponential_flow if self.start == math.inf else hyperbolic_flow
+
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(rng)
+
+
+def _freeze(method: Method, **values: float) -> None:
+    for name, value in values.items():
+        object.__setattr__(method, name, value)
+
+
+FORMULAS = (jump,)
+METHODS: dict[str, Callable[..., Method]] = {
+    m.name: m for m in (Continuized, Nesterov, GradientDescent)
+}
+
+
+@dataclass(frozen=True)
+class CustomContinuized(Method):
+    """The process with the user's own eta, eta', gamma, gamma', callables of t.
+
+    The flow is integrated numerically, to about 1e-13 where eta and eta' are smooth.  An
+    infinite eta(0) means that x joins z at once, as with eta = 2/t.  No theorem is claimed for
+    it.  L and mu, if given, are only watched for witnesses against them.  Raises TypeError where
+    one of the four, eta, eta_prime, gamma and gamma_prime, is not callable.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> method = cz.CustomContinuized(
+    ...     eta=lambda t: 0.3,
+    ...     eta_prime=lambda t: 0.3,
+    ...     gamma=lambda t: 1.0,
+    ...     gamma_prime=lambda t: 3.0,
+    ... )
+    >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, rng=0).success
+    True
+    """
+
+    eta: Callable[[float], float]
+    eta_prime: Callable[[float], float]
+    gamma: Callable[[float], float]
+    gamma_prime: Callable[[float], float]
+    L: float = math.nan
+    mu: float = 0.0
+    name: ClassVar[str] = "custom"
+
+    def __post_init__(self) -> None:
+        for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
+            check.function(getattr(self, name), name, "a function of t")
+        if not (check.is_real(self.L) and math.isnan(self.L)):
+            check_constants(self.L, self.mu)
+
+    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+        return clocks.Poisson(rng)
+
+    def coefficients(
+        self, k: int, t0: float, t: float, dt: float, carry: float
+    ) -> tuple[float, float, float, float, float]:
+        a, b = self.flow(t0, t, dt)
+        return a, b, float(self.gamma(t)), float(self.gamma_prime(t)), carry
+
+    def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
+        return integrated_weights(self.eta, self.eta_prime, t0, dt)

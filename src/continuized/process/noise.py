@@ -1,0 +1,83 @@
+"""Noise models: what is added to a gradient at an event.
+
+A model draws the marks of a block of events from the clock's generator; it keeps no
+random state of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.support import validation as check
+
+__all__ = ["Gaussian", "Noise"]
+
+
+class Noise(Protocol):
+    """What a run needs of a noise model.  One of your own:
+
+    >>> class Signs:
+    ...     def draw(self, rng, n, dim):
+    ...         return rng.choice([-0.1, 0.1], size=(n, dim))
+    ...     def sigma2(self, dim):
+    ...         return 0.01 * dim
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], noise=Signs(), maxiter=100, rng=0).nit
+    100
+    """
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+        """n independent noise vectors of mean 0, as rows of length dim, drawn from rng."""
+        ...
+
+    def sigma2(self, dim: int) -> float:
+        """The total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
+        ...
+
+
+def drawn(
+    noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
+) -> NDArray[Any]:
+    """n noise vectors as contiguous rows: compiled code reads them without a check."""
+    rows = np.ascontiguousarray(noise.draw(rng, n, dim), dtype)
+    if rows.shape != (n, dim):
+        raise ValueError(
+            f"noise.draw must give an array of shape {(n, dim)}, one vector a row, got {rows.shape}"
+        )
+    return rows
+
+
+def checked_noise(noise: Any) -> None:
+    """A noise model or None, or a sentence that says what is wrong."""
+    for method in () if noise is None else ("draw", "sigma2"):
+        check.instance(noise, "noise", method, "a noise model such as cz.noise.Gaussian(1e-4)")
+
+
+@dataclass(frozen=True)
+class Gaussian:
+    """Additive Gaussian noise of covariance `variance` times the identity.
+
+    Raises TypeError or ValueError unless the variance is a finite number >= 0.
+
+    >>> Gaussian(1e-4).sigma2(dim=100)
+    0.01
+    """
+
+    variance: float
+
+    def __post_init__(self) -> None:
+        check.real(self.variance, "variance", minimum=0.0)
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
+        """n independent noise vectors, as rows of length dim, drawn from rng."""
+        return math.sqrt(self.variance) * rng.standard_normal((n, dim))
+
+    def sigma2(self, dim: int) -> float:
+        """The total variance E|noise|^2 = variance dim."""
+        return self.variance * dim

@@ -1,0 +1,1 @@
+"""The solver: `minimize`, `ensemble`, the loop and its steppers."""

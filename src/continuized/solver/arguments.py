@@ -1,0 +1,149 @@
+"""What `minimize` is given, checked: a sentence for everything that makes no sense."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Problem
+from continuized.process import clock as clocks
+from continuized.process.methods import METHODS, GradientDescent, Method
+from continuized.process.parameters import check_constants
+from continuized.process.stepper import Limits
+from continuized.solver.stopping import Callback
+from continuized.support.validation import as_float, brief, is_real, is_whole
+
+DEFAULT_TOL = 1e-6
+DEFAULT_MAXITER = 100_000
+DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
+NONFINITE = ("stop", "raise", "skip")
+
+
+def as_problem(fun: Any, jac: Any) -> Problem:
+    """The problem of fun and jac, as `minimize` takes them."""
+    if isinstance(fun, Problem):
+        if jac is not None:
+            raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
+        return fun
+    if not callable(fun):
+        raise TypeError(f"fun must be a Problem or a function of x, got {brief(fun)}")
+    if jac is True:
+        return Problem(fun, value_and_grad=True)
+    if jac is None or jac is False:
+        raise ValueError(
+            "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
+            "(value, gradient)"
+        )
+    if not callable(jac):
+        raise TypeError(f"jac must be a function of x or True, got {brief(jac)}")
+    return Problem(fun, jac)
+
+
+def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
+    """The method of a name, with the constants given or those of the problem."""
+    if isinstance(method, Method):
+        if L is not None or mu is not None:
+            raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
+        return method
+    if not isinstance(method, str):
+        raise TypeError(f"method must be a name or a method object, got {brief(method)}")
+    if method not in METHODS:
+        names = ("auto", *METHODS)
+        near = difflib.get_close_matches(method.lower(), names, n=1, cutoff=0.3)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        raise ValueError(f"no method is called {brief(method)}, only {', '.join(names)}{hint}")
+    L = problem.L if L is None else L
+    if L is None:
+        raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
+    if mu is not None:
+        check_constants(L, mu)  # also where the method has no use for mu
+    kind = METHODS[method]
+    if kind is GradientDescent:
+        return GradientDescent(L)
+    mu = problem.mu if mu is None else mu
+    return kind(L, 0.0 if mu is None else mu)
+
+
+def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinite: str) -> None:
+    """Raise ValueError for what does not go with a marked method."""
+    if L is not None or mu is not None:
+        raise ValueError(f"{method.name} finds its own constants; drop L= and mu=")
+    if noise is not None:
+        raise ValueError(f"{method.name} draws its own gradients; drop noise=")
+    if record == "path":
+        raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
+    if nonfinite == "skip":
+        raise ValueError(f'{method.name} has no gradients to skip; use nonfinite="stop" or "raise"')
+
+
+def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
+    """When to stop, by tol, maxiter and the length of a recorded clock."""
+    if tol is not None:
+        if not is_real(tol):
+            raise TypeError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+        if not as_float(tol) >= 0.0:
+            raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+        tol = as_float(tol)
+    if maxiter is not None:
+        if not is_whole(maxiter):
+            raise TypeError(f"maxiter must be an integer, got {brief(maxiter)}")
+        if maxiter < 0:
+            raise ValueError(f"maxiter must be >= 0, got {maxiter}")
+        return Limits(tol, int(maxiter))
+    if isinstance(clock, clocks.Recorded):
+        # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
+        return Limits(tol, len(clock) + (tol is not None))
+    default = DEFAULT_MAXITER
+    if events_of_a_pass is not None:
+        default = max(default, DEFAULT_PASSES * events_of_a_pass)
+    return Limits(DEFAULT_TOL if tol is None else tol, default)
+
+
+def as_callback(callback: Any) -> Callback:
+    """A function of the intermediate result that calls the user's in its own convention."""
+    if not callable(callback):
+        raise TypeError(f"callback must be callable, got {brief(callback)}")
+    try:
+        parameters = list(inspect.signature(callback).parameters)
+    except (TypeError, ValueError):  # a builtin without a signature
+        parameters = []
+    if parameters == ["intermediate_result"]:
+        return lambda result: callback(intermediate_result=result)
+    return lambda result: callback(result.x)
+
+
+def checked_record(record: Any) -> bool | str:
+    """record as True, False or "path"."""
+    if isinstance(record, str) and record == "path":
+        return record
+    if not isinstance(record, bool | np.bool_):
+        raise ValueError(f'record must be True, False or "path", got {brief(record)}')
+    return bool(record)
+
+
+def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
+    """Raise ValueError unless it is one of the names, and goes with the checkpoint, if any."""
+    if not (isinstance(nonfinite, str) and nonfinite in NONFINITE):
+        names = ", ".join(f'"{name}"' for name in NONFINITE)
+        raise ValueError(f"nonfinite must be one of {names}, got {brief(nonfinite)}")
+    if nonfinite == "skip" and checkpoint is not None:
+        raise ValueError(
+            'nonfinite="skip" keeps no checkpoints, for what was skipped is not in them; drop '
+            'checkpoint=, or use nonfinite="stop"'
+        )
+
+
+def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
+    """Raise ValueError for what is NumPy's only, where x0 is an array of another library."""
+    given = {"metric": metric, "prox": prox, "noise": noise, "checkpoint": checkpoint}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}= is for NumPy arrays only; drop it, or give a NumPy x0")
+    if hasattr(method, "prepare"):
+        raise ValueError(
+            f"{brief(method)} is for NumPy arrays only; give a NumPy x0, or use "
+            'method="continuized"'
+        )

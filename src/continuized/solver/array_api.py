@@ -1,0 +1,159 @@
+"""Arrays of other libraries, by the names of the Python array API standard.
+
+The loops for unknown constants and for foreign arrays do with arrays what stands here, and
+otherwise only add, subtract and scale them: nothing leaves the device but sums, as floats.
+NumPy's own arrays go by the package's own sums (`problems.threads`), not by the standard's.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Problem, writes_into_out
+from continuized.support import threads
+from continuized.support.validation import brief
+
+OWN = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives numbers of NumPy
+
+# Libraries with the functions of the standard, whose arrays need not say so themselves.
+SILENT = ("torch", "cupy")
+
+
+def namespace(x: Any) -> Any:
+    """The functions for an array of another library; None for NumPy's, and for what is no array.
+
+    >>> namespace(np.zeros(2)) is None, namespace([0.0, 1.0]) is None
+    (True, True)
+    """
+    if isinstance(x, OWN):
+        return None
+    if hasattr(x, "__array_namespace__"):
+        return x.__array_namespace__()
+    if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+        return None
+    roots = [kind.__module__.partition(".")[0] for kind in type(x).__mro__]
+    return next((sys.modules[root] for root in roots if root in SILENT), None)
+
+
+def name_of(xp: Any) -> str:
+    """The library of a namespace."""
+    return str(xp.__name__).partition(".")[0]
+
+
+def copy(x: Any) -> Any:
+    """A copy on the same device, free of any graph of gradients."""
+    if isinstance(x, OWN):
+        return x.copy()
+    if hasattr(x, "detach"):  # torch
+        return x.detach().clone()
+    return x.copy() if hasattr(x, "copy") else namespace(x).asarray(x, copy=True)
+
+
+def inner(u: Any, v: Any) -> float:
+    """<u, v> of arrays of one shape."""
+    if isinstance(u, OWN):
+        return threads.inner(u.ravel(), v.ravel())
+    return float(namespace(u).sum(u * v))
+
+
+def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
+    """<u, v> of each pair, brought to the host together: each transfer waits for the device."""
+    sums = xp.stack([xp.sum(u * v) for u, v in pairs])
+    if hasattr(sums, "tolist"):
+        return list(sums.tolist())
+    return [float(sums[i]) for i in range(len(pairs))]
+
+
+def norm(v: Any) -> float:
+    """The Euclidean norm of an array."""
+    return math.sqrt(inner(v, v))
+
+
+def is_finite(x: Any) -> bool:
+    """Whether every entry is."""
+    if isinstance(x, OWN):
+        return bool(np.all(np.isfinite(x)))
+    xp = namespace(x)
+    return bool(xp.all(xp.isfinite(x)))
+
+
+def eps_of(x: Any) -> float:
+    """The rounding unit of its dtype."""
+    return float((namespace(x) or np).finfo(x.dtype).eps)
+
+
+def check_dense(x: Any, name: str) -> None:
+    """Raise TypeError for a sparse tensor: z moves in every coordinate."""
+    if hasattr(x, "detach") and str(x.layout) != "torch.strided":  # torch
+        raise TypeError(f"{name} must be a dense array, got one of layout {x.layout}; convert it")
+
+
+class ForeignProblem(Problem):
+    """The user's functions on arrays of another library, from x0.
+
+    They are given copies, to keep or to write into, and their answers are checked, and cut off
+    from the graphs that they were computed with.
+    """
+
+    def __init__(self, problem: Problem, x0: Any) -> None:
+        self.xp = xp = namespace(x0)
+        given = f"x0 is an array of {name_of(xp)}"
+        if type(problem) is not Problem:
+            raise TypeError(
+                f"{given}, but {type(problem).__name__} computes in NumPy; give a NumPy x0, or fun "
+                "and jac of your own"
+            )
+        if writes_into_out(problem._grad):
+            raise TypeError(f"{given}, but jac is compiled for NumPy's; give a NumPy x0")
+        super().__init__(
+            problem._fun,
+            problem._grad,
+            L=problem.L,
+            mu=problem.mu,
+            value_and_grad=problem._both,
+        )
+        self.plain_grad = None
+        self.start = self._checked_start(x0, problem.dim)
+        self.calls = 0  # of the gradient
+
+    def _checked_start(self, x0: Any, dim: int | None) -> Any:
+        if x0.dtype not in (self.xp.float32, self.xp.float64):
+            raise TypeError(f"x0 must be of float32 or float64, got {x0.dtype}; convert it")
+        check_dense(x0, "x0")
+        x = copy(x0)
+        if not is_finite(x):
+            raise ValueError("x0 must be finite, but it has NaN or infinity in it")
+        size = math.prod(x.shape)
+        if dim is not None and size != dim:
+            raise ValueError(f"x0 has {size} entries, but the problem has dimension {dim}")
+        return x
+
+    def fun(self, x: Any) -> float:
+        return super().fun(copy(x))
+
+    def grad(self, x: Any) -> Any:
+        self.calls += 1
+        return self._checked(super().grad(copy(x)))
+
+    def value_and_gradient(self, x: Any) -> tuple[float, Any]:
+        if not self._both:
+            return self.fun(x), self.grad(x)
+        self.calls += 1
+        value, gradient = self._value_and_gradient(copy(x))
+        return value, self._checked(gradient)
+
+    def _checked(self, g: Any) -> Any:
+        if namespace(g) is not self.xp:
+            raise TypeError(f"the gradient must be an array of {name_of(self.xp)}, got {brief(g)}")
+        check_dense(g, "the gradient")
+        x = self.start
+        if tuple(g.shape) != tuple(x.shape):
+            shapes = f"{tuple(x.shape)}, got {tuple(g.shape)}"
+            raise ValueError(f"the gradient must have the shape of x, {shapes}")
+        if g.dtype != x.dtype:
+            raise TypeError(f"the gradient must have the dtype of x, {x.dtype}, got {g.dtype}")
+        return copy(g)

@@ -1,0 +1,163 @@
+"""Witnesses against wrong constants.
+
+If f is convex and L-smooth, any two gradients satisfy |g - g'|^2 <= L <g - g', y - y'>; if
+it is mu-strongly convex, <g - g', y - y'> >= mu |y - y'|^2.  A pair that does not is a
+witness against L or mu.  Consecutive steps give pairs at no extra gradient.  No witness is
+no proof.
+
+The gradients carry rounding errors, taken as `ERRORS` units in the last place of
+max |g| + L max |y| along the run, max |g| being no less than sqrt(2 L |f(x_0)|); a violation
+within them is none.
+
+A run with known constants is watched for such witnesses, and for its stopping tests.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.process.methods import Method
+from continuized.process.stepper import Status
+
+ERRORS = 100.0
+SLACK = 1e-6
+
+# The entries of `watch`: what the run is watched for, and what was seen.
+TOL2, LIMIT2, L, MU, EPS, STEPS, G_MAX, Y_MAX, L_SEEN, MU_SEEN = range(10)
+WATCH_SIZE = 10
+
+GO_ON, SMALL_GRADIENT, NOT_FINITE, DIVERGED = range(4)
+
+# A gradient this many times larger than all of the first `WARM_UP` is divergence.
+BLOW_UP = 1e10
+WARM_UP = 10
+
+# Steps stay below this, and so do entries of y: then x and z cannot overflow.
+HUGE, HUGE_FLOAT32 = 1e150, 1e30
+
+
+def seen_L(
+    dg2: float, dgdy: float, dy2: float, L: float, eps: float, g_max2: float, y_max2: float
+) -> float:
+    """The smoothness that a pair shows, if it contradicts L; 0 otherwise.
+
+    dg2 = |g - g'|^2, dgdy = <g - g', y - y'>, dy2 = |y - y'|^2; g_max2 and y_max2 are the
+    largest |g|^2 and |y|^2 so far, eps the rounding unit.
+    """
+    if dg2 * (1.0 - SLACK) <= L * dgdy:  # nearly always: no square root
+        return 0.0
+    dg, dy = math.sqrt(dg2), math.sqrt(dy2)
+    error_g, error_y = errors(L, eps, g_max2, y_max2)
+    rounding = error_g * (2.0 * dg + L * dy) + L * dg * error_y
+    if not dg2 * (1.0 - SLACK) - L * dgdy > rounding:
+        return 0.0
+    return dg2 / dgdy if dgdy > 0.0 else math.inf
+
+
+def seen_mu(
+    dgdy: float, dy2: float, L: float, mu: float, eps: float, g_max2: float, y_max2: float
+) -> float:
+    """The strong convexity that a pair shows, if it contradicts mu; infinity otherwise."""
+    if mu * dy2 * (1.0 - SLACK) <= dgdy:
+        return math.inf
+    dy = math.sqrt(dy2)
+    error_g, error_y = errors(L, eps, g_max2, y_max2)
+    rounding = error_g * dy + 2.0 * mu * dy * error_y
+    if not mu * dy2 * (1.0 - SLACK) - dgdy > rounding:
+        return math.inf
+    return dgdy / dy2
+
+
+def errors(L: float, eps: float, g_max2: float, y_max2: float) -> tuple[float, float]:
+    """Bounds on the rounding errors of g and of y."""
+    error_y = ERRORS * eps * math.sqrt(y_max2)
+    return ERRORS * eps * math.sqrt(g_max2) + L * error_y, error_y
+
+
+def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float) -> float:
+    """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite.
+
+    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before.
+    """
+    if not math.isfinite(g2 + y2):
+        return math.nan
+    watch[G_MAX], watch[Y_MAX] = max(watch[G_MAX], g2), max(watch[Y_MAX], y2)
+    if watch[STEPS] > 0.0 and not math.isnan(watch[L]):
+        scale = (watch[EPS], watch[G_MAX], watch[Y_MAX])
+        shown_L = seen_L(dg2, dgdy, dy2, watch[L], *scale)
+        shown_mu = seen_mu(dgdy, dy2, watch[L], watch[MU], *scale)
+        watch[L_SEEN] = max(watch[L_SEEN], shown_L)
+        watch[MU_SEEN] = min(watch[MU_SEEN], shown_mu)
+    if watch[STEPS] < WARM_UP:
+        watch[LIMIT2] = BLOW_UP * BLOW_UP * watch[G_MAX]
+    watch[STEPS] += 1.0
+    return g2
+
+
+def verdict(watch: Array, g2: float, gamma: float, gamma_prime: float) -> int:
+    """The signal of an event with these steps, |g|^2 being what `judge` said."""
+    longest = max(gamma, gamma_prime)
+    huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
+    if not longest * longest * g2 < huge * huge:
+        return NOT_FINITE  # so is a g2 that is NaN
+    if g2 > watch[LIMIT2]:
+        return DIVERGED
+    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
+
+
+FORMULAS = (seen_L, seen_mu, errors)
+
+
+SIGNALS = {NOT_FINITE: Status.NOT_FINITE, DIVERGED: Status.DIVERGED}
+
+
+def skipped_sentence(n: int) -> str:
+    """What a message says of n gradients that were skipped."""
+    return f" {n} gradients that were not finite were skipped." if n else ""
+
+
+def scale_of_gradients(watch: Array, f0: float) -> None:
+    """The least that max |g| is taken for, by f at the start.
+
+    A gradient is a sum that may cancel, as at a warm start; its rounding errors are those of the
+    terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
+    """
+    scale = 2.0 * watch[L] * abs(f0)
+    if math.isfinite(scale):
+        watch[G_MAX] = scale
+
+
+def squared_tol(tol: float | None) -> float:
+    """What |g|^2 is compared with; where there is no tol, nothing is as small."""
+    return -1.0 if tol is None else tol * tol
+
+
+def watch_for(method: Method, tol: float | None, noisy: bool, eps: float) -> Array:
+    """What a run is watched for: see its entries above."""
+    watch = np.zeros(WATCH_SIZE)
+    watch[TOL2] = squared_tol(tol)
+    watch[LIMIT2] = math.inf
+    watch[L] = method.L if not noisy else math.nan
+    watch[MU] = method.mu
+    watch[EPS] = eps
+    watch[MU_SEEN] = math.inf
+    return watch
+
+
+def witness_sentence(watch: Array) -> str | None:
+    """What the gradients seen say against L or mu."""
+    given, mu = watch[L], watch[MU]
+    L_seen, mu_seen = watch[L_SEEN], watch[MU_SEEN]
+    if math.isinf(L_seen) or mu_seen < 0.0:
+        return (
+            "two gradients show that f is not convex, or that its gradient is wrong: "
+            f"<g - g', y - y'> < 0; no L makes the method converge (L = {given:.6g} was used)"
+        )
+    if L_seen > 0.0:
+        return f"L = {given:.6g} is too small: two gradients show that L is at least {L_seen:.6g}"
+    if math.isfinite(mu_seen):
+        return f"mu = {mu:.6g} is too large: two gradients show that mu is at most {mu_seen:.6g}"
+    return None

@@ -1,0 +1,246 @@
+"""Many independent runs of one method: `ensemble`, and honest statistics of what it gives.
+
+Run i has a random stream of its own, `e.seed(i)`, so that the result depends neither on the
+number of threads nor on how the runs are cut into chunks, and
+`minimize(p, x0, method=method, rng=e.seed(i))` repeats run i.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.problems.base import Array, Problem, checked_start, numbers
+from continuized.process import random_streams as seeds
+from continuized.process.methods import Method
+from continuized.process.noise import Noise, checked_noise
+from continuized.solver.ensemble_runs import CHUNK, Rows, Task, outcomes
+from continuized.support.files import check_memory
+from continuized.support.progress import bar
+from continuized.support.statistics import Moments, normal_quantile
+from continuized.support.validation import brief, is_whole
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """The outcome of many runs.
+
+    t, fun: arrays with a row for each run, T_k and f(x_k) for k = 0, ..., steps; or, at
+    fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
+    With keep="mean" both are None, and quantiles cannot be asked for.  runs: how many there were.
+    root: the seed of them all.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method = cz.Continuized(p.L, p.mu)
+    >>> e = cz.ensemble(p, method, [0, 0, 0], runs=200, times=[10.0], rng=0)
+    >>> low, high = e.interval(alpha=0.001)
+    >>> exact = cz.theory.moments(p, method, [0, 0, 0], [10.0]).fun
+    >>> bool(low[0] < exact[0] < high[0])
+    True
+    """
+
+    runs: int
+    t: Array | None
+    fun: Array | None
+    root: seeds.Root
+    _moments: Moments | None = None
+
+    def __repr__(self) -> str:
+        columns = self.moments.mean.size if self.fun is None else self.fun.shape[1]
+        return f"Ensemble({self.runs} runs of {columns} values)"
+
+    @cached_property
+    def moments(self) -> Moments:
+        """The number of runs, the mean of f, and its central sums."""
+        if self.fun is None:
+            assert self._moments is not None
+            return self._moments
+        moments = Moments.empty(self.fun.shape[1])
+        for first in range(0, self.runs, CHUNK):  # added up as keep="mean" does
+            moments = moments.with_rows(self.fun[first : first + CHUNK])
+        return moments
+
+    def seed(self, i: int) -> np.random.SeedSequence:
+        """The seed of run i, for `minimize`.  Raises ValueError unless 0 <= i < runs."""
+        if not 0 <= i < self.runs:
+            raise ValueError(f"i must be in [0, {self.runs}), got {i}")
+        return seeds.child(self.root, i)
+
+    def mean(self) -> Array:
+        """The mean of f over the runs, at each event or time."""
+        return self.moments.mean
+
+    def standard_error(self) -> Array:
+        """The standard error of the mean."""
+        return self.moments.standard_error()
+
+    def interval(self, alpha: float = 0.05) -> tuple[Array, Array]:
+        """A confidence interval for E f of level 1 - alpha, at each event or time apart.
+
+        By the central limit theorem: it needs many runs, and more of them the more skewed f
+        is.  At large t the mean is carried by rare runs and no sample shows it; look at
+        `skewness()` before you trust it.  Returns its two ends.
+        """
+        if not 0.0 < alpha < 1.0:
+            raise ValueError(f"alpha must be in (0, 1), got {alpha!r}")
+        half = normal_quantile(1.0 - alpha / 2.0) * self.standard_error()
+        return self.mean() - half, self.mean() + half
+
+    def skewness(self) -> Array:
+        """The sample skewness of f; the normal interval wants |skewness| << sqrt(runs)."""
+        return self.moments.skewness()
+
+    def quantile(self, q: float | Sequence[float]) -> Array:
+        """The q-quantile of f over the runs, at each event or time; a row to each of several q.
+
+        Raises ValueError with keep="mean".
+        """
+        if self.fun is None:
+            raise ValueError('quantiles need every run; call ensemble with keep="all"')
+        return np.asarray(np.quantile(self.fun, q, axis=0))
+
+
+def ensemble(
+    problem: Problem,
+    method: Method,
+    x0: ArrayLike,
+    *,
+    runs: int,
+    steps: int | None = None,
+    times: ArrayLike | None = None,
+    rng: seeds.Seed = None,
+    noise: Noise | None = None,
+    keep: str = "all",
+    threads: int | None = None,
+    progress: bool = False,
+) -> Ensemble:
+    """Many independent runs from x0, `steps` events each, or up to the last of `times`.
+
+    Compiled and parallel where the problem has a compiled gradient and value; otherwise the
+    runs are made one by one with the Python gradient.
+
+    Parameters
+    ----------
+    problem : Problem
+    method : Method
+        Such as `cz.Continuized(L, mu)`.
+    x0 : array of real numbers
+        Where every run starts.  Not modified.
+    runs : int
+        How many.
+    steps, times
+        Exactly one of them: the events of a run, or times >= 0 in increasing order.
+    rng : int, SeedSequence or Generator
+        Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    keep : "all" or "mean"
+        "mean" keeps only the moments of f over the runs, in memory that does not grow with them.
+    threads : int
+        By default as many as there are cores.
+    progress : bool
+        Show a progress bar on standard error.
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first run.
+    MemoryError
+        Where what is to be kept does not fit.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> e = cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=100, steps=50, rng=0)
+    >>> e.fun.shape, bool(e.mean()[50] < e.mean()[0] / 100)
+    ((100, 51), True)
+    """
+    task = _checked_task(problem, method, x0, runs, steps, times, rng, noise)
+    if not (isinstance(keep, str) and keep in ("all", "mean")):
+        raise ValueError(f'keep must be "all" or "mean", got {brief(keep)}')
+    workers = (os.cpu_count() or 1) if threads is None else _count(threads, "threads")
+    _check_memory(task, runs, keep, workers)
+    t, fun = _storage(task, runs if keep == "all" else 0)
+    moments = Moments.empty(task.columns)
+    with bar("runs", runs, progress, unit="run") as show:
+        for rows in outcomes(task, _rows(task, runs, t, fun), workers):
+            if keep == "mean":
+                moments = moments.with_rows(rows.fun)
+            show(rows.first + len(rows.fun))
+    if keep == "mean":
+        return Ensemble(runs, None, None, task.root, moments)
+    return Ensemble(runs, t if task.steps else task.times, fun, task.root)
+
+
+def _storage(task: Task, runs: int) -> tuple[Array, Array]:
+    return np.empty((runs, task.columns if task.steps else 0)), np.empty((runs, task.columns))
+
+
+def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
+    """The rows of t and fun, a chunk at a time; fresh ones where nothing is kept."""
+    for first in range(0, runs, CHUNK):
+        if len(fun):
+            yield Rows(first, t[first : first + CHUNK], fun[first : first + CHUNK])
+        else:
+            yield Rows(first, *_storage(task, min(CHUNK, runs - first)))
+
+
+def _checked_task(
+    problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, rng: Any, noise: Any
+) -> Task:
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem must be a Problem, got {brief(problem)}")
+    if not isinstance(method, Method):
+        raise TypeError(
+            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
+        )
+    start = checked_start(x0, problem)
+    checked_noise(noise)
+    for name, value in (("runs", runs), ("steps", steps)):
+        if value is not None or name == "runs":
+            _count(value, name)
+    if (steps is None) == (times is None):
+        raise ValueError("give either steps= (events of each run) or times= (fixed times)")
+    root = seeds.seed_sequence(rng)
+    return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
+
+
+def _count(value: Any, name: str) -> int:
+    if not is_whole(value):
+        raise TypeError(f"{name} must be an integer, got {brief(value)}")
+    if value <= 0:
+        raise ValueError(f"{name} must be > 0, got {brief(value)}")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2^63, got {brief(value)}")
+    return int(value)
+
+
+def checked_times(times: ArrayLike | None) -> Array:
+    """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
+    if times is None:
+        return np.zeros(0)
+    values = np.atleast_1d(numbers(times, "times"))
+    if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
+        raise ValueError(f"times must be one or more finite numbers, got {brief(times)}")
+    if values[0] < 0.0 or np.any(np.diff(values) < 0.0):
+        raise ValueError(f"times must be >= 0 and in increasing order, got {brief(times)}")
+    return values
+
+
+def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
+    if keep == "mean":  # what is under way, or waits for its turn, and a few sums
+        runs = min(runs, CHUNK * (2 * workers + 2))
+        instead = "fewer steps" if task.steps else "fewer times"
+    else:
+        instead = 'keep="mean", fewer runs or fewer ' + ("steps" if task.steps else "times")
+    columns = task.columns * (2 if task.steps else 1)
+    check_memory(8 * runs * columns, f"{runs} runs of {task.columns} values", instead)

@@ -1,0 +1,140 @@
+"""Many independent runs, one at a time in cache, without the interpreter lock.
+
+States and outputs are arrays with a row for each run of a chunk; events come in blocks.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numba import types
+
+from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
+from continuized.process.flow import mix
+from continuized.process.methods import jump
+from continuized.support.jit import (
+    data_type,
+    flow_type,
+    gradient_type,
+    is_ours,
+    jit,
+    matrix,
+    value_type,
+    vector,
+)
+
+# An event is written out in both loops.  As a function it would be too long for LLVM to inline,
+# and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
+# to compile.
+
+
+def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
+    """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i.
+
+    The jump of an event and the mix before the next are one pass over the vectors: y and z are
+    mixed already when a gradient is asked, x is the state of which f is taken.
+    """
+    n = coefficients.shape[1]
+    for r in range(xs.shape[0]):
+        x, z = xs[r], zs[r]
+        a, b = coefficients[r, 0, A], coefficients[r, 0, B]
+        for c in range(x.size):
+            y[c], z[c] = mix(x[c], z[c], a, b)
+        for i in range(n):
+            grad(y, g, data)
+            if marks.shape[0] > 0:
+                for c in range(x.size):
+                    g[c] += marks[r, i, c]
+            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
+            a = b = 0.0  # after the last event of the block nothing is mixed yet
+            if i + 1 < n:
+                a, b = coefficients[r, i + 1, A], coefficients[r, i + 1, B]
+            for c in range(x.size):
+                x_c, z_c = jump(y[c], z[c], g[c], gamma, gamma_prime)
+                x[c] = x_c
+                y[c], z[c] = mix(x_c, z_c, a, b)
+            out[r, k + 1 + i] = fun(x, data)
+
+
+def pass_times(
+    grad, fun, data, xs, zs, g, coefficients, marks, flow, constants, t0, t, times, passed, out
+):
+    """A block of events of every run, up to the last of `times`.
+
+    out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
+    """
+    L, mu, start = constants
+    for r in range(xs.shape[0]):
+        x, z = xs[r], zs[r]
+        last = t0[r]
+        for i in range(coefficients.shape[1]):
+            while passed[r] < times.size and times[passed[r]] < t[r, i]:
+                s = times[passed[r]]
+                a, b = flow(last, s, s - last, L, mu, start)
+                for c in range(x.size):
+                    g[c] = mix(x[c], z[c], a, b)[0]  # g is free before the event
+                out[r, passed[r]] = fun(g, data)
+                passed[r] += 1
+            if passed[r] == times.size:
+                break
+            a, b = coefficients[r, i, A], coefficients[r, i, B]
+            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
+            for c in range(x.size):
+                x[c], z[c] = mix(x[c], z[c], a, b)
+            grad(x, g, data)
+            if marks.shape[0] > 0:
+                for c in range(x.size):
+                    g[c] += marks[r, i, c]
+            for c in range(x.size):
+                x[c], z[c] = jump(x[c], z[c], g[c], gamma, gamma_prime)
+            last = t[r, i]
+
+
+def _shared(dtype: Any) -> tuple[Any, ...]:
+    """The types of the arguments that both loops begin with."""
+    rows = matrix(dtype)
+    return (
+        types.FunctionType(gradient_type(dtype)),
+        types.FunctionType(value_type(dtype)),
+        data_type(dtype),
+        rows,
+        rows,
+        vector(dtype),
+        types.Array(types.float64, 3, "C"),
+        types.Array(rows.dtype, 3, "C"),
+    )
+
+
+@cache
+def compiled_steps(dtype: Any) -> Any:
+    """`take_steps` for iterates of this dtype."""
+    signature = types.void(*_shared(dtype), vector(dtype), types.int64, matrix(np.float64))
+    return jit(take_steps, signature, no_cfunc_wrapper=True)
+
+
+@cache
+def compiled_times(dtype: Any) -> Any:
+    """`pass_times` for iterates of this dtype."""
+    floats = vector(np.float64)
+    return jit(
+        pass_times,
+        types.void(
+            *_shared(dtype),
+            types.FunctionType(flow_type()),
+            types.UniTuple(types.float64, 3),
+            floats,
+            matrix(np.float64),
+            floats,
+            vector(np.int64),
+            matrix(np.float64),
+        ),
+        no_cfunc_wrapper=True,
+    )
+
+
+@cache
+def compiled_flow(flow: FlowRule) -> Any:
+    """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
+    return jit(flow, flow_type(), cached=is_ours(flow))

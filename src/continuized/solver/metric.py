@@ -1,0 +1,253 @@
+"""Metrics: the process in the norm |v|_P^2 = v^T P v of a positive definite P.
+
+Every gradient in a jump is replaced by P^-1 g, and L and mu are those of f in that norm; the
+flow is unchanged, and all theorems hold.  A metric close to the Hessian makes L/mu small.
+
+A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P itself.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from continuized.problems.base import Array, numbers
+from continuized.support.threads import inner
+from continuized.support.validation import brief
+
+__all__ = [
+    "Columns",
+    "Dense",
+    "Diagonal",
+    "Flattened",
+    "Identity",
+    "LowRank",
+    "Metric",
+    "given_metric",
+]
+
+
+class Metric(Protocol):
+    """What a run needs of a metric.  One of your own, whose answers are looked at:
+
+    >>> class Twice:
+    ...     def solve(self, g):
+    ...         return g / 2.0
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([2.0, 2.0], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], metric=Twice(), L=1.0, rng=0).x.round(6).tolist()
+    [1.0, 1.0]
+    """
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g, in the shape of g."""
+        ...
+
+
+class Identity:
+    """The Euclidean norm.
+
+    >>> Identity().solve(np.array([2.0, 6.0])).tolist()
+    [2.0, 6.0]
+    """
+
+    name = "none"
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        return g
+
+
+class Diagonal:
+    """P = diag(entries), all > 0; for a matrix of variables, of its rows.
+
+    Raises ValueError unless entries is a vector of finite numbers > 0.
+
+    >>> Diagonal([1.0, 2.0]).solve(np.array([2.0, 6.0])).tolist()
+    [2.0, 3.0]
+    """
+
+    name = "diag"
+
+    def __init__(self, entries: Array) -> None:
+        self._entries = entries = numbers(entries, "metric")
+        self.size = entries.size
+        if entries.ndim != 1:
+            raise ValueError(f"a diagonal metric must be a vector, got shape {entries.shape}")
+        if not (np.all(np.isfinite(entries)) and np.all(entries > 0.0)):
+            raise ValueError("the entries of a diagonal metric must be finite and > 0")
+
+    def _shaped(self, v: Array) -> Array:
+        return self._entries.reshape(-1, *[1] * (v.ndim - 1))
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        return np.asarray(g / self._shaped(g))
+
+
+class Dense:
+    """A symmetric positive definite matrix P; for a matrix of variables, P for each column.
+
+    P is inverted once, so that a step costs one product.  What errors the inverse has, the
+    metric has: it stays symmetric, which is all that the theorems ask for.
+
+    Raises ValueError unless P is square, finite, symmetric and positive definite.
+
+    >>> Dense([[2.0, 1.0], [1.0, 2.0]]).solve(np.array([3.0, 0.0])).round(12).tolist()
+    [2.0, -1.0]
+    """
+
+    name = "dense"
+
+    def __init__(self, P: Array) -> None:
+        P = numbers(P, "metric")
+        if P.ndim != 2 or P.shape[0] != P.shape[1]:
+            raise ValueError(f"a metric must be a square matrix, got shape {P.shape}")
+        if not np.all(np.isfinite(P)):
+            raise ValueError("a metric must have finite entries")
+        if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
+            raise ValueError("a metric must be symmetric")
+        self._take(P)
+
+    @classmethod
+    def of(cls, P: Array) -> Dense:
+        """From a P known to be symmetric and finite; ValueError if it is not positive definite."""
+        metric = cls.__new__(cls)
+        metric._take(P)
+        return metric
+
+    def _take(self, P: Array) -> None:
+        self.size, self._inverse = len(P), _inverse(P)
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        from continuized.solver.kernels.gram import symmetric_product
+
+        columns = np.ascontiguousarray(g.reshape(self.size, -1), dtype=np.float64)
+        out = np.empty_like(columns)
+        symmetric_product(self._inverse, columns, out)
+        return out.reshape(g.shape)
+
+
+def _inverse(P: Array) -> Array:
+    """By LAPACK, from the lower triangle of a Cholesky factor: a third of the work of solving."""
+    from scipy.linalg import lapack
+
+    factor, failed = lapack.dpotrf(P, lower=1)
+    inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if failed or failed_too:
+        raise ValueError("a metric must be positive definite; add to its diagonal")
+    above = np.triu_indices(len(P), 1)
+    inverse[above] = inverse.T[above]
+    return np.ascontiguousarray(inverse)
+
+
+class LowRank:
+    """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity.
+
+    values: the eigenvalues of P along the columns of U, hence ratios = values / rest - 1 (0 where
+    that is negative); rest > 0: those in all other directions.
+
+    >>> LowRank(np.array([[1.0], [0.0]]), np.array([4.0]), 2.0).solve(np.array([8.0, 8.0])).tolist()
+    [2.0, 4.0]
+    """
+
+    name = "nystrom"
+
+    def __init__(self, U: Array, values: Array, rest: float) -> None:
+        self._U, self._rest, self.size = U, rest, len(U)
+        self._ratios = np.maximum(values / rest - 1.0, 0.0)
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        parts = np.einsum("ij,i...->j...", self._U, g)
+        shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
+        return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
+
+
+class Flattened:
+    """A metric for all the entries of an array of variables, taken as one vector.
+
+    >>> Flattened(Diagonal([1.0, 2.0, 4.0, 8.0])).solve(np.full((2, 2), 8.0)).tolist()
+    [[8.0, 4.0], [2.0, 1.0]]
+    """
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, metric.name
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        return np.asarray(self._metric.solve(g.ravel())).reshape(g.shape)
+
+
+class Columns:
+    """A metric for each column of the variables, which may be given in any shape.
+
+    >>> Columns(Diagonal([1.0, 2.0])).solve(np.full(4, 8.0)).tolist()  # two rows of two
+    [8.0, 8.0, 4.0, 4.0]
+    """
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, metric.name
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        return np.asarray(self._metric.solve(g.reshape(self._metric.size, -1))).reshape(g.shape)
+
+
+class Own:
+    """The user's object, whose answers are looked at."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self.name = metric, getattr(metric, "name", "own")
+
+    def solve(self, g: Array) -> Array:
+        """P^-1 g."""
+        q = np.asarray(self._metric.solve(g.copy()))
+        if q.dtype.kind not in "fiu" or q.shape != g.shape:
+            raise ValueError(
+                f"metric.solve(g) must return real numbers in the shape of g, {g.shape}, "
+                f"got shape {q.shape} and dtype {q.dtype}"
+            )
+        if inner(g.ravel(), q.ravel()) < 0.0:
+            raise ValueError(
+                "metric.solve must be that of a positive definite P, got g^T P^-1 g < 0"
+            )
+        return q
+
+
+def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
+    """The user's own for an x of this shape: a vector (a diagonal), a matrix, or an object with
+    solve.
+
+    Raises TypeError for anything else, ValueError where metric and shape do not fit.
+
+    >>> given_metric([1.0, 2.0], (2,)).name, given_metric(np.eye(2), (2,)).name
+    ('diag', 'dense')
+    """
+    if hasattr(metric, "solve") and not isinstance(metric, type):
+        return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
+    if not isinstance(metric, np.ndarray | list | tuple):
+        raise TypeError(
+            'metric must be None, "diag", "gram", "nystrom", "auto", an array, or an object with '
+            f"solve(g) = P^-1 g, got {brief(metric)}"
+        )
+    values = numbers(metric, "metric")
+    return fitting(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
+
+
+def fitting(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metric:
+    """The metric for an x of this shape: on its first axis, or on all of its entries."""
+    if shape and metric.size == shape[0]:
+        return metric
+    if metric.size == math.prod(shape):
+        return Flattened(metric)
+    raise ValueError(
+        f"the metric is one of {metric.size} variables, but x0 has shape {shape}: give one for "
+        "its first axis or for all of its entries"
+    )
+
+
+OURS = (Diagonal, Dense, LowRank)

@@ -1,0 +1,237 @@
+"""The front door: `minimize`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from continuized.marked.clock import clock_with_marks
+from continuized.marked.stepper import Marked, MarkedStepper
+from continuized.problems.base import Array, Problem, checked_start
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.marks import events_of
+from continuized.process.methods import Method
+from continuized.process.noise import Noise, checked_noise
+from continuized.process.stepper import Status, Stepper
+from continuized.solver import array_api as arrays
+from continuized.solver.arguments import (
+    as_callback,
+    as_method,
+    as_problem,
+    check_foreign,
+    check_marked,
+    check_nonfinite,
+    checked_record,
+    limits_of,
+)
+from continuized.solver.dispatch import (
+    adaptive_options,
+    check_metric_and_prox,
+    chosen_for,
+    is_adaptive,
+)
+from continuized.solver.loop import Loop
+from continuized.solver.result import Result
+from continuized.solver.steppers.adaptive import AdaptiveStepper
+from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
+from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.checkpointer import open_checkpointer
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.progress import bar
+from continuized.support.validation import brief
+
+
+def minimize(
+    fun: Problem | Callable[[Array], Any],
+    x0: Any,
+    jac: Callable[[Array], Any] | bool | None = None,
+    *,
+    L: float | None = None,
+    mu: float | None = None,
+    method: str | Method | Marked = "continuized",
+    metric: Any = None,
+    prox: Any = None,
+    noise: Noise | None = None,
+    clock: clocks.Clock | None = None,
+    rng: seeds.Seed = None,
+    tol: float | None = None,
+    maxiter: int | None = None,
+    callback: Callable[..., Any] | None = None,
+    record: bool | str = True,
+    progress: bool = False,
+    nonfinite: str = "stop",
+    checkpoint: str | os.PathLike[str] | None = None,
+    every: float = checkpoints.EVERY,
+    resume: bool = False,
+) -> Result:
+    """Minimise a smooth convex function.
+
+    Parameters
+    ----------
+    fun : Problem or callable
+        The function; a callable comes with `jac`.
+    x0 : array of real numbers, any shape
+        Where to start (x_0 = z_0).  Not modified.  float32 stays float32.  An array of another
+        library that follows the Python array API standard (PyTorch, JAX, CuPy) stays one, on its
+        device: fun and jac are given such arrays, jac returns them, and r.x and r.jac are.
+    jac : callable or True
+        The gradient, or True when fun returns (value, gradient), as in SciPy.
+    L, mu : float
+        Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
+        Where L is not known, or not given beside `metric` or `prox`, "continuized" finds it on
+        the way, and restarts in place of mu; what it found is in `r.constants`.
+    method : "auto", "continuized", "nesterov", "gradient-descent", or a method object
+        Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
+        find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
+        sparsity and conditioning, and says why in `r.message`.
+    metric : None, "auto", "gram", "nystrom", "diag", an array, or an object
+        Take the whole process in the norm of a positive definite P: for a regression, made
+        from its curvature (the Hessian, a sample of its rows, a sketch of low rank, its
+        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
+        L and mu, if given, are those in the norm of P.
+    prox : None, such as `cz.prox.L1(0.1)`, or a function prox(v, step)
+        Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
+    rng : int, SeedSequence or Generator
+        Of the event times and of the noise.  The same seed gives the same run, bit by bit.
+    tol : float
+        Stop when the gradient norm (in a metric: its dual norm) is at most tol; with prox, the
+        norm of the gradient mapping; for DualCoordinate, and for a regression with l2 > 0 and a
+        metric, the duality gap, a bound on f - f*.
+        Without tol and maxiter, 1e-6; with maxiter alone, all maxiter steps are taken.
+    maxiter : int
+        The largest number of events (gradient steps); 100,000 by default, and for a marked
+        method a thousand times its coordinates or rows, if that is more.
+    callback : callable
+        Called after every event (marked methods: every pass), in SciPy's convention: with
+        `intermediate_result=` (x, fun, nit, t) if that is its parameter's name, otherwise
+        with x.  StopIteration stops.
+    record : True, False or "path"
+        Keep f(x_k) at every event; nothing but start and end; or the whole path, for `r.at`.
+    progress : bool
+        Show a progress bar on standard error.
+    nonfinite : "stop", "raise" or "skip"
+        Where f or a gradient is not finite: end with Status.NOT_FINITE and the last good x; raise
+        FloatingPointError; or, of gradients only, take the event without its jump, as if the
+        gradient were zero (`r.skipped` counts them).  While L is unknown, it grows instead, and
+        the run goes back to the best point.
+    checkpoint : path
+        A file to keep the state in, trace included, at the start, every so many seconds, at the
+        end, and on Ctrl-C or an error; the one before it is kept too, as PATH.previous.  To tell
+        one problem from another, f and its gradient are asked for once more, at x0.
+    every : float
+        Seconds between checkpoints.  0: as often as the state can be kept, which is after every
+        block of events (0.1 s of work or so); where L is found on the way, or with `metric` or
+        `prox`, after every event; for a marked method after every pass (without record, after
+        4,096 events, if that is more).
+    resume : bool
+        Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
+        never interrupted.  All but tol, maxiter and callback must be as they were; with a larger
+        maxiter or a smaller tol, a run that had ended goes on.
+
+    Returns
+    -------
+    Result
+        A SciPy OptimizeResult with `trace` and, for record="path", `at(t)`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For arguments that make no sense, before the first step.
+    FloatingPointError
+        Where f or a gradient is not finite, with nonfinite="raise".
+    CheckpointError
+        A ValueError: for a checkpoint that is damaged, or is of another run.
+    OSError
+        If the first checkpoint cannot be written; later, there is a CheckpointWarning instead.
+
+    Examples
+    --------
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], tol=1e-9, rng=0)
+    >>> r.success, r.x.round(6).tolist()
+    (True, [1.0, 1.0, 1.0])
+    """
+    problem = as_problem(fun, jac)
+    if arrays.namespace(x0) is None:
+        start = checked_start(x0, problem)
+    else:
+        check_foreign(method, metric, prox, noise, checkpoint)
+        problem = arrays.ForeignProblem(problem, x0)
+        start = problem.start
+    why = ""
+    if isinstance(method, str) and method == "auto":
+        asked = any(option is not None for option in (L, mu, prox, noise))
+        method, metric, why = chosen_for(problem, metric, asked or record == "path")
+    is_marked = hasattr(method, "prepare") and not isinstance(method, type)
+    check_metric_and_prox(method, metric, prox, noise)
+    adapts = is_adaptive(method, problem, L, metric, prox, noise)
+    chosen: Any = method if is_marked or adapts else as_method(method, problem, L, mu)
+    limits = limits_of(tol, maxiter, clock)
+    record = checked_record(record)
+    check_nonfinite(nonfinite, checkpoint)
+    checked_noise(noise)
+    if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
+        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}")
+    path = checkpoints.checked_path(checkpoint, every, resume)
+    root = seeds.seed_sequence(rng)
+    called = None if callback is None else as_callback(callback)
+    skipping = nonfinite == "skip"
+    stepper: Stepper
+    if adapts:
+        rest = (limits.tol, record, root, start.shape, skipping)
+        options = adaptive_options(problem, L, mu, metric, prox, *rest)
+        stepper = AdaptiveStepper(problem, start, options)
+        ticking = clocks.Poisson(root) if clock is None else clock
+    elif is_marked:
+        check_marked(chosen, L, mu, noise, record, nonfinite)
+        marked: MarkedStepper = chosen.prepare(problem, start)
+        stepper, law = marked, marked.law
+        limits = limits_of(tol, maxiter, clock, events_of(law, law.size))
+        marked.configure(start, limits.tol, bool(record))
+        ticking = clock_with_marks(clock, marked, root)
+    else:
+        how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
+        how["timed"] = bool(progress) or path is not None
+        if isinstance(problem, arrays.ForeignProblem):
+            stepper = ArrayStepper(chosen, problem, limits.tol, **how)
+        else:
+            how["rng"] = None if noise is None else seeds.generator(root, seeds.MARKS)
+            stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
+        ticking = chosen.clock(root) if clock is None else clock
+
+    def identity() -> dict[str, str]:
+        """Everything but maxiter, the size of tol and the callback, which may change."""
+        return fingerprint_parts(
+            x0=start,
+            method=chosen,
+            constants=stepper.fingerprint(),
+            noise=None if noise is None else [noise, noise.sigma2(start.size)],
+            clock=clock,
+            rng=None if rng is None else root,
+            record=record,
+            tol="none" if limits.tol is None else "given",
+            problem=problem.fingerprint(start),
+        )
+
+    checkpointer = open_checkpointer(path, every, resume, identity)
+    with bar(stepper.name, limits.maxiter, progress) as show:
+        loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
+                    checkpointer=checkpointer)  # fmt: skip
+        loop.run()
+    return _finished(loop.result(), why, nonfinite)
+
+
+def _finished(r: Result, why: str, nonfinite: str) -> Result:
+    if nonfinite == "raise" and r.status is Status.NOT_FINITE:
+        raise FloatingPointError(
+            f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "
+            "L, or a fun and jac without overflow, may help"
+        )
+    if why:
+        r.message = f"{r.message} {why}"
+    return r

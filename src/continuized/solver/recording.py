@@ -1,0 +1,65 @@
+"""What is kept of a run: rows of named columns, and the trace and the path made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.solver.array_api import namespace
+from continuized.solver.result import Path, Trace
+from continuized.support.checkpoints.state import Checkpointed, Rows
+
+PATH = ("t", "dt", "x", "z")  # the columns of a path
+
+
+class Recorder(Checkpointed):
+    """Rows of a run, an entry to each of its columns, such as ("k", "t", "fun").
+
+    most: where there are more rows than this, every second one is kept, the first among them.
+
+    >>> recorder = Recorder(("k", "fun"))
+    >>> recorder.add((0, 8.0))
+    >>> recorder.add((np.array([1, 2]), np.array([4.0, 2.0])))
+    >>> recorder["k"].tolist(), recorder["fun"].tolist()
+    ([0, 1, 2], [8.0, 4.0, 2.0])
+    """
+
+    changing = ("columns",)
+
+    def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
+        self.columns = {name: Rows() for name in columns}
+        self.most = most
+
+    def add(self, rows: Sequence[Any]) -> None:
+        """A row, or several: for each column a number, an array of rows, or a list of them."""
+        for column, part in zip(self.columns.values(), rows, strict=True):
+            column.parts.extend(part if isinstance(part, list) else [part])
+        if self.most is not None and len(self) > self.most:
+            for column in self.columns.values():
+                column.replace(column.joined()[::2])
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        parts = next(iter(self.columns.values())).parts
+        return sum(np.size(part) for part in parts)
+
+    def __getitem__(self, name: str) -> Any:
+        """A column as one array."""
+        column = self.columns[name]
+        xp = namespace(column.parts[0])
+        return column.joined() if xp is None else xp.stack(column.parts)
+
+    def trace(self) -> Trace:
+        """What `minimize` shows of a run."""
+        k, t, fun = (np.asarray(self[name]) for name in ("k", "t", "fun"))
+        passes: Array | None = self["passes"] if "passes" in self.columns else None
+        return Trace(k, t, fun, passes)
+
+    def path(self) -> Path | None:
+        """The states at all events, where they were recorded."""
+        if "x" not in self.columns:
+            return None
+        return Path(*(self[name] for name in PATH))

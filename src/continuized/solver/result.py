@@ -1,0 +1,152 @@
+"""What a run gives back: its status, its trace, and its path."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from continuized.problems.base import Array
+from continuized.process.flow import mix
+from continuized.process.methods import Method
+from continuized.support.validation import brief, is_real
+
+
+class ConstantsWarning(UserWarning):
+    """The gradients seen contradict the L or mu that was given.
+
+    A run warns once and goes on; make it an error to stop there.
+
+    >>> import warnings
+    >>> import continuized as cz
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", cz.ConstantsWarning)
+    ...     try:
+    ...         _ = cz.minimize(cz.problems.Quadratic([1.0, 4.0]), [1.0, 1.0], L=1.0, rng=0)
+    ...     except cz.ConstantsWarning as seen:
+    ...         print(seen)
+    L = 1 is too small: two gradients show that L is at least 4
+    """
+
+
+class Trace:
+    """One row per event, row 0 the start: k, the time t = T_k, and fun = f(x_k).
+
+    Where L is found on the way, or there is a metric, fun is f where the event asked for a
+    gradient (x_k would cost a further evaluation); with prox, f + h after the event, as
+    estimated from there (`prox.value_after_step`).
+
+    Without recording (`record=False`), only the start and the end.  `passes` counts passes over
+    the data (events times their cost, over the size of the data); a marked method has one row a
+    pass, a full gradient is a pass.
+
+    >>> import continuized as cz
+    >>> trace = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, rng=0).trace
+    >>> trace.k.tolist(), trace.t.round(3).tolist(), trace.passes.tolist()
+    ([0, 1, 2, 3], [0.0, 3.294, 4.057, 5.309], [0.0, 1.0, 2.0, 3.0])
+    """
+
+    def __init__(self, k: Array, t: Array, fun: Array, passes: Array | None = None) -> None:
+        self.k, self.t, self.fun = k, t, fun
+        self.passes = k.astype(np.float64) if passes is None else passes
+
+    def __len__(self) -> int:
+        return len(self.k)
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: k, t, fun, passes)"
+
+
+class Path(NamedTuple):
+    """The states (x_k, z_k) after each event, with the drawn gaps; row 0 is the start.
+
+    t: the times T_k.  dt: the gaps before them, as drawn.  x, z: a state to a row.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> cz.minimize(p, [0.0, 0.0], maxiter=3, rng=0, record="path").path.x.shape
+    (4, 2)
+    """
+
+    t: Array
+    dt: Array
+    x: Array
+    z: Array
+
+    def __repr__(self) -> str:
+        return f"Path({len(self.t)} states)"
+
+
+class Result(OptimizeResult):  # type: ignore[misc]
+    """The outcome of `minimize`, a SciPy OptimizeResult, and a path where one was recorded.
+
+    Attributes
+    ----------
+    x, fun, jac
+        The last point, f there, and its gradient there.
+    nit, nfev, njev : int
+        Events, values of f and gradients asked for.
+    success : bool
+        `status.success`.
+    status : Status
+        Why the run ended.
+    message : str
+        The same in a sentence.
+    trace : Trace
+        One row per event.
+    path : Path or None
+        With record="path".
+    method : Method
+        With its constants.
+    skipped : int
+        Gradients left out for not being finite, with nonfinite="skip".
+    constants : dict
+        What a marked method, or a run that had to find L, used.
+    passes : float
+        Of a marked method: passes over the data.
+    gap : float or None
+        The duality gap, where it is known: at least fun - f*.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, rng=0, record="path")
+    >>> r.success, r.nit, len(r.trace), bool(r.fun < 1e-2)
+    (True, 50, 51, True)
+    >>> x, z = r.at(10.0)
+    """
+
+    trace: Trace
+    path: Path | None
+    method: Method
+
+    def at(self, t: float, side: str = "right") -> tuple[Array, Array]:
+        """(x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
+
+        The path is right-continuous: at an event it has the value after the jump;
+        side="left" gives the one before it.  Raises ValueError where there is no path, or t is
+        not in it.
+        """
+        if self.path is None:
+            raise ValueError('the path was not recorded; call minimize with record="path"')
+        if side not in ("right", "left"):
+            raise ValueError(f'side must be "right" or "left", got {side!r}')
+        if not is_real(t):
+            raise TypeError(f"t must be one real number, got {brief(t)}")
+        times, t = self.path.t, float(t)  # a NumPy float64 would make float32 states wider
+        if not 0.0 <= t <= times[-1]:
+            raise ValueError(f"t must be in [0, {times[-1]}], the time of the last event, got {t}")
+        i = int(np.searchsorted(times, t, side=side)) - 1  # type: ignore[call-overload]
+        i = max(i, 0)
+        last = i + 1 < len(times) and times[i + 1] == t
+        # Up to an event, the gap as it was drawn: t - T_i has lost digits.
+        dt = float(self.path.dt[i + 1]) if last else t - float(times[i])
+        a, b = self.method.flow(float(times[i]), float(t), dt)
+        x, z = mix(self.path.x[i], self.path.z[i], a, b)
+        return x, z
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), "at"]  # SciPy's lists the keys only
+
+    def __repr__(self) -> str:
+        return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))

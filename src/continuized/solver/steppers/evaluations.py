@@ -1,0 +1,122 @@
+"""Evaluations of f in a metric, counted, and what two of them say of L."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from continuized.problems.base import Array, Problem, checked_gradient
+from continuized.process.prox import Prox, proximal_step
+from continuized.solver import array_api as arrays
+from continuized.solver.array_api import inner, norm
+from continuized.solver.metric import Identity, Metric
+from continuized.support.checkpoints.state import Checkpointed
+
+ROUNDING = 64.0  # epsilons: differences below are not looked at
+PROBE = 1e-4  # of the length of x, the step of the first guess of L
+
+
+class Evaluation(NamedTuple):
+    """Where f was evaluated: the point, f, its gradient g, and P^-1 g.
+
+    f is infinite where it, its gradient or the norm of that is not finite.
+    """
+
+    y: Array
+    f: float
+    g: Array
+    q: Array
+
+
+def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
+    """x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times it."""
+    x = at.y - gamma * at.q
+    if prox is None:
+        return x, at.g, at.q
+    x = proximal_step(prox, x, gamma)
+    mapping = (at.y - x) / gamma
+    return x, mapping, mapping
+
+
+class Evaluator(Checkpointed):
+    """Asks for f and its gradient at points of one shape and dtype."""
+
+    changing = ("evaluations", "mu_seen", "_largest", "eps")
+
+    def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
+        self._problem, self.metric = problem, metric
+        self._shape, self._dtype = like.shape, like.dtype
+        self._foreign = arrays.namespace(like) is not None
+        self.eps = arrays.eps_of(like)
+        self.evaluations = 0
+        self.mu_seen = math.inf
+        self._largest = 0.0  # of the squared gradients, in the dual norm
+
+    def evaluate(self, y: Array) -> Evaluation:
+        """f and its gradient at y."""
+        self.evaluations += 1
+        f, g = self._problem.value_and_gradient(arrays.copy(y))
+        g = self._checked(g)
+        if not (math.isfinite(f) and arrays.is_finite(g)):
+            return Evaluation(y, math.inf, g, g)
+        q = self._solve(g)
+        square = inner(g, q)
+        if not math.isfinite(square):
+            return Evaluation(y, math.inf, g, g)
+        self._largest = max(self._largest, square)
+        return Evaluation(y, f, g, q)
+
+    def change_metric(self, metric: Metric) -> None:
+        """Evaluator from before need `in_new_metric`; gradients are compared with those to come."""
+        self.metric, self._largest = metric, 0.0
+
+    def in_new_metric(self, point: Evaluation) -> Evaluation:
+        """The same point in the metric of now."""
+        q = self._solve(point.g)
+        self._largest = max(self._largest, inner(point.g, q))
+        return point._replace(q=q)
+
+    def _solve(self, g: Array) -> Array:
+        if isinstance(self.metric, Identity):
+            return g
+        return self.metric.solve(g).astype(self._dtype, copy=False)
+
+    def _checked(self, g: Any) -> Array:
+        if self._foreign:  # checked already
+            given: Array = g
+            return given
+        array, eps = checked_gradient(g, self._shape)
+        self.eps = max(self.eps, eps)
+        return array.astype(self._dtype, copy=True)
+
+    def first_L(self, at: Evaluation) -> float:
+        """A guess of L, by a short step along the gradient: one evaluation more."""
+        length = norm(at.q)
+        if length == 0.0:
+            return 1.0
+        step = PROBE * max(norm(at.y), 1.0) / length
+        probe = self.evaluate(at.y - step * at.q)
+        seen = self.least_L(at, probe) if math.isfinite(probe.f) else 0.0
+        return seen if seen > 0.0 else 1.0 / step
+
+    def least_L(self, one: Evaluation, two: Evaluation) -> float:
+        """The least L that two points allow; 0 where rounding hides it.
+
+        For a convex f that is L-smooth, L is at least
+
+            |g - g'|^2 / (2 d),    d = f(y') - f(y) - <g, y' - y>,
+
+        whichever of the two points is y; the norm is the dual of the metric's.
+        """
+        dg, dy = two.g - one.g, two.y - one.y
+        change = inner(dg, two.q - one.q)
+        along = inner(dg, dy)
+        if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
+            return 0.0
+        if isinstance(self.metric, Identity):
+            self.mu_seen = min(self.mu_seen, along / inner(dy, dy))
+        up = two.f - one.f - inner(one.g, dy)
+        down = one.f - two.f + inner(two.g, dy)
+        if min(up, down) > ROUNDING * self.eps * max(abs(one.f), abs(two.f)):
+            return 0.5 * change / min(up, down)
+        return change / along  # the sum of the two needs no f

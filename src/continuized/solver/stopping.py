@@ -1,0 +1,99 @@
+"""When a run stops, the same in every loop: the limits, the callback, and how it ended.
+
+`Criterion` is what tol is compared with where constants are unknown, and what the user is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from scipy.optimize import OptimizeResult
+
+from continuized.problems.base import Array, Problem
+from continuized.process.prox import Prox
+from continuized.process.stepper import Limits, Status
+from continuized.solver.array_api import inner, norm
+from continuized.solver.steppers.evaluations import Evaluation
+
+Callback = Callable[[Any], Any]
+
+
+def call_back(callback: Callback, x: Array, fun: float, k: int, t: float) -> Status | None:
+    """Show the callback where the run is; the status, if it says to stop."""
+    try:
+        callback(OptimizeResult(x=x, fun=fun, nit=k, t=t))
+    except StopIteration:
+        return Status.CALLBACK
+    return None
+
+
+def status_at_end(limits: Limits, k: int, measure: Callable[[], float]) -> Status:
+    """Why a run is over after k events, where none of them ended it: maxiter, or the clock.
+
+    `measure` gives what tol is compared with at the end, and is asked only where there is a tol.
+    """
+    if limits.tol is not None and measure() <= limits.tol:
+        return Status.CONVERGED
+    if k < limits.maxiter:
+        return Status.CLOCK_ENDED
+    return Status.COMPLETED if limits.tol is None else Status.MAXITER
+
+
+NO_MINIMUM = (
+    " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
+    "give l2 > 0."
+)
+
+
+class Criterion:
+    """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
+    dual norm of the metric, or of the gradient mapping."""
+
+    def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
+        self._problem: Any = problem
+        self._prox = prox
+        self.strong = self._strong_convexity() if certified else 0.0
+        self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
+
+    def _strong_convexity(self) -> float:
+        """What turns a gradient into a duality gap; 0 where nothing does."""
+        problem = self._problem
+        if self._prox is not None or not hasattr(problem, "curvature"):
+            return 0.0
+        return 0.0 if getattr(problem, "intercept", False) else float(problem.l2)
+
+    @property
+    def name(self) -> str:
+        if self._prox is not None:
+            return "norm of the gradient mapping"
+        return "duality gap" if self.strong > 0.0 else "gradient norm"
+
+    def gap(self, at: Evaluation) -> float | None:
+        """A bound of f - f*.
+
+        For the mean of losses plus l2/2 |w|^2, the dual point made of the slopes of the losses
+        at w has the duality gap |g|^2 / (2 l2): Fenchel's inequality is an equality there.
+        """
+        if self.strong > 0.0:
+            return 0.5 * inner(at.g, at.g) / self.strong
+        return None
+
+    def at(self, at: Evaluation, x: Array, gamma: float) -> float:
+        """At a point and x, where a step of length gamma goes from it."""
+        gap = self.gap(at)
+        if gap is not None:
+            return gap
+        if self._prox is None and not self.dual_norm:
+            return norm(at.g)
+        if self._prox is None:
+            return math.sqrt(max(inner(at.g, at.q), 0.0))
+        return norm(at.y - x) / gamma
+
+    def remark(self, x: Array) -> str:
+        """What there is to say of x beside the status: that it separates the data, if it does."""
+        problem = self._problem
+        if getattr(problem, "l2", 1.0) == 0.0 and hasattr(problem, "separated_by"):
+            return NO_MINIMUM if problem.separated_by(x) else ""
+        return ""

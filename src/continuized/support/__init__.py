@@ -1,0 +1,1 @@
+"""Tools that every package may use: checks, files, checkpoints, progress, statistics."""

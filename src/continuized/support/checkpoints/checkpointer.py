@@ -1,0 +1,223 @@
+"""Checkpoints: the state of a run in a file, whole or not at all, to go on from later.
+
+A loop that can be continued is `Checkpointed` (`state`): it names what its blocks of events
+change.  It hands itself to a checkpointer, around its blocks and after each of them:
+
+    with checkpointer.around(self):
+        while ...:
+            ...one block of events...
+            checkpointer.save_if_due(self)
+
+The checkpointer writes when it is time, at the end, and when the block is left by an error or by
+Ctrl-C.  What it writes is always a state between two blocks, so that `save_if_due` is for whole
+blocks only: a block that ends the run in its middle is left out, and done again on resuming.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from continuized.support.checkpoints.files import CheckpointError, load, previous, save
+from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
+from continuized.support.validation import brief, is_real
+from continuized.support.warnings import warn_caller
+
+__all__ = [
+    "AnyCheckpointer",
+    "CheckpointError",
+    "CheckpointWarning",
+    "Checkpointer",
+    "NullCheckpointer",
+    "OtherRunError",
+    "checked_path",
+    "load",
+    "open_checkpointer",
+    "previous",
+    "save",
+]
+
+EVERY = 30.0  # seconds
+
+
+class OtherRunError(CheckpointError):
+    """A checkpoint of another run."""
+
+
+class CheckpointWarning(UserWarning):
+    """A checkpoint could not be written, or the one before it had to be used.
+
+    >>> import pathlib, tempfile, warnings
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as seen:
+    ...     warnings.simplefilter("always")
+    ...     file = pathlib.Path(folder) / "run"
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=5, rng=0, checkpoint=file)
+    ...     _ = file.write_bytes(b"damaged")
+    ...     r = cz.minimize(p, [1.0, 1.0], maxiter=9, rng=0, checkpoint=file, resume=True)
+    >>> r.nit, [warning.category.__name__ for warning in seen]
+    (9, ['CheckpointWarning'])
+    """
+
+
+class Checkpointer:
+    """Writes the checkpoints of one run, and has found the one that it goes on from.
+
+    `identity` says what run it is, a sentence for each of its parts; a checkpoint in which one
+    of them is another is refused.
+    """
+
+    on = True
+
+    def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
+        self.path, self.every, self.identity = path, every, identity
+        self._sound = False  # whether the file at `path` is good, and so may replace the previous
+        self._found = self._look() if resume else None
+        if not resume:
+            self._look_away()
+        self._latest: State | None = None  # not written yet
+        self._when = -math.inf
+        self._warned = False
+
+    @contextmanager
+    def around(self, run: Checkpointed) -> Iterator[None]:
+        """Around the loop: first the state found is put back, and at the end the last is written.
+
+        OSError where the first state cannot be written: better now than after an hour.
+        """
+        if self._found is not None:
+            run.restore(*self._found)
+            self._found = None
+        self._latest = capture(run)
+        try:
+            self._write()
+        except OSError as error:
+            raise OSError(
+                error.errno,
+                f"the checkpoint cannot be written ({error.strerror or error}); give a path in a "
+                "folder that exists, may be written to and has room",
+                str(self.path),
+            ) from error
+        try:
+            yield
+        finally:
+            self._try()
+
+    def save_if_due(self, run: Checkpointed) -> None:
+        """Between two blocks: remember the state, and write it if it is time to."""
+        self._latest = capture(run)
+        if time.monotonic() - self._when >= self.every:
+            self._try()
+
+    def _try(self) -> None:
+        """Write; a run of hours shall not end because a disk is full for a minute."""
+        try:
+            self._write()
+        except OSError as error:
+            if not self._warned:
+                self._warned = True
+                warn_caller(
+                    f"the checkpoint {self.path} cannot be written ({error.strerror or error}); "
+                    "the last good one is kept, and the run goes on",
+                    CheckpointWarning,
+                )
+
+    def _write(self) -> None:
+        if self._latest is None:
+            return
+        self._when = time.monotonic()
+        plain, given = self._latest
+        arrays = {name: a.joined() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
+        header = {"identity": self.identity, "state": plain}
+        save(self.path, header, arrays, keep=self._sound)
+        self._sound, self._latest = True, None
+
+    def _look(self) -> State | None:
+        """The checkpoint, or the one before it where it is missing or damaged."""
+        try:
+            found = load(self.path)
+            self._sound = True
+        except (FileNotFoundError, NotADirectoryError):
+            try:  # a kill between two renames leaves only the previous one
+                found = load(previous(self.path))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        except CheckpointError as error:
+            try:
+                found = load(previous(self.path))
+            except (CheckpointError, OSError):
+                raise error from None
+            warn_caller(f"{error}; the one before it is used", CheckpointWarning)
+        self._check(found[0].get("identity", {}))
+        return State(found[0]["state"], found[1])
+
+    def _look_away(self) -> None:
+        """Start anew; but a file that is no checkpoint is somebody's, and not written over."""
+        try:
+            load(self.path)
+            self._sound = True
+        except (FileNotFoundError, NotADirectoryError):
+            pass  # the first write says so, if it is the folder that is missing
+        except CheckpointError as error:
+            raise CheckpointError(f"{error}; remove it, or give another path") from error
+
+    def _check(self, saved: dict[str, str]) -> None:
+        for part, now in self.identity.items():
+            if saved.get(part) != now:
+                raise OtherRunError(
+                    f"the checkpoint {self.path} is of another run: its {part} is "
+                    f"{saved.get(part)}, but now it is {now}",
+                    "give another path, or resume=False",
+                )
+
+
+class NullCheckpointer:
+    """The checkpointer that keeps nothing."""
+
+    on = False
+
+    @contextmanager
+    def around(self, run: Checkpointed) -> Iterator[None]:
+        yield
+
+    def save_if_due(self, run: Checkpointed) -> None:
+        """Keep nothing."""
+
+
+AnyCheckpointer = Checkpointer | NullCheckpointer
+
+
+def open_checkpointer(
+    path: Path | None, every: float, resume: bool, identity: Callable[[], dict[str, str]]
+) -> AnyCheckpointer:
+    """The checkpointer of the run that identity() describes; without a path nothing is asked, or
+    kept."""
+    if path is None:
+        return NullCheckpointer()
+    return Checkpointer(path, float(every), bool(resume), identity())
+
+
+def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
+    """The absolute path of the checkpoint, or a sentence that says what is wrong."""
+    if not is_real(every):
+        raise TypeError(f"every must be a number of seconds >= 0, got {brief(every)}")
+    if not every >= 0.0:
+        raise ValueError(f"every must be a number of seconds >= 0, got {brief(every)}")
+    if not isinstance(resume, bool | np.bool_):
+        raise TypeError(f"resume must be True or False, got {brief(resume)}")
+    if checkpoint is None:
+        if resume:
+            raise ValueError("resume=True needs the path of a checkpoint: give checkpoint=")
+        return None
+    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
+        raise TypeError(f"checkpoint must be the path of a file, got {brief(checkpoint)}")
+    # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
+    return Path(os.path.realpath(checkpoint))

@@ -1,0 +1,178 @@
+"""Numba, set up once for the whole package.
+
+`jit` compiles to machine code with a cache on disk.  Numba's own cache looks only at the
+file of the compiled function; our kernels are compiled from formulas that stand in other
+files, so the stamp of the cache here covers every source of the package: a changed formula
+is never run from a stale cache.
+
+Importing this module imports Numba (0.3 s); do so only where compiled code is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import caching
+from numba.extending import intrinsic, register_jitable
+
+# Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
+# their meaning, for the stopping tests rely on them.
+FASTMATH = {"reassoc", "contract"}
+
+
+@cache
+def _sources_stamp() -> str:
+    digest = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _stamped(locator: Any) -> Any:
+    def get_source_stamp(self: Any) -> str:
+        return _sources_stamp()
+
+    return type("Stamped" + locator.__name__, (locator,), {"get_source_stamp": get_source_stamp})
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):
+    pass
+
+
+_CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _CacheImpl
+
+
+def is_ours(function: Callable[..., Any]) -> bool:
+    """Whether a function stands in this package: then the stamp of the cache covers it."""
+    return function.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+def jit(
+    function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
+) -> Any:
+    """Compile a function; with a signature, at once and for those types only."""
+    dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH, **options)(function)
+    if cached:
+        dispatcher._cache = _Cache(function)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
+
+
+def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
+    """Ask for the cache line of the entry `index` of an array (in memory order), for later."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.bitcast(builder.gep(data, [arguments[1]]), ir.IntType(8).as_pointer())
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, flag, flag, flag])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
+        builder.call(prefetch, [place, flag(0), flag(3), flag(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, index), generate
+
+
+fetch: Any = intrinsic(_fetch)
+
+
+def _subtract_pair(
+    typing_context: Any, pairs: Any, row: Any, factor: Any, first: Any, second: Any
+) -> Any:
+    """pairs[row] -= factor * (first, second), for a C-contiguous float64 matrix of two columns.
+
+    In one store: a load that follows can then take it from the store under way, where one of both
+    halves would wait until two stores have reached the cache.
+    """
+    if not (pairs.dtype == types.float64 and pairs.ndim == 2 and pairs.layout == "C"):
+        raise TypeError(f"pairs must be a C-contiguous float64 matrix, got {pairs}")
+    two, lane = ir.VectorType(ir.DoubleType(), 2), ir.IntType(32)
+    flags = sorted(FASTMATH)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        def pair(a: Any, b: Any) -> Any:
+            half = builder.insert_element(ir.Constant(two, ir.Undefined), a, lane(0))
+            return builder.insert_element(half, b, lane(1))
+
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        start = builder.mul(arguments[1], arguments[1].type(2))
+        place = builder.bitcast(builder.gep(data, [start]), two.as_pointer())
+        change = builder.fmul(pair(arguments[2], arguments[2]), pair(*arguments[3:]), flags=flags)
+        before = builder.load(place, align=8)
+        builder.store(builder.fsub(before, change, flags=flags), place, align=8)
+        return context.get_dummy_value()
+
+    return types.void(pairs, types.uintp, *[types.float64] * 3), generate
+
+
+subtract_pair: Any = intrinsic(_subtract_pair)
+
+
+def _byte_at(typing_context: Any, address: Any, index: Any) -> Any:
+    """The byte `index` bytes behind an address in memory; nothing is tested.
+
+    Functions that are given an array count its references, each time with an atomic addition;
+    for those called at every byte of a text, that takes most of the time.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(builder.add(*arguments), ir.IntType(8).as_pointer())
+        return builder.load(place)
+
+    return types.uint8(types.intp, types.intp), generate
+
+
+byte_at: Any = intrinsic(_byte_at)
+
+
+def vector(dtype: Any) -> Any:
+    """The Numba type of a contiguous vector."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 1, "C")
+
+
+def matrix(dtype: Any) -> Any:
+    """The Numba type of a contiguous matrix."""
+    return types.Array(numba.from_dtype(np.dtype(dtype)), 2, "C")
+
+
+def flow_type() -> Any:
+    """The signature of a flow: (t0, t, dt, L, mu, start) -> (a, b)."""
+    return types.UniTuple(types.float64, 2)(*[types.float64] * 6)
+
+
+@cache
+def data_type(dtype: Any) -> Any:
+    """The Numba type of a problem's data (`problems.base.pack`)."""
+    return types.Tuple((matrix(dtype), vector(dtype), vector(np.int32)))
+
+
+@cache
+def gradient_type(dtype: Any) -> Any:
+    """The signature of a compiled gradient: grad(x, out, data)."""
+    return types.void(vector(dtype), vector(dtype), data_type(dtype))
+
+
+@cache
+def value_type(dtype: Any) -> Any:
+    """The signature of a compiled function: fun(x, data) -> float64."""
+    return types.float64(vector(dtype), data_type(dtype))
+
+
+def compile_formulas(*formulas: Callable[..., Any]) -> None:
+    """Let compiled code call these plain Python functions."""
+    for formula in formulas:
+        register_jitable(fastmath=FASTMATH, no_cpython_wrapper=True, no_cfunc_wrapper=True)(formula)

@@ -1,0 +1,286 @@
+"""The Lyapunov function phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2, and its drift.
+
+The proof of Theorem 3 (appendix B) says that phi is a supermartingale for convex f.  Here
+that is checked without sampling: by the generator I_t, and by integrating over the gap to
+the next event.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.problems.base import Array, Problem
+from continuized.problems.quadratic import Quadratic
+from continuized.process import parameters
+from continuized.process.flow import mix
+from continuized.process.methods import Continuized, Method, jump
+from continuized.theory.bounds.paper import log_A, log_B
+from continuized.theory.checks import check_fits, checked_sigma2, checked_times, minimiser, minimum
+
+if TYPE_CHECKING:
+    from continuized.solver.result import Result
+
+NODES = 12  # Gauss-Legendre points to a panel
+TOLERANCE = 1e-9  # of the quadrature, relative to phi
+REFINEMENTS = 3
+TAIL = 45.0  # e^-45 is below rounding
+
+
+def lyapunov(r: Result, p: Problem) -> Lyapunov:
+    """phi_t along a recorded path of `Continuized`: at the events, and at any time.
+
+    r is of `minimize(p, ...)` with record="path"; ValueError where it is not, or of another
+    method.  phi is a supermartingale: it decreases in expectation, not on every path.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> r = cz.minimize(p, [0.0, 0.0, 0.0], maxiter=50, rng=0, record="path")
+    >>> phi = cz.theory.lyapunov(r, p)
+    >>> phi.phi.shape, bool(phi.at(r.trace.t[7]) == phi.phi[7])
+    ((51,), True)
+    """
+    if r.path is None:
+        raise ValueError('the path was not recorded; call minimize with record="path"')
+    return Lyapunov(r, p)
+
+
+class Lyapunov:
+    """phi along one path.  `t` and `phi` have one row per event, row 0 the start.
+
+    `log_phi` and `log_at` are for where phi overflows.  Made by `lyapunov(r, p)`.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
+    >>> phi = cz.theory.lyapunov(cz.minimize(p, [0.0, 0.0], maxiter=9, rng=0, record="path"), p)
+    >>> round(float(phi.phi[0]), 12), phi.at([0.0, 1.0]).shape  # phi_0 = f - f* + mu/2 |x - x*|^2
+    (0.65, (2,))
+    """
+
+    def __init__(self, r: Result, p: Problem) -> None:
+        assert r.path is not None
+        self.method = _checked_method(r.method, "lyapunov")
+        check_fits(p, r.path.x)
+        self.problem, self.result = p, r
+        self.t = r.path.t
+        self.log_phi = _log_phi(self.method, p, self.t, _rows(r.path.x), _rows(r.path.z))
+
+    @property
+    def phi(self) -> Array:
+        """At the start and after every event."""
+        return np.exp(self.log_phi)
+
+    def at(self, t: ArrayLike, side: str = "right") -> Array:
+        """phi at times t; at an event after the jump, or before it with side="left"."""
+        return np.exp(self.log_at(t, side))
+
+    def log_at(self, t: ArrayLike, side: str = "right") -> Array:
+        """log phi_t, as `at` (t, side)."""
+        times = checked_times(t)
+        states = [self.result.at(s, side) for s in times.ravel().tolist()]
+        x = np.array([x for x, _ in states], dtype=np.float64)
+        z = np.array([z for _, z in states], dtype=np.float64)
+        return _log_phi(self.method, self.problem, times.ravel(), x, z).reshape(times.shape)[()]
+
+    def __repr__(self) -> str:
+        return f"Lyapunov({len(self.t)} rows: t, phi)"
+
+
+def drift(
+    method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike, sigma2: float = 0.0
+) -> Array:
+    """The exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
+
+        I_t = A' (f - f*) + B' |z - x*|^2 + A eta <grad f, z - x> + 2 B eta' <z - x*, x - z>
+              + phi(t, x - gamma grad f, z - gamma' grad f) - phi(t, x, z)
+
+    with A' = eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
+    convex (up to sigma2 A_t / L with noise).  One state, or many: t of shape (n,), x and z
+    with n rows.  t + start > 0 is needed: eta is infinite at 0.  method: Continuized, on p.
+
+    With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
+    isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
+    other methods than Continuized, and for states that do not fit.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
+    True
+    """
+    method = _checked_method(method, "drift")
+    sigma2 = checked_sigma2(sigma2)
+    t, x, z, single = _states(p, t, x, z)
+    if np.any(t + method.start == 0.0):
+        raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
+    rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
+    rate_prime = np.array([parameters.eta_prime(s, *method.constants) for s in t.tolist()])
+    gamma_prime = np.array([parameters.gamma_prime(s, *method.constants) for s in t.tolist()])
+    gamma = parameters.gamma(method.L)
+    A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
+    g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
+    f, w2 = _excess(p, x), _dot(w, w)
+    flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
+    x1, z1 = jump(x, z, g, gamma, _column(gamma_prime, x))  # type: ignore[arg-type]
+    w1 = z1 - minimiser(p).reshape(x.shape[1:])
+    value = flow + A * (_excess(p, x1) - f) + B * (_dot(w1, w1) - w2)
+    if sigma2 > 0.0:
+        value = value + sigma2 * (A * 0.5 * gamma**2 * _mean_curvature(p) + B * gamma_prime**2)
+    return np.asarray(value)[0 if single else slice(None)]
+
+
+class Gap(NamedTuple):
+    """E[phi after the next event | state] - phi (value), its estimated error, and phi itself.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> gap = supermartingale_gap(cz.Continuized(p.L, p.mu), p, 1.0, np.zeros(3), np.ones(3))
+    >>> bool(gap.value < 0.0), bool(gap.error < 1e-6 * gap.phi)
+    (True, True)
+    """
+
+    value: Array
+    error: Array
+    phi: Array
+
+
+def supermartingale_gap(
+    method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+) -> Gap:
+    """E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
+
+    Integrates over the gap, Exp(1), by composite Gauss-Legendre on panels that grow
+    geometrically; they are halved until the change is at most 1e-9 phi, or three times
+    (`error` is the last change).  The step is taken from the method itself, so that a wrong
+    step is seen.  One state or many; states that share their t cost least.  method, p, t, x, z and
+    the errors: as for `drift`.
+
+    >>> import continuized as cz, numpy as np
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
+    >>> bool(np.all(supermartingale_gap(method, p, 1.0, x0, x0 + 0.5).value <= 0.0))
+    True
+    """
+    method = _checked_method(method, "supermartingale_gap")
+    t, x, z, single = _states(p, t, x, z)
+    moments = np.unique(t)
+    value, error, phi = (np.empty(len(t)) for _ in range(3))
+    for moment in moments.tolist():
+        rows = t == moment
+        value[rows], error[rows], phi[rows] = _gap_at(method, p, moment, x[rows], z[rows])
+    return Gap(value[0], error[0], phi[0]) if single else Gap(value, error, phi)
+
+
+def _gap_at(
+    method: Continuized, p: Problem, t: float, x: Array, z: Array
+) -> tuple[Array, Array, Array]:
+    # A and B relative to their sum at t, which may overflow.
+    unit = float(np.logaddexp(log_A(method, np.asarray(t)), log_B(method, np.asarray(t))))
+    phi = np.exp(_log_phi(method, p, np.full(len(x), t), x, z) - unit)
+    edges = _panels(method, t)
+    last = _expected_phi(method, p, t, x, z, edges, unit)
+    for _ in range(REFINEMENTS):
+        edges = np.sort(np.concatenate([edges, 0.5 * (edges[1:] + edges[:-1])]))
+        now = _expected_phi(method, p, t, x, z, edges, unit)
+        error, last = np.abs(now - last), now
+        if np.all(error <= TOLERANCE * phi):
+            break
+    scale = math.exp(unit)
+    return (last - phi) * scale, error * scale, phi * scale
+
+
+def _panels(method: Continuized, t: float) -> Array:
+    """Edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
+    L, mu, start = method.constants
+    q = 2.0 * parameters.omega(L, mu)
+    last = TAIL / max(1.0 - q, 1e-3)
+    first = min(1.0, t + start) if t + start > 0.0 else 1.0
+    n = math.ceil(math.log2(last / first))
+    return np.concatenate([[0.0], last * 2.0 ** np.arange(-n, 1.0)])
+
+
+def _expected_phi(
+    method: Continuized, p: Problem, t: float, x: Array, z: Array, edges: Array, unit: float
+) -> Array:
+    """int e^{-d} phi(after an event at t + d) dd, over e^unit; a panel of gaps d at a time."""
+    nodes, weights = np.polynomial.legendre.leggauss(NODES)
+    total = np.zeros(len(x))
+    for left, right in pairwise(edges.tolist()):
+        gaps = left + 0.5 * (right - left) * (1.0 + nodes)
+        steps = [method.coefficients(1, t, t + d, d, 0.0)[:4] for d in gaps.tolist()]
+        a, b, gamma, gamma_prime = np.array(steps).reshape(NODES, 4, *[1] * x.ndim).swapaxes(0, 1)
+        y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
+        rows = (-1, *x.shape[1:])
+        g = p.grads(y.reshape(rows)).reshape(y.shape)
+        x1, z1 = jump(y, w, g, gamma, gamma_prime)
+        w1 = (z1 - minimiser(p).reshape(x.shape[1:])).reshape(rows)
+        f, w2 = (v.reshape(NODES, -1) for v in (_excess(p, x1.reshape(rows)), _dot(w1, w1)))
+        log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
+        A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
+        total += A @ f + B @ w2
+    return total
+
+
+def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> Array:
+    w = z - minimiser(p).reshape(x.shape[1:])
+    log_A_t, log_B_t = (_shared(f, method, t) for f in (log_A, log_B))
+    with np.errstate(divide="ignore"):
+        return np.logaddexp(log_A_t + np.log(_excess(p, x)), log_B_t + np.log(_dot(w, w)))  # type: ignore[no-any-return]
+
+
+def _shared(log: Any, method: Continuized, t: Array) -> Array:
+    """log A or log B at times that are often all the same."""
+    if len(t) and np.all(t == t[0]):
+        return np.full(len(t), log(method, t[0]))
+    return log(method, t)  # type: ignore[no-any-return]
+
+
+def _checked_method(method: Method, what: str) -> Continuized:
+    if not isinstance(method, Continuized):
+        raise ValueError(f"{what} is known for Continuized only, got the method {method.name!r}")
+    return method
+
+
+def _states(
+    p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+) -> tuple[Array, Array, Array, bool]:
+    """Many states as rows; one state as one row."""
+    times = checked_times(t)
+    x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
+    if x.shape != z.shape:
+        raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
+    if times.ndim == 0:
+        check_fits(p, x[np.newaxis])
+        return times.reshape(1), x[np.newaxis], z[np.newaxis], True
+    if times.ndim != 1 or x.ndim < 2 or len(x) != len(times):
+        raise ValueError(
+            f"many states are t of shape (n,) and x, z with n rows, got {times.shape}, {x.shape}"
+        )
+    check_fits(p, x)
+    return times, x, z, False
+
+
+def _rows(path: Array) -> Array:
+    return path.astype(np.float64, copy=False)
+
+
+def _excess(p: Problem, points: Array) -> Array:
+    return np.maximum(p.values(points) - minimum(p), 0.0)
+
+
+def _dot(u: Array, v: Array) -> Array:
+    return (u * v).reshape(len(u), -1).sum(axis=1)  # type: ignore[no-any-return]
+
+
+def _column(values: Array, like: Array) -> Array:
+    return values.reshape(-1, *([1] * (like.ndim - 1)))
+
+
+def _mean_curvature(p: Problem) -> float:
+    if not isinstance(p, Quadratic):
+        raise ValueError("the drift with noise is exact on a Quadratic only; use sigma2=0")
+    return float(p.eigenvalues.mean())

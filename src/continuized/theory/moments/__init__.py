@@ -1,0 +1,1 @@
+"""Exact second moments of the process, for every kind of mark."""

@@ -1,0 +1,197 @@
+"""Exact second moments of DADAO on ridge, read off its own compiled events.
+
+On ridge the flow and every event are affine in the state u of all nodes.  With F the flow's matrix
+and J_m that of the event of mark m, the moments M = E (u - u*)(u - u*)^T obey
+
+    M' = F M + M F^T + sum_m rate_m (J_m M J_m^T - M).
+
+The kernels are run on a basis, with labels 0, to find F and the J_m: no formula stands a second
+time.  The system's matrix is exponentiated, for its times are long: they grow as sqrt(L/mu).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.dadao.method import (
+    DADAO,
+    X_TILDE,
+    Y_TILDE,
+    Z_TILDE,
+    Steps,
+    X,
+    Y,
+    Z,
+)
+from continuized.network.optimisation.objective import Objective
+from continuized.problems.base import Array
+from continuized.process import random_streams as seeds
+from continuized.process.clock.events import Events
+from continuized.theory.bounds.dadao import check_start
+from continuized.theory.moments.dual import checked_exact
+from continuized.theory.moments.pair import Moments
+
+if TYPE_CHECKING:
+    from continuized.network.optimisation.engines import AtOnce
+
+LARGEST = 8  # nodes times dimension
+PIECE = 1.0  # times 1/rate: what is exponentiated at once, lest small moments drown in rounding
+STEP = 0.25  # of time: F is the logarithm of what the flow does in it
+
+
+class System(NamedTuple):
+    """How the distance from the limit moves, in coordinates of the space where it stays."""
+
+    flow: Array
+    jumps: Array  # (marks, size, size)
+    rates: Array  # of the marks
+    start: Array
+    basis: Array  # the states, in columns, that the coordinates belong to
+
+
+def dadao_moments(
+    pair: Any, method: DADAO, x0: ArrayLike, times: ArrayLike | None, sigma2: float = 0.0
+) -> Moments:
+    """E mean_i |x_i - x*|^2 in `fun`, which `theory.bound` bounds, and E |x~ - x*|^2 in `z2`.
+
+    xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for
+    L/mu up to 1e4.
+    """
+    graph, objective, t = checked_exact(pair, "DADAO", times, sigma2, LARGEST)
+    check_start(x0)
+    system, rate = system_of(graph, objective, method), method.rate(graph, objective)
+    by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
+    x, x_tilde = by_node[:, X], by_node[:, X_TILDE]
+    rows = np.empty((len(t), 3, graph.nodes))
+    for k, M in enumerate(_followed(system, t, PIECE / rate)):
+        for row, (u, v) in enumerate(((x, x), (x, x_tilde), (x_tilde, x_tilde))):
+            rows[k, row] = np.einsum("ica,ab,icb->i", u, M, v)
+    xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
+    return Moments(t, None, xx.mean(axis=1), zz.sum(axis=1), xx, xz, zz)
+
+
+def limit(objective: Objective) -> Array:
+    """u*, (nodes, 6, dim); see `theory.dadao_bounds`."""
+    from continuized.network.optimisation.dual.function import slopes_at_minimiser
+
+    slopes, x_star = slopes_at_minimiser(objective), objective.x_star
+    u = np.empty((objective.nodes, 6, objective.dim))
+    u[:, [X, X_TILDE]] = x_star
+    u[:, [Y, Y_TILDE]] = (slopes - 0.5 * objective.mu * x_star)[:, np.newaxis]
+    u[:, [Z, Z_TILDE]] = -slopes[:, np.newaxis]
+    return u
+
+
+def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
+    """The matrices, where the sums of z and z~ over the nodes are 0, as they stay."""
+    from scipy.linalg import logm
+
+    from continuized.network.optimisation.engines import AtOnce
+    from continuized.network.optimisation.node_models import crew_of
+    from continuized.network.simulation.instant_events import flow_all
+
+    linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))
+    engine = AtOnce(graph, crew_of(method, graph, linear), seeds.seed_sequence(0))
+    state = engine.crew.nodes.state
+
+    def flow() -> Array:
+        flow_all(engine.crew.nodes, engine.work, STEP)
+        return np.asarray(state)
+
+    def event(mark: int) -> Callable[[], Array]:
+        at_once = Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark]))
+
+        def after() -> Array:
+            engine.advance(at_once)
+            return np.asarray(state)
+
+        return after
+
+    T = _coordinates(method.steps(graph, objective), state.shape)
+    Q = _zero_sums(T, state.shape)
+    marks = range(len(engine.rates))
+
+    def matrix(after: Callable[[], Array]) -> Array:
+        return np.asarray(np.linalg.solve(T, _images(engine, after, T)))
+
+    return System(
+        Q.T @ np.real(logm(matrix(flow))) @ Q / STEP,
+        np.stack([Q.T @ matrix(event(mark)) @ Q for mark in marks]),
+        engine.rates,
+        -Q.T @ np.linalg.solve(T, limit(objective).ravel()),
+        T @ Q,
+    )
+
+
+def _coordinates(steps: Steps, shape: tuple[int, ...]) -> Array:
+    """The states of unit coordinates, in columns.
+
+    The coordinates are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: all weigh
+    about the same in the V of `theory.dadao_bounds`.  In z the moments of y + z, far smaller than
+    those of y and z, would lose their digits.
+    """
+    nodes, _, dim = shape
+    s, c = steps.s, math.sqrt(steps.nu) * math.sqrt(steps.L)
+    one = np.diag([1.0, 1.0, c, c, s * c, c])
+    one[Z, Y] = -c
+    return np.kron(np.kron(np.eye(nodes), one), np.eye(dim))
+
+
+def generator(system: System) -> tuple[Array, Array]:
+    """M' as a matrix, in an orthonormal basis of the symmetric M; and this basis, in columns."""
+    size = len(system.flow)
+    one, i, j = np.eye(size), *np.triu_indices(size)
+    basis = np.zeros((size * size, len(i)))
+    for place in (size * i + j, size * j + i):  # the same on the diagonal
+        basis[place, np.arange(len(i))] += np.where(i == j, 0.5, math.sqrt(0.5))
+    # What the M lose at events is put into the flow.
+    lossy = system.flow - 0.5 * system.rates.sum() * one
+    whole = np.kron(lossy, one) + np.kron(one, lossy)
+    for J, rate in zip(system.jumps, system.rates.tolist(), strict=True):
+        whole += rate * np.kron(J, J)
+    return basis.T @ whole @ basis, basis
+
+
+def _followed(system: System, times: Array, piece: float) -> Iterator[Array]:
+    """M at increasing times, one after the other."""
+    from scipy.linalg import expm
+
+    G, basis = generator(system)
+    m = basis.T @ np.kron(system.start, system.start)
+    for gap in np.diff(times, prepend=0.0).tolist():
+        pieces = math.ceil(gap / piece)
+        if pieces:
+            ahead = expm(gap / pieces * G)
+        for _ in range(pieces):
+            m = ahead @ m
+        yield (basis @ m).reshape(system.flow.shape)
+
+
+def _images(engine: AtOnce, after: Callable[[], Array], states: Array) -> Array:
+    """What is made of each column of `states`."""
+    state = engine.crew.nodes.state
+
+    def image(u: Array) -> Array:
+        engine.reset()
+        state[...] = u.reshape(state.shape)
+        return after().ravel().copy()
+
+    return np.column_stack([image(u) for u in states.T])
+
+
+def _zero_sums(T: Array, shape: tuple[int, ...]) -> Array:
+    """An orthonormal basis of the coordinates where the sums of z and z~ over the nodes are 0."""
+    from scipy.linalg import null_space
+
+    _, _, dim = shape
+    sums = np.zeros((2, dim, *shape))
+    for c in range(dim):
+        sums[0, c, :, Z, c] = sums[1, c, :, Z_TILDE, c] = 1.0
+    return np.asarray(null_space(sums.reshape(2 * dim, -1) @ T))

@@ -1,0 +1,169 @@
+"""The command line: exit codes, sentences, JSON, files."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import continuized
+from continuized.app.cli import COMMANDS, main
+
+FILES = {f"figure{n}.{kind}" for n in (1, 2) for kind in ("png", "svg", "csv")} | {"index.html"}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments])
+
+
+def assert_one_sentence(result: Result, *words: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)  # no traceback
+    assert result.stdout == ""
+    assert result.stderr.startswith("continuized: ")
+    assert result.stderr.count("\n") == 1
+    for word in words:
+        assert word in result.stderr
+
+
+def test_help_names_the_commands_and_version_the_version() -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    assert "reproduce" in result.stdout
+    assert run("reproduce", "--help").exit_code == 0
+    assert run("--version").stdout == f"continuized, version {continuized.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_slow(arguments: list[str]) -> None:
+    code = (
+        "import atexit, sys; from continuized.app.cli import main\n"
+        "atexit.register(lambda: print(*sys.modules, file=sys.stderr))\n"
+        f"main({arguments})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "Usage:" in done.stdout
+    imported = set(done.stderr.split())
+    assert "continuized.app.cli" in imported
+    assert not imported & {"numpy", "scipy", "numba", "matplotlib", "rich", "importlib.metadata"}
+
+
+def test_no_arguments_shows_the_help() -> None:
+    result = run()
+    assert result.exit_code == 2
+    assert "Commands:" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--steps", 0], ["--steps", "0"]),
+        (["--steps", -3], ["--steps", "-3"]),
+        (["--steps", "many"], ["--steps", "many"]),
+        (["--steps", 10**9], ["--steps", "1000000000"]),
+        (["--seed", -1], ["--seed", "-1"]),
+        (["--seed", 1.5], ["--seed", "1.5"]),
+        (["--nonsense"], ["--nonsense"]),
+        (["extra"], ["extra"]),
+    ],
+)
+def test_bad_options(tmp_path: Path, arguments: list[object], words: list[str]) -> None:
+    out = tmp_path / "out"
+    assert_one_sentence(run("reproduce", "--out", out, *arguments), *words)
+    assert not out.exists()
+
+
+def test_an_unknown_command() -> None:
+    assert_one_sentence(run("reprodice"), "reprodice")
+
+
+def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept")
+    assert_one_sentence(run("reproduce", "--out", file), str(file), "folder")
+    assert_one_sentence(run("reproduce", "--out", file / "below"), str(file))
+    assert file.read_text() == "kept"
+
+
+def test_an_unwritable_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Simulated: the superuser, whom tests may run as, can write to any real folder.
+    def refuse(self: Path, *_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(self))
+
+    monkeypatch.setattr(Path, "touch", refuse)
+    result = run("reproduce", "--out", tmp_path)
+    assert_one_sentence(result, f"{tmp_path}: Permission denied")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = run("reproduce", "--out", tmp_path / "out")
+    assert_one_sentence(result, 'pip install "continuized[plot]"')
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bug_is_not_hidden(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr("continuized.app.figures.figures", broken)
+    result = run("reproduce", "--out", tmp_path)
+    assert isinstance(result.exception, ValueError)
+
+
+def test_reproduce_writes_files_and_prints_tables(tmp_path: Path) -> None:
+    out = tmp_path / "a" / "b"
+    result = run("reproduce", "--out", out, "--steps", 12)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    assert {path.name for path in out.iterdir()} == FILES
+    assert "Figure 1, convex" in result.stdout
+    assert "\n\nFigure 1, strongly convex" in result.stdout  # a blank line before each table
+    assert "Figure 2, strongly convex" in result.stdout
+    assert "…" not in result.stdout  # nothing cut off at 80 columns
+    assert max(map(len, result.stdout.splitlines()[:-1])) <= 80
+
+
+def test_json_is_one_object_and_nothing_else(tmp_path: Path) -> None:
+    result = run("reproduce", "--out", tmp_path, "--steps", 10, "--seed", 3, "--json")
+    assert result.exit_code == 0
+    answer = json.loads(result.stdout)
+    assert (answer["seed"], answer["version"]) == (3, continuized.__version__)
+    assert {Path(name).name for name in answer["files"]} == FILES
+    rows = answer["rows"]
+    assert len(rows) == 2 * 2 * 3 * 2  # figures, panels, methods, and k = 1 and 10
+    assert {row["k"] for row in rows} == {1, 10}
+    row = next(r for r in rows if r["figure"] == 1 and r["method"] == "nesterov" and r["k"] == 10)
+    assert 0.0 < row["excess"] < row["bound"]
+
+
+def test_the_same_seed_gives_the_same_files(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        assert (
+            run("reproduce", "--out", tmp_path / name, "--steps", 9, "--seed", seed).exit_code == 0
+        )
+    for file in FILES:
+        a, b, c = ((tmp_path / name / file).read_bytes() for name in "abc")
+        assert a == b
+        assert a != c
+
+
+def test_a_reader_that_goes_away(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    code = (
+        "from continuized.app.cli import main; main(['reproduce', '--steps', '3', '--out', 'out'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    os.close(write)
+    assert "Traceback" not in done.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == FILES

@@ -1,0 +1,100 @@
+"""`solve` with a checkpoint: Ctrl-C, going on, and checkpoints of something else."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.solve_command import rows, run, write_svmlight
+
+from continuized.app import model_file as model
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--seed", 1), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--method", "dual"), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--l2", 0.5), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--loss", "ridge"), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--maxiter", 1), "more than maxiter = 1"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_told_in_options(
+    tmp_path: Path, options: tuple[Any, ...], sentence: str
+) -> None:
+    X, y = rows()
+    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
+    given = ("solve", data, "--checkpoint", kept, "--every", 0)
+    assert run(*given).exit_code == 0
+    result = run(*given, *options)
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert result.stderr.endswith("; give another --checkpoint, or remove it\n")
+    assert not any(word in result.stderr for word in ("resume", "None", "("))
+
+
+def test_a_damaged_checkpoint_is_told_in_options(tmp_path: Path) -> None:
+    X, y = rows()
+    data, kept = write_svmlight(tmp_path / "data", X, np.sign(y)), tmp_path / "kept"
+    kept.write_bytes(b"something else")
+    result = run("solve", data, "--checkpoint", kept)
+    assert result.exit_code == 2
+    assert "its checksum does not fit; give another --checkpoint, or remove it" in result.stderr
+    assert kept.read_bytes() == b"something else"
+
+
+@pytest.mark.parametrize("options", [[], ["--checkpoint", "absent"], ["--checkpoint", "other"]])
+def test_control_c_with_nothing_kept_promises_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    (tmp_path / "other").write_text("not written by this run")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("continuized.minimize", interrupted)
+    result = run("solve", data, *options)
+    assert (result.exit_code, result.stderr.strip()) == (130, "continuized: interrupted")
+
+
+def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path) -> None:
+    X, scores = rows(2, n=200, d=40)
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    kept, whole, out = tmp_path / "run.ckpt", tmp_path / "whole.npz", tmp_path / "model.npz"
+    base = ["solve", data, "--method", "coordinate", "--l2", "1e-9", "--tol", "0"]
+    first = run(*base, "--maxiter", 60_000, "--out", whole)
+    assert first.exit_code == 1
+    arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
+    listening = (
+        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "runpy.run_module('continuized.app.cli', run_name='__main__')"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", listening, *map(str, arguments)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 60.0
+    while not kept.exists() and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(child.pid, signal.SIGINT)
+    _, errors = child.communicate(timeout=60)
+    assert child.returncode == 130, errors
+    assert errors.decode().strip().splitlines()[-1] == (
+        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it"
+    )
+    assert kept.exists()
+    assert not out.exists()
+    assert run(*arguments).exit_code == 1
+    assert np.array_equal(model.load(out).w, model.load(whole).w)

@@ -1,0 +1,160 @@
+"""`solve` and `predict`: from a data file to a model file to predictions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+from tests.helpers.solve_command import rows, run, write_svmlight
+
+from continuized.app import model_file as model
+
+KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
+
+
+def logistic_objective(w: np.ndarray, X: np.ndarray, signs: np.ndarray, l2: float) -> float:
+    return float(np.logaddexp(0.0, -signs * (X @ w)).mean() + 0.5 * l2 * w @ w)
+
+
+@pytest.mark.parametrize("method", ["auto", "continuized", "dual", "coordinate"])
+@pytest.mark.parametrize("labels", [(0.0, 1.0), (-1.0, 1.0), (3.0, 7.5)])
+def test_logistic_from_file_to_predictions(
+    tmp_path: Path, method: str, labels: tuple[float, float]
+) -> None:
+    X, scores = rows()
+    y = np.where(scores > 0.0, labels[1], labels[0])
+    data = write_svmlight(tmp_path / "data", X, y)
+    out = tmp_path / "model.npz"
+    result = run("solve", data, "--l2", 0.01, "--method", method, "--tol", 1e-9, "--out", out,
+                 "--json")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert set(report) == KEYS
+    assert (report["n"], report["d"], report["l2"], report["status"]) == (200, 5, 0.01, "converged")
+    signs = np.where(scores > 0.0, 1.0, -1.0)
+    theirs = scipy_minimize(
+        logistic_objective, np.zeros(5), args=(X, signs, 0.01), method="BFGS", tol=1e-9
+    ).fun
+    assert report["objective"] == pytest.approx(theirs, abs=1e-8)
+    assert 0.0 <= report["gap"] <= 1e-8
+    predicted = run("predict", out, data)
+    assert predicted.exit_code == 0
+    given = np.array([float(line) for line in predicted.stdout.split()])
+    w = model.load(out).w
+    assert np.array_equal(given, np.where(X @ w > 0.0, labels[1], labels[0]))
+    quality = json.loads(run("predict", out, data, "--json").stdout)
+    assert quality["accuracy"] == np.mean(given == y)
+    chances = np.array([float(v) for v in run("predict", out, data, "--proba").stdout.split()])
+    assert np.allclose(chances, 1.0 / (1.0 + np.exp(-(X @ w))))
+
+
+def test_ridge(tmp_path: Path) -> None:
+    X, y = rows(1)
+    data = write_svmlight(tmp_path / "data", X, y)
+    out = tmp_path / "model.npz"
+    result = run("solve", data, "--loss", "ridge", "--l2", 0.1, "--tol", 1e-12, "--out", out)
+    assert result.exit_code == 0, result.output
+    w = np.linalg.solve(X.T @ X / 200 + 0.1 * np.eye(5), X.T @ y / 200)
+    assert np.allclose(model.load(out).w, w, atol=1e-6)
+    error = json.loads(run("predict", out, data, "--json").stdout)["mean_squared_error"]
+    assert error == pytest.approx(float(np.mean((X @ w - y) ** 2)), rel=1e-6)
+
+
+def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    picture, predictions = tmp_path / "p.png", tmp_path / "predictions"
+    result = run("solve", data, "--plot", picture, "--out", tmp_path / "m.npz")
+    assert result.exit_code == 0
+    assert "l2 = 0.005" in result.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == ""
+    assert len(predictions.read_text().split()) == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("p.png", b"\x89PNG"), ("p.svg", b"<?xml"), ("p.pdf", b"%PDF-"), ("p.PNG", b"\x89PNG")],
+)
+def test_a_picture_is_what_its_name_says(tmp_path: Path, name: str, first: bytes) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    made = []
+    for folder in ("a", "b"):
+        assert run("solve", data, "--plot", tmp_path / folder / name).exit_code == 0
+        made.append((tmp_path / folder / name).read_bytes())
+    assert made[0].startswith(first)
+    assert made[0] == made[1]
+
+
+@pytest.mark.parametrize("name", ["p.xyz", "p", "p.png.old"])
+def test_a_picture_of_no_known_kind_is_refused_before_the_work(tmp_path: Path, name: str) -> None:
+    result = run("solve", tmp_path / "absent", "--plot", tmp_path / "new" / name)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "continuized: --plot must be a file that ends in one of .png, .svg, .pdf, got "
+        f"{tmp_path / 'new' / name}\n"
+    )
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    result = run("solve", data, "--maxiter", 1, "--tol", 0.0, "--json")
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)["status"] == "maxiter"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("", "empty"),
+        ("1 1:2\n1 1:3\n", "two labels, got 1 (1)"),
+        ("1 1:2\n2 1:3\n3 1:1\n", "two labels, got 3 (1, 2, 3)"),
+        ("1 0:2\n2 1:3\n", "line 1"),
+        ("1 1:nan\n2 1:3\n", "line 1"),
+        ("1\n2\n", "labels only, and so no columns\n"),
+    ],
+)
+def test_bad_data_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "data").write_text(text)
+    result = run("solve", tmp_path / "data")
+    assert result.exit_code == 2
+    assert sentence in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_numbers_that_are_not_finite_are_null_in_the_json(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("1e200 1:1\n-1e200 1:2 2:1\n3 2:1\n")
+    result = run("solve", tmp_path / "data", "--loss", "ridge", "--json")
+    report = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert (result.exit_code, report["status"], report["objective"]) == (1, "not_finite", None)
+
+
+def test_squares_that_overflow_are_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("1 1:1e200\n-1 1:2 2:1\n3 2:1\n")
+    result = run("solve", tmp_path / "data", "--loss", "ridge")
+    assert (result.exit_code, result.stderr.count("\n")) == (2, 1)
+    assert "squares overflow" in result.stderr
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    X, y = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(y))
+    for arguments, sentence in (
+        ((tmp_path / "absent",), "No such file"),
+        ((tmp_path,), "a folder, not a file"),
+        ((data, "--l2", -1), "l2 must be"),
+        ((data, "--tol", "-1"), "--tol must be a number >= 0, got -1\n"),
+        ((data, "--tol", "nan"), "--tol must be a number >= 0, got nan\n"),
+        ((data, "--method", "dual", "--l2", 0), "--method dual needs --l2 > 0"),
+        ((data, "--method", "simplex"), "simplex"),
+    ):
+        result = run("solve", *arguments)
+        assert result.exit_code == 2, arguments
+        assert sentence in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1

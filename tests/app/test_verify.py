@@ -1,0 +1,187 @@
+"""`verify`: the library passes every check, every planted mistake is caught, and it says so.
+
+The statistical checks share verify's own budget, ALPHA = 5e-7, at a fixed seed.
+"""
+
+import json
+import math
+
+import pytest
+from click.testing import CliRunner
+
+from continuized.app.cli import main
+from continuized.app.verify import runner
+from continuized.app.verify.claims import (
+    QUICK,
+    Check,
+    Claim,
+    Effort,
+    Measurement,
+    Subject,
+    worst_of,
+)
+from continuized.app.verify.mutants import EFFORT, MUTANTS
+from continuized.app.verify.registry import ALPHA, CHECKS, SHARE
+from continuized.process.methods import Continuized, GradientDescent, Nesterov
+
+BY_NAME = {check.claim: check for check in CHECKS}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.claim)
+def test_the_library_passes(check):
+    claim = runner.measured(check, effort=QUICK)
+    assert claim.verdict == "holds", claim.measurement
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+def test_the_planted_mistake_is_caught(mutant):
+    for name in mutant.caught_by:
+        claim = runner.measured(BY_NAME[name], mutant.subject, EFFORT)
+        assert claim.verdict == "FAILS", (name, claim.measurement)
+
+
+def test_the_budget_adds_up():
+    assert len(BY_NAME) == len(CHECKS), "two checks of one name"
+    assert SHARE * sum(check.statistical for check in CHECKS) == pytest.approx(ALPHA)
+    assert ALPHA <= 0.5e-6  # the other half: tests of the clock, of statistics, of scaling
+
+
+@pytest.mark.parametrize(
+    ("measurement", "verdict"),
+    [
+        (Measurement(1.0, 1.0), "holds"),
+        (Measurement(1.1, 1.0), "FAILS"),
+        (Measurement(math.nan, 1.0), "FAILS"),
+        (Measurement(0.0, 1.0, usable=False), "not judged"),
+    ],
+)
+def test_verdicts(measurement, verdict):
+    check = Check("a claim", "nowhere", "a number", lambda subject, effort: measurement)
+    claim = Claim(check, measurement, 0.0)
+    assert claim.verdict == verdict
+    assert measurement.passed == (verdict == "holds")
+
+
+def nan_step(method):
+    """The method with a step of NaN."""
+
+    class NanStep(method):
+        def coefficients(self, *event):
+            a, b, _, step, carry = super().coefficients(*event)
+            return a, b, math.nan, step, carry
+
+    return NanStep
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gradient descent converges",
+        "Nesterov acceleration converges",
+        "the iteration is the process",
+        "phi is a supermartingale",
+        "T_k is Gamma(k, 1)",
+        "E f(x_t), convex",
+        "E f(x_k) at events",
+        "weighted E f(x_k) is below its bound",
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_method_that_gives_nan_is_caught(name):
+    subject = Subject(nan_step(Continuized), nan_step(Nesterov), nan_step(GradientDescent))
+    claim = runner.measured(BY_NAME[name], subject, Effort(seed=0, runs=20, states=20))
+    assert claim.verdict == "FAILS", claim.measurement
+
+
+def test_the_worst_is_what_cannot_be_judged_then_nan_then_the_largest():
+    small, large, nan = (Measurement(v, 1.0) for v in (0.1, 5.0, math.nan))
+    unusable = Measurement(0.0, 1.0, usable=False)
+    assert worst_of([large, small]) is large
+    assert worst_of([small, nan, large]) is nan
+    assert worst_of([nan, unusable, large]) is unusable
+
+
+@pytest.fixture
+def two_checks(monkeypatch):
+    """Two cheap checks in place of all; returns how to make them fail."""
+    checks = [BY_NAME["mixing keeps its digits"], BY_NAME["T_k is Gamma(k, 1)"]]
+    monkeypatch.setattr(runner, "CHECKS", checks)
+    monkeypatch.setattr("continuized.app.verify.registry.CHECKS", checks)
+
+    def fail():
+        broken = checks[0]._replace(measure=lambda subject, effort: Measurement(5.0, 4.0))
+        checks[0] = broken
+
+    return fail
+
+
+def test_the_command_prints_a_table_and_exits_0(two_checks, tmp_path, monkeypatch):
+    monkeypatch.setattr("continuized.app.verify.pictures.pictures", lambda seed: [])
+    result = CliRunner().invoke(main, ["verify", "--quick", "--out", str(tmp_path / "report")])
+    assert result.exit_code == 0, result.output
+    assert "All claims hold." in result.stdout
+    assert "5e-07 together" in result.stdout
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert "mixing keeps its digits" in page
+    assert 'class="fail"' not in page
+
+
+def test_the_command_exits_1_when_a_claim_fails(two_checks):
+    two_checks()
+    result = CliRunner().invoke(main, ["verify", "--quick"])
+    assert result.exit_code == 1
+    assert "FAILS" in result.stdout
+
+
+def test_json_is_one_object(two_checks):
+    result = CliRunner().invoke(main, ["verify", "--quick", "--json", "--seed", "3"])
+    answer = json.loads(result.stdout)
+    assert answer["passed"] is True
+    assert answer["seed"] == 3
+    assert answer["false_alarm_probability"] == ALPHA
+    assert [claim["verdict"] for claim in answer["claims"]] == ["holds", "holds"]
+
+
+def test_json_stays_json_when_the_measurement_is_nan(two_checks, monkeypatch):
+    nan = runner.CHECKS[0]._replace(measure=lambda subject, effort: Measurement(math.nan, 1.0))
+    monkeypatch.setattr(runner, "CHECKS", [nan])
+    result = CliRunner().invoke(main, ["verify", "--quick", "--json"])
+    assert result.exit_code == 1
+    answer = json.loads(result.stdout, parse_constant=pytest.fail)
+    assert answer["claims"][0]["measured"] is None
+
+
+def test_a_mutant_that_escapes_fails_the_command(two_checks, monkeypatch):
+    harmless = MUTANTS[-1]._replace(caught_by=("T_k is Gamma(k, 1)",))
+    monkeypatch.setattr(runner, "MUTANTS", [harmless])
+    result = CliRunner().invoke(main, ["verify", "--quick", "--mutants"])
+    assert result.exit_code == 1
+    assert "NOT CAUGHT" in result.stdout
+
+
+def test_a_check_that_raises_fails_and_the_rest_go_on(two_checks, monkeypatch):
+    def raises(subject, effort):
+        raise ZeroDivisionError("by nought")
+
+    checks = [CHECKS[0]._replace(measure=raises), BY_NAME["T_k is Gamma(k, 1)"]]
+    monkeypatch.setattr(runner, "CHECKS", checks)
+    result = CliRunner().invoke(main, ["verify", "--quick"])
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.stdout
+    assert "holds" in result.stdout
+
+
+def test_the_report_has_pictures_and_says_how_much_was_done(two_checks, tmp_path):
+    result = CliRunner().invoke(main, ["verify", "--quick", "--out", str(tmp_path)])
+    assert result.exit_code == 0
+    page = (tmp_path / "index.html").read_text()
+    assert page.count("data:image/svg+xml") == 2
+    assert "20,000" in page
+
+
+def test_an_unwritable_folder_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("")
+    result = CliRunner().invoke(main, ["verify", "--out", str(tmp_path / "file")])
+    assert result.exit_code == 2
+    assert str(tmp_path / "file") in result.stderr
+    assert "Traceback" not in result.stderr

@@ -1,0 +1,94 @@
+"""Marked methods as matrices, read off the eager oracle, problems to run them on, and what of their
+moments is bounded and measured."""
+
+import numpy as np
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.process import reference
+from continuized.support.statistics import Moments, mean_test
+from continuized.theory import moments
+
+
+def least_squares(seed=0, n=6, d=3, noise=0.0, l2=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.geomspace(1.0, 0.3, d)
+    return cz.problems.LeastSquares(X, X @ np.arange(1.0, d + 1) + noise * rng.random(n), l2=l2)
+
+
+QUADRATIC = cz.problems.Quadratic([1.0, 0.3, 0.05], [1.0, -2.0, 3.0])
+FLAT = cz.problems.Quadratic([1.0, 0.3, 0.0], [1.0, -2.0, 0.5], mu=0.0)
+CLEAN, RIDGE = least_squares(), least_squares(noise=2.0, l2=0.05)
+X0 = np.array([0.5, 0.0, -1.0])
+# name: (problem, how to make the method), for every kind of mark
+CASES = {
+    "quadratic": (QUADRATIC, cz.CoordinateDescent),
+    "given p": (QUADRATIC, lambda **o: cz.CoordinateDescent([0.2, 0.3, 0.5], **o)),
+    "ridge": (RIDGE, lambda **o: cz.CoordinateDescent("uniform", **o)),
+    "rows": (CLEAN, cz.StochasticLeastSquares),
+    "kaczmarz": (CLEAN, cz.Kaczmarz),
+}
+PLAIN = {"accelerated": False}
+RUNS = 4000
+
+
+def bounded_moment(p, method, times):
+    """What the theorem bounds: E f - f* of coordinates, E |x - x*|^2 / 2 of rows, from X0."""
+    m = moments(p, method, X0, times)
+    if isinstance(method, cz.CoordinateDescent):
+        return m.fun - p.f_star
+    return 0.5 * m.xx.sum(axis=1)
+
+
+def compared(p, engine, exact, times, alpha):
+    """f of coordinates, |x - x*|^2 / 2 of rows, of RUNS runs against their expectations."""
+    x = marked_checks.samples(engine, times, RUNS, 1)
+    if hasattr(engine, "form"):
+        found, expected = np.stack([p.values(row) for row in x]), exact.fun
+    else:
+        found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
+        expected = 0.5 * exact.xx.sum(axis=1)
+    return mean_test(Moments.of(found), expected, alpha)
+
+
+def jump_matrices(p, engine, gamma_prime):
+    """The matrices J_i of (u, w), read off the eager oracle: none of theory's formulas."""
+    d = p.dim
+    if hasattr(engine, "form"):
+        jumps = reference.Coordinates(p, engine.form.L_i, engine.p)
+    else:
+        jumps = reference.Rows(p, engine.R2, engine.factors)
+    matrices = []
+    for i in range(engine.p.size):
+        J = np.eye(2 * d)
+        for j in range(d):
+            support, dx, dz = jumps(p.x_star + np.eye(d)[j], i)
+            J[support, j] -= dx
+            J[d + support, j] -= gamma_prime * dz if engine.accelerated else dx
+        matrices.append(J)
+    return matrices
+
+
+def flow_generator(engine, t, d):
+    if not engine.accelerated:
+        return np.zeros((2 * d, 2 * d))
+    c = engine.process.constants
+    e, f = parameters.eta(t, *c), parameters.eta_prime(t, *c)
+    return np.kron([[-e, e], [f, -f]], np.eye(d))
+
+
+def start_moments(p):
+    uw = np.tile(X0 - p.x_star, 2)
+    return np.outer(uw, uw).ravel()
+
+
+def hessian(p):
+    if isinstance(p, cz.problems.Quadratic):
+        return np.diag(p.eigenvalues)
+    return p.X.T @ p.X / len(p.X) + p.l2 * np.eye(p.dim)
+
+
+def bounded_form(p, engine):
+    """The matrix of what the theorem bounds: f - f*, or |x - x*|^2 / 2."""
+    return hessian(p) if hasattr(engine, "form") else np.eye(p.dim)

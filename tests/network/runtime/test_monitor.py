@@ -1,0 +1,123 @@
+"""The ledger of a real run, with workers in memory: it closes, and would show a mistake."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from continuized.network import Gossip, Graph
+from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.node_process import NodeProcess
+from continuized.network.runtime.transport import RunPlan
+
+GRAPH = Graph.of("cycle:6")
+VALUES = np.arange(6.0)
+WORKERS = [[0, 2, 4], [1, 3], [5]]
+
+
+def plan(**changes: object) -> RunPlan:
+    constants = Gossip().constants(GRAPH)._asdict()
+    rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
+    options = {
+        "graph": GRAPH, "rules": rules, "dim": 1, "workers": WORKERS, "key": bytes(32),
+        "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0, "skews": np.ones(6),
+        "loss": 0.1, "duplication": 0.1, "delay": 0.1, "log": False, "port": None,
+    }  # fmt: skip
+    return RunPlan(**{**options, **changes})
+
+
+class MemoryTransport:
+    """All workers of a plan in this process, and a clock that is moved by hand."""
+
+    def __init__(self) -> None:
+        self.processes = [NodeProcess(plan().write_order(worker)) for worker in range(len(WORKERS))]
+        self.streams = [process.open_stream() for process in self.processes]
+        self.inboxes: list[list] = [[] for _ in WORKERS]
+        self.alive = set(range(len(WORKERS)))
+        self.wall = 0.0
+        self.broadcast({"assignments": plan().assignments()})
+        self.monitor = RunMonitor(WORKERS, 1, averaging=True)
+        self.report()
+        self.monitor.begin()
+
+    def broadcast(self, header: dict) -> None:
+        for worker in self.alive:
+            self.processes[worker].obey(header)
+
+    def run(self, turns: int) -> None:
+        for _ in range(turns):
+            self.wall += 0.0005
+            for worker in self.alive:
+                inbox, self.inboxes[worker] = self.inboxes[worker], []
+                for other, data in self.processes[worker].take_turn(self.wall, inbox).items():
+                    self.inboxes[other] += self.streams[other].feed(data)
+
+    def report(self, final: bool = False) -> None:
+        for worker in self.alive:
+            self.monitor.take_report(worker, self.processes[worker].make_report(final))
+
+    def lose(self, worker: int) -> None:
+        """End a worker without telling it."""
+        self.alive.discard(worker)
+        for node in WORKERS[worker]:
+            self.monitor.record_death(node, "killed")
+        self.broadcast({"dead": [(node, 1) for node in WORKERS[worker]]})
+
+
+def test_the_ledger_closes_in_the_middle_of_a_run_with_what_is_on_its_way() -> None:
+    transport = MemoryTransport()
+    flying = 0.0
+    for _ in range(20):
+        transport.run(40)
+        transport.monitor._final_reports.clear()
+        transport.report(final=True)
+        flying = max(flying, float(np.abs(transport.monitor.in_flight()).max()))
+        assert transport.monitor.ledger_error() < 1e-13
+        assert transport.monitor.drift() < 1e-12
+    assert flying > 0.0  # else the test would not test it
+    assert transport.monitor.messages > 100
+
+
+def test_the_ledger_closes_after_a_death() -> None:
+    transport = MemoryTransport()
+    transport.run(20)
+    transport.lose(1)
+    transport.run(500)
+    transport.broadcast({"quiet": True})
+    transport.run(500)
+    transport.report(final=True)
+    monitor = transport.monitor
+    assert monitor.idle[[0, 2]].all()
+    assert monitor.ledger_error() < 1e-13
+    assert monitor.drift() > 1e-3  # the dead took their share
+    assert [node for _, node, _ in monitor.deaths] == [1, 3]
+
+
+@pytest.mark.parametrize("mistake", ["lost", "twice"])
+def test_the_ledger_shows_a_mistake(mistake: str) -> None:
+    transport = MemoryTransport()
+    transport.run(200)
+    node = next(n for p in transport.processes for n in p.scheduler.nodes.values() if n.applied)
+    x = node.rule.x.copy()
+    if mistake == "lost":
+        node.rule.pay(np.array([0.0]))  # what is paid goes nowhere
+    else:
+        node.rule.apply(np.array([0.5]), plain=False)  # what comes was never paid
+    assert not np.array_equal(node.rule.x, x)
+    transport.report(final=True)
+    assert transport.monitor.ledger_error() > 1e-3
+
+
+def test_a_trace_has_a_row_for_each_round_of_reports() -> None:
+    transport = MemoryTransport()
+    for _ in range(5):
+        transport.run(200)
+        transport.report()
+        assert transport.monitor.complete_round({0, 1, 2})
+        assert not transport.monitor.complete_round({0, 1, 2})
+    trace = transport.monitor.trace
+    assert len(trace.t) == 6
+    assert (np.diff(trace.t) > 0.0).all()
+    assert trace.error[0] == 1.0
+    assert trace.error[-1] < 1e-3

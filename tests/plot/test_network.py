@@ -1,0 +1,130 @@
+"""Drawing networks: where nodes stand, their values on the way, which of them are to die."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+from continuized import network
+from continuized.network import Faults, Gossip, Graph
+from continuized.network.faults import choose_victims
+from continuized.network.graphs.spectrum import laplacian
+from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.simulation.replay import along, causal_times
+from continuized.plot.graph_layout import _pivot_distances, _projected, computed, positions, stress
+from continuized.plot.network import View, render_network
+
+
+def distances(graph: Graph) -> np.ndarray:
+    return shortest_path(abs(laplacian(graph.nodes, graph.edges, graph.P)), unweighted=True)
+
+
+def bare(spec: str) -> Graph:
+    """The edges of a spec alone, without its positions."""
+    return Graph.of(Graph.of(spec).edges)
+
+
+def test_a_path_is_drawn_straight_and_true():
+    points = computed(bare("path:12"))
+    assert stress(points, distances(bare("path:12"))) < 1e-2
+    steps = np.diff(points, axis=0)
+    np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 1.0, atol=0.02)
+
+
+def test_a_grid_is_drawn_with_few_folds():
+    """Neighbours about 1 apart and no two nodes on one another, as a folded drawing would have."""
+    graph = bare("grid:7x9")
+    points = computed(graph)
+    edges = np.linalg.norm(points[graph.edges[:, 0]] - points[graph.edges[:, 1]], axis=1)
+    assert edges.min() > 0.6
+    assert edges.max() < 1.5
+    i, j = np.triu_indices(graph.nodes, 1)
+    assert np.linalg.norm(points[i] - points[j], axis=1).min() > 0.6
+
+
+@pytest.mark.parametrize("spec", ["regular:3x60", "erdos:80:0.12", "cycle:30", "complete:9"])
+def test_refining_lowers_the_stress(spec):
+    graph = bare(spec)
+    d = distances(graph)
+    first = _projected(_pivot_distances(abs(laplacian(graph.nodes, graph.edges, graph.P))))
+    assert stress(computed(graph), d) < 0.9 * stress(first, d)
+
+
+def test_no_move_of_a_node_lowers_the_stress_much():
+    """The end is near a minimum: SciPy finds none much lower from there."""
+    from scipy.optimize import minimize
+
+    graph = bare("regular:3x20")
+    d, points = distances(graph), computed(graph)
+    best = minimize(lambda p: stress(p.reshape(-1, 2), d), points.ravel(), method="L-BFGS-B")
+    assert best.fun > 0.95 * stress(points, d)
+
+
+def test_large_graphs_and_two_nodes_are_drawn_too():
+    for graph in (Graph.of([(0, 1)]), bare("grid:40x40")):
+        points = computed(graph)
+        assert points.shape == (graph.nodes, 2)
+        assert np.isfinite(points).all()
+        assert np.ptp(points[:, 0]) > 0.5
+
+
+def test_a_line_is_bent_to_an_open_ring():
+    points = positions(Graph.of("path:50"))
+    np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
+    steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
+    np.testing.assert_allclose(steps, steps[0])
+    assert np.linalg.norm(points[0] - points[-1]) > 2.0 * steps[0]
+
+
+def test_the_picture_refuses_what_could_not_be_seen():
+    graph = Graph.of("path:20001")
+    with pytest.raises(ValueError, match="up to 20000 nodes"):
+        render_network(graph, [[View("plain", "t = 0", np.zeros(20001))]], "large")
+
+
+@pytest.mark.parametrize("faults", [None, Faults(delay=0.3, loss=0.1, skew=0.4)])
+def test_values_on_the_way_sum_to_the_start(faults):
+    """Plain gossip conserves the sum; what is on its way is at most what was asked for last."""
+    graph, start = Graph.of("grid:4x4"), np.eye(16)[0]
+    plain = Gossip(accelerated=False)
+    r = network.simulate(graph, start, plain, rng=1, log=True, faults=faults, tol=1e-4)
+    assert r.log is not None
+    states = along(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
+    np.testing.assert_array_equal(states[0], start)
+    np.testing.assert_allclose(states[3], r.x, atol=1e-12)
+    if faults is None:
+        np.testing.assert_allclose([x.sum() for x in states], 1.0)
+        snaps = network.simulate(graph, start, plain, rng=1, tol=1e-4, snapshots=[5.0, 20.0])
+        np.testing.assert_allclose(states[1], snaps.snapshots[5.0], atol=1e-14)
+        np.testing.assert_allclose(states[2], snaps.snapshots[20.0], atol=1e-14)
+
+
+def test_an_effect_is_no_earlier_than_its_cause():
+    """Node 1's clock is behind: it applies at own time 1 what node 0 paid at 9, for its answer."""
+    log = Log(
+        kind=np.array([ANSWER, PAY, APPLY, ANSWER]),
+        node=np.array([1, 0, 1, 1]),
+        peer=np.array([0, 1, 0, 2]),
+        seq=np.array([0, 0, 0, 0]),
+        time=np.array([0.5, 9.0, 1.0, 2.0]),
+    )
+    assert causal_times(log).tolist() == [0.5, 9.0, 9.0, 9.0]
+
+
+@pytest.mark.parametrize("spec", ["path:10", "star:8", "grid:4x5", "regular:3x12"])
+def test_those_drawn_to_die_leave_the_rest_connected(spec):
+    graph = Graph.of(spec)
+    joined = laplacian(graph.nodes, graph.edges, graph.P)
+    for seed in range(5):
+        dying = choose_victims(graph, graph.nodes - 2, np.random.default_rng(seed))
+        assert len(set(dying)) == graph.nodes - 2
+        for k in range(len(dying)):
+            rest = np.setdiff1d(np.arange(graph.nodes), dying[: k + 1])
+            assert connected_components(joined[rest][:, rest], directed=False)[0] == 1
+
+
+def test_which_die_is_chance():
+    graph = Graph.of("cycle:40")
+    first = {choose_victims(graph, 1, np.random.default_rng(seed))[0] for seed in range(40)}
+    assert len(first) > 15  # 25 expected; fewer than 16 with probability below 1e-5

@@ -1,0 +1,206 @@
+"""Least squares and logistic regression: values and gradients, on threads, and conjugates."""
+
+from __future__ import annotations
+
+import math
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from tests.helpers.regressions import FORMS, KINDS, data
+from tests.invariants.registry import same_bits
+
+import continuized as cz
+from continuized.problems import losses
+from continuized.problems.regression import linear
+from continuized.support import threads
+
+
+@pytest.fixture(params=[1, 2, 3, 7])
+def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """A pass cut into so many parts, however small the data."""
+    monkeypatch.setattr(linear, "LARGE", 0)
+    monkeypatch.setattr(threads, "count", lambda: request.param)
+    return int(request.param)
+
+
+# The function and its gradient
+
+
+def by_mpmath(p: Any, X: np.ndarray, w: np.ndarray) -> tuple[float, list[float]]:
+    """f and its gradient from the definition, with 40 digits."""
+    n, d = X.shape
+    with mp.workdps(40):
+        value, gradient = mp.mpf(0), [mp.mpf(0)] * d
+        for i in range(n):
+            score = sum((mp.mpf(X[i, j]) * mp.mpf(w[j]) for j in range(d)), mp.mpf(0))
+            y = mp.mpf(p.y[i])
+            if isinstance(p, cz.problems.LeastSquares):
+                value, slope = value + (score - y) ** 2 / 2, score - y
+            else:
+                value, slope = value + mp.log1p(mp.exp(-y * score)), -y / (1 + mp.exp(y * score))
+            gradient = [g + slope * mp.mpf(X[i, j]) for j, g in enumerate(gradient)]
+        l2 = mp.mpf(p.l2)
+        value = value / n + l2 / 2 * sum((mp.mpf(v) ** 2 for v in w), mp.mpf(0))
+        return float(value), [
+            float(g / n + l2 * mp.mpf(v)) for g, v in zip(gradient, w, strict=True)
+        ]
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 23])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_against_mpmath(kind: Any, form: str, n: int, parts: int) -> None:
+    X, y = data(n, 5, seed=n)
+    p = kind(FORMS[form](X), y, l2=0.3)
+    w = np.random.default_rng(1).standard_normal(5) * 3.0
+    f, g = by_mpmath(p, X, w)
+    assert p.threaded == (parts > 1 and n > 1)
+    value, gradient = p.value_and_gradient(w)
+    assert value == pytest.approx(f, rel=1e-14)
+    assert p.fun(w) == pytest.approx(f, rel=1e-14)
+    np.testing.assert_allclose(gradient, g, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(p.grad(w), g, rtol=1e-13, atol=1e-14)
+    c = p.compiled()
+    out = np.full(5, np.nan)
+    c.grad(w, out, c.data)
+    np.testing.assert_allclose(out, g, rtol=1e-13, atol=1e-14)
+    assert c.fun(w, c.data) == pytest.approx(f, rel=1e-14)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_logistic_losses_keep_their_digits_far_out(form: str) -> None:
+    # Four rows at a time share one logarithm: small losses must not drown in it.
+    for scores in ([40.0, 45.0, 50.0, 60.0, 39.0], [-800.0, 750.0, -30.0, 30.0, 0.0]):
+        p = cz.problems.LogisticRegression(FORMS[form](np.array([scores]).T), np.ones(5), l2=0.0)
+        with mp.workdps(400):
+            f = float(sum(mp.log1p(mp.exp(-mp.mpf(s))) for s in scores) / 5)
+        assert p.fun([1.0]) == pytest.approx(f, rel=1e-15, abs=0.0)
+        assert p.value_and_gradient([1.0])[0] == pytest.approx(f, rel=1e-15, abs=0.0)
+
+
+@pytest.mark.blas
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 40), st.integers(0, 12), st.floats(0.0, 1.0), st.integers(0, 2**32 - 1))
+def test_sparse_is_dense(n: int, d: int, density: float, seed: int) -> None:
+    X, y = data(n, d, seed, density)  # with empty rows, columns of zeros, no columns at all
+    w = np.random.default_rng(seed).standard_normal(d)
+    for kind in KINDS:
+        p, q = kind(X, y, l2=0.1), kind(sparse.csr_array(X), y, l2=0.1)
+        assert q.fun(w) == pytest.approx(p.fun(w), rel=1e-13)
+        np.testing.assert_allclose(q.grad(w), p.grad(w), rtol=1e-12, atol=1e-14)
+        for name in ("L", "mu", "coordinate_L", "row_norms2"):
+            np.testing.assert_allclose(getattr(q, name), getattr(p, name), rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("X_type", [np.float32, np.float64])
+@pytest.mark.parametrize("w_type", [np.float32, np.float64])
+def test_single_precision(kind: Any, form: str, X_type: Any, w_type: Any, parts: int) -> None:
+    X, y = data(61, 9)
+    p, exact = kind(FORMS[form](X.astype(X_type)), y), kind(X.astype(X_type).astype(float), y)
+    w = np.random.default_rng(2).standard_normal(9).astype(w_type)
+    assert p.X.dtype == X_type
+    rtol = 1e-12 if X_type == w_type == np.float64 else 2e-6
+    value, gradient = p.value_and_gradient(w)
+    assert gradient.dtype == p.grad(w).dtype == w_type
+    assert value == pytest.approx(exact.fun(w.astype(float)), rel=rtol)
+    for g in (gradient, p.grad(w)):
+        np.testing.assert_allclose(g, exact.grad(w.astype(float)), rtol=rtol, atol=rtol)
+    assert pytest.approx(exact.L, rel=1e-12) == p.L
+    np.testing.assert_allclose(p.coordinate_L, exact.coordinate_L, rtol=1e-13)
+    np.testing.assert_allclose(p.row_norms2, exact.row_norms2, rtol=1e-13)
+
+
+def large(form: str) -> Any:
+    X, y = data(3000, 400, density=0.5)
+    return cz.problems.LogisticRegression(FORMS[form](X), y, l2=1e-3)
+
+
+@pytest.mark.blas
+@pytest.mark.parametrize("form", FORMS)
+def test_large_data_runs_on_threads_and_gives_the_same(
+    form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = large(form)
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    assert p.threaded
+    assert p.compiled() is not None  # for ensembles, on one thread each
+    w = np.random.default_rng(3).standard_normal(400)
+    c, out = p.compiled(), np.empty(400)
+    c.grad(w, out, c.data)
+    np.testing.assert_allclose(p.grad(w), out, rtol=1e-10, atol=1e-14)
+    assert p.fun(w) == pytest.approx(c.fun(w, c.data), rel=1e-13)
+    asked: list[int] = []
+    in_parts = threads.in_parts
+
+    def counted(work: Any, parts: int) -> Any:
+        asked.append(parts)
+        return in_parts(work, parts)
+
+    _ = p.L
+    monkeypatch.setattr(threads, "in_parts", counted)
+    r = cz.minimize(p, np.zeros(400), rng=0, maxiter=20)
+    assert asked == [3] * (r.nfev + r.njev)
+    monkeypatch.setattr(threads, "count", lambda: 1)
+    assert not p.threaded
+    s = cz.minimize(p, np.zeros(400), rng=0, maxiter=20)
+    np.testing.assert_allclose(r.trace.fun, s.trace.fun, rtol=1e-12)
+    assert r.njev == s.njev
+
+
+def test_many_threads_may_ask_at_once(parts: int) -> None:
+    X, y = data(400, 30)
+    p = cz.problems.LogisticRegression(X, y)
+    w = np.random.default_rng(4).standard_normal(30)
+    once = p.grad(w)
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: p.grad(w), range(200)))
+    assert all(same_bits(answer, once) for answer in answers)  # and in the same bits, always
+
+
+def test_small_data_stays_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "in_parts", None)
+    p = cz.problems.LogisticRegression(*data(50, 3))
+    assert not p.threaded
+    p.fun(np.zeros(3)), p.grad(np.zeros(3))
+
+
+# Conjugates
+
+
+@pytest.mark.parametrize("y", [-1.0, 1.0])
+def test_logistic_conjugate(y: float) -> None:
+    for b in (1e-300, 1e-12, 0.1, 0.5, 0.75, 1.0 - 1e-12):
+        with mp.workdps(700):
+            exact = mp.mpf(b) * mp.log(mp.mpf(b)) + (1 - mp.mpf(b)) * mp.log(1 - mp.mpf(b))
+        value = losses.conjugate(losses.LOGISTIC, -y * b, y)
+        assert value == pytest.approx(float(exact), rel=1e-14, abs=0.0)
+        p = losses.conjugate_slope(losses.LOGISTIC, -y * b, y)
+        assert losses.loss_slope(losses.LOGISTIC, p, y) == pytest.approx(-y * b, rel=1e-12, abs=0.0)
+    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [0.0, 0.0]
+    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (-1e-9, 1.1)] == [math.inf] * 2
+    assert [losses.conjugate_slope(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [
+        y * math.inf,
+        -y * math.inf,
+    ]
+    assert math.isnan(losses.conjugate_slope(losses.LOGISTIC, 2.0 * y, y))
+    assert math.isnan(losses.conjugate(losses.LOGISTIC, math.nan, y))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.floats(-15.0, 15.0), st.floats(-15.0, 15.0), st.sampled_from([-1.0, 1.0]))
+def test_fenchel_young(p: float, q: float, y: float) -> None:
+    for kind in (losses.SQUARED, losses.LOGISTIC):
+        a, b = losses.loss_slope(kind, p, y), losses.loss_slope(kind, q, y)
+        f, f_star = losses.loss(kind, p, y), losses.conjugate(kind, a, y)
+        assert f + f_star == pytest.approx(a * p, rel=1e-9, abs=1e-9)  # equality at the slope
+        assert f + losses.conjugate(kind, b, y) >= b * p - 1e-9  # and inequality elsewhere

@@ -1,0 +1,132 @@
+"""The documentation runs: every code block of every page, and every name in its tables.
+
+- ```` ```python ````: executed, a page's blocks in order, in one namespace and one empty folder;
+  what it asserts must hold.
+- ```` ```sh ````: the `continuized` commands in it are run there too, and must succeed.
+- ```` ```console ````: what a reader types elsewhere (pip, git); not run.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import continuized as cz
+from continuized.app.verify.registry import CHECKS
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = {"python", "sh", "console", "text", "bibtex"}
+ADD_A_METHOD = DOCS / "add-a-method.md"
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def with_code(page: Path) -> Any:
+    """A page with code to run as the parameter of a test, with what it needs; None without code."""
+    blocks = FENCE.findall(page.read_text())
+    if not any(kind in ("python", "sh") for kind, _ in blocks):
+        return None
+    code = "\n".join(block for kind, block in blocks if kind == "python")
+    named = re.findall(r"^(?:import|from) (?:continuized\.adapters\.)?(\w+)", code, re.MULTILINE)
+    needed = sorted({"jax", "optax", "ray", "torch"} & set(named))
+    return pytest.param(page, marks=pytest.mark.needs(*needed), id=name_of(page))
+
+
+def run_commands(block: str) -> None:
+    lines = block.replace("\\\n", " ").splitlines()
+    commands = [shlex.split(line, comments=True) for line in lines]
+    for program, *arguments in (command for command in commands if command):
+        assert program == "continuized", "sh blocks hold our commands; use console for others"
+        whole = [sys.executable, "-c", "from continuized.app.cli import main; main()", *arguments]
+        done = subprocess.run(whole, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("page", filter(None, map(with_code, PAGES)))
+def test_the_code_of_a_page_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    names: dict[str, Any] = {"__name__": page.stem}
+    text = page.read_text()
+    for fence in FENCE.finditer(text):
+        kind, block = fence.groups()
+        if kind == "sh":
+            run_commands(block)
+        elif kind == "python":
+            line = text[: fence.start()].count("\n") + 1
+            tree = ast.increment_lineno(ast.parse(block, str(page)), line)
+            exec(compile(tree, str(page), "exec", dont_inherit=True), names)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_block_says_what_it_is(page: Path) -> None:
+    text = page.read_text()
+    assert {kind for kind, _ in FENCE.findall(text)} <= SHOWN
+    assert text.count("```") == 2 * len(FENCE.findall(text))  # or a block would go unseen
+    assert ">>>" not in text  # doctests would not be run
+
+
+def found(dotted: str) -> Any:
+    """The object of a dotted name: an attribute of cz, or of a module of the package."""
+    first, *rest = dotted.split(".")
+    value: Any = cz if first == "cz" else importlib.import_module(first)
+    for part in rest:
+        if not hasattr(value, part):
+            importlib.import_module(f"{value.__name__}.{part}")
+        value = getattr(value, part)
+    return value
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_name_of_ours_exists(page: Path) -> None:
+    prose = FENCE.sub("", page.read_text())
+    for dotted in re.findall(r"`((?:cz|continuized)(?:\.\w+)+)(?:\(.*?\))?`", prose):
+        found(dotted)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_test_and_file_named_exists(page: Path) -> None:
+    prose = page.read_text()
+    for file, name in re.findall(r"`([\w/]*test_\w+\.py)(?:::(test_\w+))?`", prose):
+        source = (ROOT / "tests" / file).read_text()
+        assert not name or re.search(rf"^def {name}\(", source, re.MULTILINE), (file, name)
+    for path in re.findall(r"`((?:src|tests|tools|examples|benchmarks)/[\w/.-]+\.\w+)`", prose):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_table_of_theorems_names_tests_and_claims() -> None:
+    table = (DOCS / "theorems.md").read_text()
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "/test_" in line]
+    assert len(rows) > 15
+    for row in rows:
+        assert re.search(r"`[\w/]+/test_\w+\.py::test_\w+`", row), row
+    quoted = set(re.findall(r"“([^”]+)”", table.replace("\\|", "|")))
+    assert quoted == {check.claim for check in CHECKS}  # of `continuized verify`: all of them
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    said = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
+    named = set(re.findall(r"^::: continuized\.(?:\S+\.)?(\w+)$", said, re.MULTILINE))
+    assert [name for name in cz.__all__ if name not in named] == []
+
+
+def test_the_worked_example_is_short() -> None:
+    example = next(
+        block for kind, block in FENCE.findall(ADD_A_METHOD.read_text()) if kind == "python"
+    )
+    assert 10 < len(example.splitlines()) < 40

@@ -1,0 +1,140 @@
+"""The tools of the documentation: what a browser would fetch is found; docstrings are text."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[2] / "tools"
+TOOL = TOOLS / "check_docs.py"
+
+# What may stand on a page: links to click on, and what is of the site's own.
+CLEAN = """<html><head>
+<link rel="canonical" href="https://example.org/"><link rel="stylesheet" href="style.css">
+<style>p { background: url(data:image/png;base64,AA//BB) }</style></head>
+<body style="color: red"><a href="https://example.org/paper">the paper</a>
+<svg xmlns="http://www.w3.org/2000/svg"><use href="#arrow"></use></svg>
+<img src="figure.png" srcset="a.png 1x, b.png 2x" alt="see https://example.org">
+<code>fetch("https://example.org")</code>
+<script src="own.js"></script><script>const words = "see https://example.org"</script>
+</body></html>"""
+
+
+def checked(folder: Path, **files: str) -> subprocess.CompletedProcess[str]:
+    for name, text in {"index_html": CLEAN, **files}.items():
+        (folder / name.replace("_", ".")).write_text(text)
+    command = [sys.executable, str(TOOL), str(folder)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_a_site_of_its_own_is_clean(tmp_path: Path) -> None:
+    done = checked(
+        tmp_path,
+        style_css="@import 'more.css'; p { background: url('images/a.png') } /* https://a.org */",
+        own_js="// https://a.org\nfetch('search/index.json'); const mark = '//';",
+    )
+    assert (done.returncode, done.stdout) == (0, "docs: nothing is fetched from another host\n")
+
+
+@pytest.mark.parametrize(
+    "markup",
+    [
+        '<script src="https://cdn.example.org/a.js"></script>',
+        '<script src=" //cdn.example.org/a.js"></script>',
+        "<script>import('https://cdn.example.org/a.js')</script>",
+        '<link rel="stylesheet" href="https://fonts.example.org/css">',
+        '<link rel="preconnect" href="https://fonts.example.org">',
+        '<img src="HTTP://example.org/a.png">',
+        '<img srcset="a.png 1x, https://example.org/b.png 2x">',
+        '<video poster="https://example.org/a.png"></video>',
+        '<object data="https://example.org/a.svg"></object>',
+        '<iframe srcdoc="&lt;img src=&quot;https://example.org/a.png&quot;&gt;"></iframe>',
+        '<svg><image xlink:href="https://example.org/a.png"/></svg>',
+        '<p style="background: url(https://example.org/a.png)">',
+        "<style>@import 'https://example.org/a.css';</style>",
+        '<meta http-equiv="refresh" content="0; url=https://example.org/">',
+        '<base href="https://example.org/">',
+    ],
+)
+def test_what_a_page_fetches_is_found(tmp_path: Path, markup: str) -> None:
+    done = checked(tmp_path, page_html=CLEAN.replace("</body>", f"{markup}</body>"))
+    assert done.returncode == 1
+    assert done.stdout.startswith("page.html: ")
+    assert done.stdout.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"style_css": "p { background: url(//example.org/a.png) }"},
+        {"style_css": '@import "https://example.org/a.css";'},
+        {"own_js": "fetch('https://example.org/data.json')"},
+        {"own_js": "new WebSocket(`wss://example.org`)"},
+    ],
+)
+def test_what_styles_and_scripts_fetch_is_found(tmp_path: Path, files: dict[str, str]) -> None:
+    done = checked(tmp_path, **files)
+    assert done.returncode == 1
+    assert "example.org" in done.stdout
+
+
+def test_what_the_theme_may_ask_for_depends_on_the_pages(tmp_path: Path) -> None:
+    script = 'load("https://unpkg.com/mermaid@11/dist/mermaid.min.js")'
+    assert checked(tmp_path, own_js=script).returncode == 0
+    page = CLEAN.replace("</body>", '<pre class="mermaid">a --> b</pre></body>')
+    assert checked(tmp_path, own_js=script, page_html=page).returncode == 1
+
+
+def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
+    command = [sys.executable, str(TOOL), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, "no page here" in done.stdout) == (1, True)
+
+
+WRITTEN = """The mean of <a, x> - b, as in `<a, x>`.
+
+    |u| = <u, u>
+
+Parameters
+----------
+a : array
+    With <a, a> = 1.
+
+Attributes: none of them <b>.
+
+>>> f"<{1}>"
+'<1>'
+"""
+
+READ = """The mean of &lt;a, x> - b, as in `<a, x>`.
+
+    |u| = <u, u>
+
+Parameters
+----------
+a : array
+    With &lt;a, a> = 1.
+
+Notes
+-----
+Attributes: none of them &lt;b>.
+
+Examples
+--------
+>>> f"<{1}>"
+'<1>'
+"""
+
+
+def test_docstrings_are_text_with_headings() -> None:
+    spec = importlib.util.spec_from_file_location("docstring_text", TOOLS / "docstring_text.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.text(WRITTEN) == READ
+    assert module.text(READ) == READ  # nothing is done twice

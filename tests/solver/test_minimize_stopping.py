@@ -1,0 +1,193 @@
+"""`minimize`: when it stops, and where, be it converged, at its limits or not finite."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.half_square import X0, identity, square
+from tests.invariants.registry import problem, same_bits, user_fun
+
+import continuized as cz
+from continuized import Status
+
+
+@pytest.mark.parametrize("method", ["continuized", "nesterov", "gradient-descent"])
+@pytest.mark.parametrize("on", ["paper strongly convex", "user", "user, Numba gradient"])
+def test_tol(method: str, on: str) -> None:
+    r = cz.minimize(problem(on), X0, method=method, tol=1e-8, rng=0)
+    assert (r.success, r.status) == (True, Status.CONVERGED)
+    assert np.linalg.norm(r.jac) <= 1e-8
+    assert 0 < r.nit < 5000
+    earlier = cz.minimize(problem(on), X0, method=method, tol=1e-4, rng=0)
+    assert 0 < earlier.nit < r.nit
+
+
+def test_tol_holds_without_noise() -> None:
+    p = problem("paper strongly convex")
+    r = cz.minimize(p, X0, noise=cz.noise.Gaussian(1e-6), tol=1e-2, rng=0)
+    assert r.status is Status.CONVERGED
+    assert np.linalg.norm(p.grad(r.x)) <= 1e-2
+
+
+def test_the_default_tol() -> None:
+    r = cz.minimize(problem("user"), X0, rng=0)
+    assert r.status is Status.CONVERGED
+    assert np.linalg.norm(r.jac) <= 1e-6
+    assert np.max(np.abs(r.x - problem("user").x_star)) < 1e-5
+
+
+def test_maxiter_alone_takes_all_steps() -> None:
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=2000)
+    assert (r.nit, r.status, r.success) == (2000, Status.COMPLETED, True)
+
+
+def test_maxiter_before_tol() -> None:
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=5, tol=1e-12)
+    assert (r.nit, r.status, r.success) == (5, Status.MAXITER, False)
+
+
+@pytest.mark.parametrize("tol", [0.0, 5e-324, 1e-200, 1e200, math.inf, np.float32(1e-6), 10**400])
+def test_any_tol(tol: Any) -> None:
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=5, tol=tol)
+    assert r.status is (Status.CONVERGED if tol > 1.0 else Status.MAXITER)
+
+
+@pytest.mark.parametrize("record", [True, False, "path"])
+def test_no_steps_at_all(record: Any) -> None:
+    r = cz.minimize(problem("user"), X0, maxiter=0, record=record)
+    assert (r.nit, r.njev, r.status) == (0, 1, Status.COMPLETED)
+    assert same_bits(r.x, X0)
+    assert len(r.trace) == 1
+    assert r.fun == r.trace.fun[0] == user_fun(X0)
+    assert cz.minimize(problem("user"), X0, maxiter=0, tol=1e-3).status is Status.MAXITER
+    assert cz.minimize(problem("user"), X0, maxiter=0, tol=1e3).status is Status.CONVERGED
+
+
+@pytest.mark.parametrize("record", [True, False, "path"])
+def test_no_variables_at_all(record: Any) -> None:
+    for fun in (cz.Problem(square, identity, L=1.0), cz.problems.Quadratic([])):
+        method = cz.Continuized(1.0)
+        r = cz.minimize(fun, [], method=method, maxiter=5, record=record)
+        assert (r.x.shape, r.fun, r.nit, r.success) == ((0,), 0.0, 5, True)
+        assert cz.minimize(fun, [], method=method).status is Status.CONVERGED
+
+
+def test_a_start_at_the_minimum() -> None:
+    p = problem("paper strongly convex")
+    r = cz.minimize(p, p.x_star, rng=0, maxiter=50)
+    assert same_bits(r.x, p.x_star)
+    assert r.fun == 0.0
+
+
+def test_a_gradient_that_noise_makes_small_is_not_convergence() -> None:
+    noise = cz.noise.Gaussian(1.0)
+    for seed in range(10):  # of 300 noisy gradients, one or two are below tol by chance
+        r = cz.minimize(
+            square, np.array([3.0]), identity, L=4.0, noise=noise, tol=5e-3, maxiter=300, rng=seed
+        )
+        assert (r.status is Status.CONVERGED) == (abs(r.jac[0]) <= 5e-3)
+
+
+@pytest.mark.parametrize("python", [False, True], ids=["compiled", "Python"])
+def test_the_carry_is_that_of_the_last_event_done(python):
+    """A block that ends early leaves the carry of its last event, not of its end."""
+    from continuized.process.coefficients import CARRY
+    from continuized.process.compiled import coefficients
+    from continuized.process.stepper import Limits
+    from continuized.solver.loop import Loop
+    from continuized.solver.steppers.fixed import FixedStepper
+
+    class Python(cz.Nesterov):
+        def coefficients(self, k, t0, t, dt, carry):
+            return super().coefficients(k, t0, t, dt, carry)
+
+    method = (Python if python else cz.Nesterov)(1.0)
+    p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
+    limits = Limits(1e-3, 1000)
+    stream = cz.clock.Unit().stream()
+    run = FixedStepper(method, p, np.zeros(2), limits.tol, record=False)
+    assert Loop(run, stream, limits).run() is cz.Status.CONVERGED
+    assert 1 < run.k < 1000
+    A = 0.0
+    for _ in range(run.k):
+        A += 0.5 * (1.0 + np.sqrt(4.0 * A + 1.0))
+    assert run.carry == pytest.approx(A, rel=1e-12)
+    block = cz.clock.Unit().stream().draw(run.k)
+    assert coefficients(method, block, 0.0)[-1, CARRY] == run.carry
+
+
+# Failures: the last good finite point
+
+
+@pytest.mark.filterwarnings("ignore::continuized.ConstantsWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("method", ["continuized", "nesterov", "gradient-descent"])
+@pytest.mark.parametrize("L", [0.3, 1e-3, 1e-8, 1e-25, 1e-60, 1e-200])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_an_L_far_too_small(compiled: bool, L: float, method: str, dtype: Any) -> None:
+    p = problem("paper strongly convex") if compiled else cz.Problem(square, identity)
+    with np.errstate(over="ignore"):
+        r = cz.minimize(p, X0.astype(dtype), method=method, L=L, mu=0.0, rng=0, record="path")
+    assert r.status in (Status.DIVERGED, Status.NOT_FINITE)
+    assert not r.success
+    for values in (r.x, r.path.x, r.path.z, r.trace.fun, r.fun, r.jac):
+        assert np.all(np.isfinite(values))
+    assert same_bits(r.x, r.path.x[-1])
+    assert len(r.trace) == r.nit + 1 < 1000
+    if L == 0.3:  # it grows little by little, and is stopped long before the end of the floats
+        assert r.status is Status.DIVERGED
+        assert np.max(np.abs(r.x)) < 1e18
+    with np.errstate(over="ignore"):
+        r = cz.minimize(p, X0.astype(dtype), method=method, L=L, mu=0.0, rng=0, record=False)
+    assert np.all(np.isfinite(r.x))
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize("record", [True, False])
+def test_a_gradient_that_is_not_finite(bad: float, record: bool) -> None:
+    calls = []
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        calls.append(x)
+        return np.full_like(x, bad) if len(calls) > 7 else x
+
+    r = cz.minimize(square, X0, grad, L=1.0, rng=0, maxiter=50, record=record)
+    assert (r.nit, r.status) == (7, Status.NOT_FINITE)
+    assert np.all(np.isfinite(r.x))
+    good = cz.minimize(square, X0, identity, L=1.0, rng=0, maxiter=7)
+    assert same_bits(r.x, good.x)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite(bad: float) -> None:
+    good = cz.minimize(square, X0, identity, L=4.0, rng=0, maxiter=20)
+    edge = good.trace.fun[5] if good.trace.fun[5] < np.min(good.trace.fun[:5]) else None
+    assert edge is not None
+
+    def fun(x: np.ndarray) -> float:
+        return square(x) if square(x) > edge else bad
+
+    for callback in (None, lambda xk: None):
+        r = cz.minimize(fun, X0, identity, L=4.0, rng=0, maxiter=20, callback=callback)
+        assert (r.nit, r.status) == (4, Status.NOT_FINITE)
+        assert same_bits(r.trace.fun, good.trace.fun[:5])
+        assert r.fun == square(r.x)
+    r = cz.minimize(fun, X0, identity, L=4.0, rng=0, maxiter=20, record=False)
+    assert r.status is Status.NOT_FINITE
+    assert same_bits(r.x, X0)  # f was asked for at the two ends only
+    assert (r.nit, r.fun, len(r.trace)) == (0, square(X0), 1)
+    assert same_bits(r.jac, X0)
+
+
+def test_nothing_is_finite_from_the_start() -> None:
+    def nan(x: np.ndarray) -> Any:
+        return math.nan * x
+
+    r = cz.minimize(square, X0, nan, L=1.0)
+    assert (r.nit, r.status) == (0, Status.NOT_FINITE)
+    assert same_bits(r.x, X0)
+    r = cz.minimize(lambda x: math.nan, X0, identity, L=1.0)
+    assert (r.nit, r.status) == (0, Status.NOT_FINITE)

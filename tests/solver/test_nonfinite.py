@@ -1,0 +1,146 @@
+"""Gradients that are not finite: a run ends, raises, or takes the event without its jump."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+from tests.invariants.registry import events_of, same_bits
+
+import continuized as cz
+
+WEIGHTS = np.array([0.05, 0.5, 2.0])
+L, STEPS, SEED = 2.0, 60, 4
+METHODS = {
+    "mu = 0": cz.Continuized(L),
+    "mu > 0": cz.Continuized(L, 0.05),
+    "start = 2": cz.Continuized(L, 0.05, 2.0),
+    "nesterov": cz.Nesterov(L, 0.05),
+}
+
+
+def fun(x: Any) -> float:
+    return 0.5 * float(WEIGHTS @ (x - 1.0) ** 2)
+
+
+def jac(x: Any) -> Any:
+    """Bad in a slab that the runs go through."""
+    return np.full(3, np.nan) if 0.2 < x[0] < 0.3 else WEIGHTS * (x - 1.0)
+
+
+@numba.njit
+def compiled_jac(x, out):  # type: ignore[no-untyped-def]
+    bad = 0.2 < x[0] < 0.3
+    out[0], out[1], out[2] = 0.05 * (x[0] - 1.0), 0.5 * (x[1] - 1.0), 2.0 * (x[2] - 1.0)
+    if bad:
+        out[0] = math.nan
+
+
+def by_hand(method: Any) -> tuple[np.ndarray, int]:
+    """The points of a run in which bad gradients are zero, and how many they were."""
+    skipped = 0
+
+    def oracle(x: Any, mark: Any) -> Any:
+        nonlocal skipped
+        g = jac(x)
+        skipped += int(np.isnan(g).any())
+        return np.nan_to_num(g)
+
+    state = method.init(np.zeros(3))
+    points = [state.x]
+    for event in events_of(method, SEED, STEPS).each():
+        state, _ = method.step(state, event, oracle)
+        points.append(state.x)
+    return np.array(points), skipped
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("gradient", [jac, compiled_jac], ids=["python", "compiled"])
+@pytest.mark.parametrize("record", ["path", True, False])
+def test_a_skipped_event_makes_no_jump(name: str, gradient: Any, record: Any) -> None:
+    points, skipped = by_hand(METHODS[name])
+    assert skipped > 0
+    options = {"method": METHODS[name], "rng": SEED, "maxiter": STEPS, "record": record}
+    r = cz.minimize(fun, np.zeros(3), gradient, nonfinite="skip", **options)
+    assert r.skipped == skipped
+    assert r.status is cz.Status.COMPLETED
+    assert r.message.endswith(f" {skipped} gradients that were not finite were skipped.")
+    assert np.allclose(r.x, points[-1], rtol=0.0, atol=1e-13)
+    if record == "path":
+        assert np.allclose(r.path.x, points, rtol=0.0, atol=1e-13)
+
+
+@pytest.mark.parametrize("gradient", [jac, compiled_jac], ids=["python", "compiled"])
+def test_by_default_a_run_ends_at_the_last_good_point(gradient: Any) -> None:
+    options = {"method": METHODS["mu > 0"], "rng": SEED, "maxiter": STEPS, "record": "path"}
+    ended = cz.minimize(fun, np.zeros(3), gradient, **options)
+    skipped = cz.minimize(fun, np.zeros(3), gradient, nonfinite="skip", **options)
+    assert ended.status is cz.Status.NOT_FINITE
+    assert ended.skipped == 0
+    assert same_bits(ended.x, skipped.path.x[ended.nit])
+    with pytest.raises(FloatingPointError, match=f"after {ended.nit} events"):
+        cz.minimize(fun, np.zeros(3), gradient, nonfinite="raise", **options)
+
+
+@pytest.mark.parametrize("nonfinite", ["stop", "raise", "skip"])
+@pytest.mark.parametrize("gradient", [jac, compiled_jac], ids=["python", "compiled"])
+def test_where_all_is_finite_nothing_changes(nonfinite: str, gradient: Any) -> None:
+    options = {"method": METHODS["mu > 0"], "rng": SEED, "tol": 1e-6}
+    expected = cz.minimize(fun, np.ones(3) * 2.0, gradient, **options)
+    r = cz.minimize(fun, np.ones(3) * 2.0, gradient, nonfinite=nonfinite, **options)
+    assert same_bits(r.x, expected.x)
+    assert (r.nit, r.message, r.skipped) == (expected.nit, expected.message, 0)
+
+
+def test_with_a_proximal_step() -> None:
+    """A box that bounds nothing: the steps of the run without it."""
+    options = {"L": L, "mu": 0.05, "rng": SEED, "maxiter": STEPS, "nonfinite": "skip"}
+    plain = cz.minimize(fun, np.zeros(3), jac, **options)
+    r = cz.minimize(fun, np.zeros(3), jac, prox=cz.prox.Box(-1e9, 1e9), **options)
+    assert r.skipped == plain.skipped > 0
+    assert np.allclose(r.x, plain.x, rtol=0.0, atol=1e-12)
+    assert "not finite were skipped" in r.message
+    options["nonfinite"] = "raise"
+    with pytest.raises(FloatingPointError, match="not finite"):
+        cz.minimize(fun, np.zeros(3), jac, prox=cz.prox.Box(-1e9, 1e9), **options)
+
+
+@pytest.mark.parametrize("nonfinite", ["stop", "raise", "skip"])
+def test_where_L_is_unknown_it_grows(nonfinite: str) -> None:
+    """Long first steps of x - log x from far out leave its domain."""
+
+    def barrier(x: Any) -> tuple[float, Any]:
+        if np.any(x <= 0.0):
+            return math.nan, np.full(3, np.nan)
+        return float(np.sum(x - np.log(x))), 1.0 - 1.0 / x
+
+    r = cz.minimize(barrier, np.full(3, 50.0), True, rng=SEED, tol=1e-6, nonfinite=nonfinite)
+    assert r.success
+    assert np.allclose(r.x, 1.0, rtol=0.0, atol=1e-5)
+    assert r.constants["rejected"] > 0
+
+
+def test_a_start_that_is_not_finite() -> None:
+    for options in ({}, {"L": L}):
+        with pytest.raises(FloatingPointError, match="after 0 events"):
+            cz.minimize(lambda x: math.nan, np.zeros(3), jac, nonfinite="raise", **options)
+        r = cz.minimize(lambda x: math.nan, np.zeros(3), jac, nonfinite="skip", **options)
+        assert r.status is cz.Status.NOT_FINITE
+
+
+@pytest.mark.parametrize("given", ["ignore", None, True, ["skip"]])
+def test_other_words_are_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match='nonfinite must be one of "stop", "raise", "skip", got'):
+        cz.minimize(fun, np.zeros(3), jac, L=L, nonfinite=given)
+
+
+def test_what_does_not_go_with_skipping(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="keeps no checkpoints"):
+        cz.minimize(fun, np.zeros(3), jac, L=L, nonfinite="skip", checkpoint=tmp_path / "run.npz")
+    p = cz.problems.Quadratic(WEIGHTS, np.ones(3))
+    with pytest.raises(ValueError, match="has no gradients to skip"):
+        cz.minimize(p, np.zeros(3), method=cz.CoordinateDescent(), nonfinite="skip")

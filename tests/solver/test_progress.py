@@ -1,0 +1,86 @@
+"""Progress: silent by default, a line in a pipe, a bar on a terminal, and the same run."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.helpers.half_square import X0
+from tests.invariants.registry import USER, problem, same_bits, user_fun, user_grad
+
+import continuized as cz
+
+
+def test_silent_by_default(capfd: pytest.CaptureFixture[str]) -> None:
+    cz.minimize(problem("user"), X0, rng=0, maxiter=30)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("record", [True, False])
+def test_progress_in_a_pipe(record: bool, capsys: pytest.CaptureFixture[str]) -> None:
+    cz.minimize(problem("user"), X0, rng=0, maxiter=30, progress=True, record=record)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("continuized 30/30")
+    assert "f = " in err
+    assert "steps/s" in err
+    assert "\x1b" not in err
+
+
+def test_progress_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for name, value in (("TERM", "xterm"), ("COLUMNS", "120")):
+        monkeypatch.setenv(name, value)
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+    r = cz.minimize(problem("user"), X0, rng=0, maxiter=30, progress=True)
+    shown = terminal.getvalue()
+    assert "\x1b" in shown
+    for part in ("continuized", "30/30", f"f = {r.fun:.6g}", "steps/s"):
+        assert part in shown
+
+
+@pytest.mark.parametrize("record", [True, False, "path"])
+def test_progress_does_not_change_the_run(record: bool | str) -> None:
+    p, noise = problem("user"), cz.noise.Gaussian(1e-4)
+    options: dict[str, Any] = {"rng": 0, "maxiter": 300, "noise": noise, "record": record}
+    shown, silent = (cz.minimize(p, X0, progress=show, **options) for show in (True, False))
+    assert same_bits(shown.x, silent.x)
+    assert same_bits(shown.trace.fun, silent.trace.fun)
+
+
+def test_progress_of_a_slow_function_is_shown_while_it_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Seen between the gradients: what the bar was told last.  Every look at the time is a second.
+    told: list[int] = []
+    asked: list[int] = []
+    clock = iter(range(10**6))
+    slow = SimpleNamespace(perf_counter=lambda: float(next(clock)))
+    monkeypatch.setattr("continuized.solver.steppers.fixed.time", slow)
+
+    @contextmanager
+    def bar(*_: object) -> Iterator[Any]:
+        yield lambda done, words="": told.append(done)
+
+    monkeypatch.setattr("continuized.solver.minimize.bar", bar)
+
+    def grad(x: np.ndarray) -> np.ndarray:
+        asked.append(told[-1] if told else 0)
+        return user_grad(x)
+
+    cz.minimize(user_fun, X0, grad, **USER, rng=0, maxiter=20, progress=True)
+    assert told == list(range(1, 21))
+    assert asked[:20] == list(range(20))

@@ -1,0 +1,97 @@
+"""Scaling limits against Bessel functions, and the process against its limit."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import jv
+
+import continuized as cz
+from continuized.theory import expected_scaling_distance, scaling_distance, scaling_limit
+
+
+def test_convex_limit_on_a_quadratic_is_a_bessel_function():
+    # x'' + 3/s x' + lam x = 0, x(0) = 1, x'(0) = 0:  x = 2 J_1(sqrt(lam) s) / (sqrt(lam) s)
+    lam = np.array([0.01, 1.0, 7.0])
+    p = cz.problems.Quadratic(lam, [1.0, -1.0, 2.0], mu=0.0)
+    x0 = np.array([3.0, 1.0, 0.0])
+    s = np.array([0.0, 1e-9, 1e-5, 1e-3, 0.4, 3.0, 25.0])
+    v = np.sqrt(lam) * np.maximum(s, 1e-12)[:, None]
+    expected = p.x_star + (x0 - p.x_star) * 2 * jv(1, v) / v
+    np.testing.assert_allclose(scaling_limit(p, x0, s), expected, atol=1e-9)
+
+
+def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation():
+    # x'' + 2 sqrt(mu) x' + lam x = 0, x' (0) = 0
+    lam, mu = np.array([0.3, 1.0, 7.0]), 0.3
+    p = cz.problems.Quadratic(lam, mu=mu)
+    s = np.array([0.0, 1e-3, 0.4, 3.0, 25.0])[:, None]
+    a, w = math.sqrt(mu), np.sqrt(lam[1:] - mu)
+    oscillating = np.exp(-a * s) * (np.cos(w * s) + a / w * np.sin(w * s))
+    critical = np.exp(-a * s) * (1 + a * s)
+    x = scaling_limit(p, np.ones(3), s.ravel())
+    np.testing.assert_allclose(x, np.concatenate([critical, oscillating], axis=1), atol=1e-9)
+
+
+def test_limit_of_a_function_that_is_not_quadratic_satisfies_its_equation():
+    p = cz.Problem(
+        lambda x: float(np.sum(np.logaddexp(x, -x))), np.tanh, L=1.0, x_star=np.zeros((2, 1))
+    )
+    h, x0 = 1e-3, np.array([[2.0], [-0.5]])
+    for s in (0.5, 4.0):
+        before, now, after = scaling_limit(p, x0, [s - h, s, s + h])
+        residual = (after - 2 * now + before) / h**2 + 3 / s * (after - before) / (2 * h)
+        np.testing.assert_allclose(residual + np.tanh(now), 0.0, atol=1e-5)
+    assert scaling_limit(p, x0, [0.0, 1.0]).shape == (2, 2, 1)
+
+
+@pytest.mark.parametrize(
+    "p",
+    [
+        cz.problems.Quadratic([0.2, 1.0], mu=0.0),
+        cz.problems.Quadratic([0.2, 1.0]),
+    ],
+    ids=["convex", "strongly convex"],
+)
+def test_the_process_approaches_its_limit_at_the_clocks_rate(p):
+    # Exactly, with no sampling: the rate is that of the clock's fluctuation, L^(-1/4).
+    L = np.geomspace(1e3, 1e6, 3)
+    exact = expected_scaling_distance(p, np.ones(2), 3.0, L)
+    assert exact.rate == pytest.approx(-0.25, abs=0.01)
+    # With the other case's ODE the distance does not vanish: a planted mistake.
+    other = cz.problems.Quadratic([0.2, 1.0], mu=0.2 if p.mu == 0.0 else 0.0)
+    assert (
+        np.abs(scaling_limit(p, np.ones(2), [2.0]) - scaling_limit(other, np.ones(2), [2.0])).max()
+        > 0.05
+    )
+
+
+def test_sampled_distance_agrees_with_the_exact_one():
+    # Budget: 5.5 standard errors each way at three values of L, alpha about 1e-7 (the squares
+    # are skewed, but 300 runs of a smooth functional of the clock are near normal).
+    p, x0 = cz.problems.Quadratic([0.2, 1.0]), np.ones(2)
+    L = [10.0, 100.0, 1000.0]
+    sampled = scaling_distance(p, x0, 3.0, L, runs=300, rng=3)
+    exact = expected_scaling_distance(p, x0, 3.0, L)
+    assert np.all(np.abs(sampled.distance - exact.distance) <= 5.5 * sampled.error)
+    assert np.all(sampled.error < 0.1 * sampled.distance)
+    assert -0.45 < sampled.rate < -0.15
+    again = scaling_distance(p, x0, 3.0, L[:2], runs=5, rng=3)
+    assert again.distance.tolist() == scaling_distance(p, x0, 3.0, L[:2], 5, 3).distance.tolist()
+
+
+def test_bad_input_is_refused():
+    p = cz.problems.Quadratic([0.2, 1.0])
+    unknown = cz.Problem(lambda x: 0.0, lambda x: x)
+    cases = [
+        ("increasing", lambda: scaling_limit(p, [1.0, 1.0], [2.0, 1.0])),
+        (">= 0", lambda: scaling_limit(p, [1.0, 1.0], [-1.0])),
+        ("give L=", lambda: scaling_limit(unknown, [1.0], [1.0])),
+        ("horizon", lambda: scaling_distance(p, [1.0, 1.0], 0.0, [1.0, 2.0])),
+        ("two different", lambda: scaling_distance(p, [1.0, 1.0], 1.0, [4.0])),
+        ("at least the function's L", lambda: scaling_distance(p, [1.0, 1.0], 1.0, [0.5, 2.0])),
+        ("runs", lambda: scaling_distance(p, [1.0, 1.0], 1.0, [1.0, 2.0], runs=0)),
+    ]
+    for words, call in cases:
+        with pytest.raises(ValueError, match=words):
+            call()
