@@ -118,9 +118,9 @@ def test_the_limit_of_stability_is_predicted(workers: int) -> None:
     ("arguments", "complaint"),
     [
         ({"kappa": 0.5}, "kappa must be a finite number >= 1, got 0.5"),
-        ({"workers": [0]}, "workers must be integers >= 1"),
-        ({"multipliers": []}, "multipliers must be finite numbers > 0"),
-        ({"multipliers": [-1.0]}, "multipliers must be finite numbers > 0"),
+        ({"workers": [0]}, r"workers\[0\] must be an integer >= 1, got 0"),
+        ({"multipliers": []}, "multipliers must be one or more, got none"),
+        ({"multipliers": [-1.0]}, r"multipliers\[0\] must be a finite number > 0, got -1.0"),
     ],
 )
 def test_bad_input(arguments: dict[str, Any], complaint: str) -> None:

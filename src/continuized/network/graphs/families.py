@@ -11,7 +11,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.support.files import check_memory
-from continuized.support.validation import brief, is_whole
+from continuized.support.validation import is_whole, short_repr
 
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
 
@@ -182,7 +182,7 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
     """
     kind, *fields = spec.strip().split(":")
     if kind not in KINDS:
-        raise ValueError(f"unknown graph {brief(spec)}: give a file that exists, or {GRAMMAR}")
+        raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
     form, make, random = KINDS[kind]
     wanted = form.replace("x", ":").split(":")
     try:
@@ -191,10 +191,10 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
         given = [*sizes, *map(_number, fields[1 : form.count(":") + 1])]
         rest = [_seed(field) for field in fields[form.count(":") + 1 :]]
     except ValueError as error:
-        raise ValueError(f"graph {brief(spec)}: {error}; write {kind}:{form}") from None
+        raise ValueError(f"graph {short_repr(spec)}: {error}; write {kind}:{form}") from None
     if len(given) != len(wanted) or len(rest) > random:
         more = " or with :SEED behind" if random else ""
-        raise ValueError(f"graph {brief(spec)} is not of the form {kind}:{form}{more}")
+        raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
     if not random:
         if rng is not None:
             raise ValueError(f"{spec} is not random: leave out rng=")
@@ -217,7 +217,7 @@ def is_spec(text: str) -> bool:
 def _positive(text: str) -> int:
     _check_digits(text, "integer > 0", MOST_DIGITS)
     if int(text) == 0:
-        raise ValueError(f"{brief(text)} is no integer > 0")
+        raise ValueError(f"{short_repr(text)} is no integer > 0")
     return int(text)
 
 
@@ -228,9 +228,9 @@ def _seed(text: str) -> int:
 
 def _check_digits(text: str, what: str, most: int) -> None:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{brief(text)} is no {what}")
+        raise ValueError(f"{short_repr(text)} is no {what}")
     if len(text) > most:
-        raise ValueError(f"{brief(text)} has {len(text)} digits, more than {most}")
+        raise ValueError(f"{short_repr(text)} has {len(text)} digits, more than {most}")
 
 
 def _number(text: str) -> float:
@@ -239,7 +239,7 @@ def _number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{brief(text)} is no number")
+        raise ValueError(f"{short_repr(text)} is no number")
     return value
 
 

@@ -28,10 +28,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, number
+from continuized.problems.base import Array
 from continuized.process.methods import Continuized, GradientDescent
 from continuized.process.parameters import exponential_gamma_prime, omega
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 WORKERS = (1, 2, 4, 8)
 MULTIPLIERS = tuple(float(2**k) for k in range(13))
@@ -124,14 +124,13 @@ def study_workers(
     stale gradients of 1 worker: acceleration gains nothing (1.07 times as fast)
     stale gradients of 2 workers: acceleration gains nothing (0.33 times as fast)
     """
-    if not 1.0 <= number(kappa, "kappa") < math.inf:
-        raise ValueError(f"kappa must be a finite number >= 1, got {brief(kappa)}")
-    if not all(map(is_whole, workers)) or min(workers, default=1) < 1:
-        raise ValueError(f"workers must be integers >= 1, got {brief(workers)}")
-    if len(multipliers) == 0 or not all(
-        0.0 < number(c, "a multiplier") < math.inf for c in multipliers
-    ):
-        raise ValueError(f"multipliers must be finite numbers > 0, got {brief(multipliers)}")
+    check.real(kappa, "kappa", minimum=1.0)
+    for i, m in enumerate(workers):
+        check.whole(m, f"workers[{i}]", minimum=1)
+    for i, c in enumerate(multipliers):
+        check.real(c, f"multipliers[{i}]", above=0.0)
+    if len(multipliers) == 0:
+        raise ValueError("multipliers must be one or more, got none")
     cases = ((1, False), *((int(m), True) for m in workers))
     mu = 1.0 / kappa
     rates = np.empty((2, len(cases), len(multipliers)))

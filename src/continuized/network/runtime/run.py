@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -24,10 +23,9 @@ from continuized.network.runtime.monitor import Board
 from continuized.network.runtime.supervisor import Goal, Supervisor, Troubles
 from continuized.network.runtime.transport import Crew, Plan
 from continuized.network.runtime.wire_format import KEY_BYTES
-from continuized.problems.base import number
 from continuized.process.random_streams import Seed, child, seed_sequence
+from continuized.support import validation as check
 from continuized.support.progress import bar
-from continuized.support.validation import brief, is_whole
 
 TRANSPORTS = ("local", "ray")
 PER_CORE = 1  # processes, unless told otherwise
@@ -124,7 +122,8 @@ def run(
     (True, True, True)
     """
     graph = Graph.of(graph)
-    _check_port(port)
+    if port is not None:
+        check.whole(port, "port", minimum=1, maximum=65535, other="None")
     rules, shape = _rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
@@ -152,7 +151,8 @@ def run(
     watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
-    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
+    seconds = check.real(seconds, "seconds", above=0.0)
+    goal = Goal(check.real(tol, "tol", above=0.0), seconds, watched)
     with _crew(transport, address, port) as crew, bar("network", None, progress, "message") as tell:
         supervisor = Supervisor(crew, plan, board, troubles, goal, tell)
         supervisor.run()
@@ -194,8 +194,7 @@ def _dim(rules: Sequence[RuleSpec]) -> int:
 def _places(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """The nodes of each process: dealt out in turn, so that neighbours seldom share one."""
     count = PER_CORE * (os.cpu_count() or 1) if processes is None else processes
-    if not is_whole(count) or count < 1:
-        raise ValueError(f"processes must be an integer >= 1, got {brief(processes)}")
+    count = check.whole(count, "processes", minimum=1)
     others = [node for node in range(nodes) if node not in alone]
     shared = [others[k::count] for k in range(min(count, len(others)))]
     return shared + [[node] for node in sorted(alone)]
@@ -206,27 +205,15 @@ def _pace(graph: Graph, speed: float | None) -> tuple[float, float]:
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
     pace = min(busy / TRIP, MOST_PER_CORE * (os.cpu_count() or 1))
-    return _positive(pace if speed is None else speed, "speed"), busy / LOOKS
-
-
-def _positive(value: Any, name: str) -> float:
-    given = number(value, name)
-    if not 0.0 < given < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
-    return given
-
-
-def _check_port(port: Any) -> None:
-    if port is not None and not (is_whole(port) and 0 < port < 2**16):
-        raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
+    return check.real(pace if speed is None else speed, "speed", above=0.0), busy / LOOKS
 
 
 def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
     nodes = graph.nodes
-    if is_whole(kill):
-        if not 0 <= kill < nodes:
-            raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
-        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, int(kill), random))]
+    if check.is_whole(kill):
+        advice = "one node must be left"
+        count = check.whole(kill, "kill", minimum=0, maximum=nodes - 1, advice=advice)
+        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, count, random))]
     plan = Faults(deaths=kill, joins=rejoin)  # checks them
     if plan.absent():
         raise ValueError(f"node {min(plan.absent())} is to rejoin, but was not killed before")
@@ -237,22 +224,19 @@ def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator)
 
 @contextmanager
 def _crew(transport: str, address: str | None, port: int | None) -> Iterator[Crew]:
+    check.one_of(transport, "transport", TRANSPORTS)
     if transport == "local":
         if address is not None:
             raise ValueError('address= is for transport="ray"')
         from continuized.network.runtime.transports.local import LocalCrew
 
         crew: Crew = LocalCrew()
-    elif transport == "ray":
+    else:
         if port is not None:
             raise ValueError('port= is for transport="local"; Ray chooses its own')
         from continuized.network.runtime.transports.ray import RayCrew
 
         crew = RayCrew(address)
-    else:
-        raise ValueError(
-            f"transport must be one of {', '.join(TRANSPORTS)}, got {brief(transport)}"
-        )
     try:
         yield crew
     finally:

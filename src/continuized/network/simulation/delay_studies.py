@@ -14,9 +14,8 @@ from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.simulation.simulate import simulate
-from continuized.problems.base import number
 from continuized.process import random_streams as seeds
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 RUNS = 5
 HORIZON = 20.0  # times 1 / theta, at the pace that is left
@@ -52,12 +51,12 @@ def delay_study(
     >>> row.stable, row.accelerated > 0.0
     (True, True)
     """
-    _check_runs(runs)
+    check.whole(runs, "runs", minimum=1)
     graph = Graph.of(graph)
     limit, root = delay_limit(graph), seeds.seed_sequence(rng)
     return [
         DelayRow(
-            delay=number(delay, "delay"),
+            delay=check.real(delay, "delay"),
             stable=float(delay) < limit,
             share=exchange_share(graph, float(delay)),
             accelerated=_rate(graph, "accelerated", float(delay), root, runs, law),
@@ -80,7 +79,7 @@ def simulated_limit(
     >>> simulated_limit("path:5", runs=3)
     inf
     """
-    _check_runs(runs)
+    check.whole(runs, "runs", minimum=1)
     graph = Graph.of(graph)
     theta, root = Gossip().constants(graph).theta, seeds.seed_sequence(rng)
 
@@ -96,11 +95,6 @@ def simulated_limit(
         middle = 0.5 * (low + high)
         low, high = (middle, high) if falls(middle) else (low, middle)
     return 0.5 * (low + high)
-
-
-def _check_runs(runs: Any) -> None:
-    if not is_whole(runs) or runs < 1:
-        raise ValueError(f"runs must be an integer >= 1, got {brief(runs)}")
 
 
 def _rate(graph: Graph, method: str, delay: float, root: seeds.Root, runs: int, law: str) -> float:
