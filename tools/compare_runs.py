@@ -3,7 +3,7 @@
     python tools/compare_runs.py REV [--only PATTERN] [--list] [--json]
     python tools/compare_runs.py REV --speed [--rounds N] [--only PATTERN]
 
-REV is checked out into a temporary folder that is removed afterwards.  Both trees run the cases of
+REV is checked out into a folder that is removed afterwards.  Both trees run the cases of
 `tools/compare_cases`, each in a process of its own.  There is a line for each case and field
 that differs, with the largest absolute and relative difference, and a closing count; exit code 1 if
 anything differs.  A field that only the new tree has is no difference.
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -33,9 +34,9 @@ import numpy as np
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
-# What stays: the machine code of old commits, by the path of their sources, so that a second
-# comparison need not compile again.
-HOME = Path(tempfile.gettempdir()) / "continuized-compare"
+# Where old commits are checked out.  Their machine code stays, so that the next comparison need not
+# compile again.
+HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "continuized-compare"
 SLOWER = 1.03  # the ratio of times from which a benchmark counts as slower
 
 
@@ -58,38 +59,41 @@ class Difference(NamedTuple):
 
 @contextlib.contextmanager
 def old_tree(rev: str) -> Iterator[Path]:
-    """A folder with the files of the commit, which is removed afterwards.
+    """A folder with the sources of the commit, which is removed afterwards.
 
-    Its path is the same each time, unless it is there already, for Numba's cache goes by paths.
+    Its path goes by their content, for Numba's cache goes by paths; while another comparison uses
+    it, by chance.
     """
-    named = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--verify", f"{rev}^{{commit}}"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    named = git("rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}:src")
     if named.returncode:
-        sys.exit(f"{rev!r} names no commit of {ROOT}")
-    commit = named.stdout.strip()
-    HOME.mkdir(exist_ok=True)
-    folder = HOME / commit[:12]
-    try:
-        folder.mkdir()
-    except FileExistsError:  # another comparison is under way
-        folder = Path(tempfile.mkdtemp(prefix=commit[:12], dir=HOME))
-    try:
-        archive = subprocess.run(
-            ["git", "-C", ROOT, "archive", "--format=tar", commit, "src"],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        sys.exit(f"{rev!r} names no commit of {ROOT} with a folder src")
+    name = named.stdout.decode().strip()[:12]
+    HOME.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        lock = stack.enter_context((HOME / f"{name}.lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder = HOME / name
+            shutil.rmtree(folder, ignore_errors=True)  # of a comparison that was killed
+            folder.mkdir()
+        except BlockingIOError:
+            folder = Path(tempfile.mkdtemp(prefix=name, dir=HOME))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        with tarfile.open(fileobj=io.BytesIO(git("archive", rev, "src").stdout)) as files:
             files.extractall(folder, filter="data")
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """What git says in the working tree."""
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True)
 
 
 def start(tree: Path, script: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
     """A process of its own that runs a script with the package of this tree."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONHASHSEED": "0"}
+    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+    if script == "compare_cases":  # trees run at once, and threads of BLAS would wait for cores
+        environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if tree != ROOT:
         environment["NUMBA_CACHE_DIR"] = str(HOME / "numba")
     command = [sys.executable, str(TOOLS / script), *map(str, arguments)]

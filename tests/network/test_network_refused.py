@@ -13,7 +13,7 @@ from tests.helpers.refusals import one_sentence
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph
-from continuized.network.runtime.run import _places
+from continuized.network.runtime.run import _assign_nodes
 from continuized.support.validation import short_repr
 
 HUGE = 10**400
@@ -72,9 +72,6 @@ NUMBERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         "nodes must be an integer from 1 to 3",
     ),
     "delay of a share": (lambda _: network.exchange_share("path:3", _), "delay must be"),
-    "delay of a study": (lambda _: network.delay_study("path:3", [_]), "delay must be"),
-    "kappa": (lambda _: network.study_workers(_), "kappa must be"),
-    "multiplier": (lambda _: network.study_workers(9.0, [1], [_]), "must be"),
     "seconds": (lambda _: network.run("path:3", VALUES, seconds=_), "seconds must be"),
     "speed": (lambda _: network.run("path:3", VALUES, speed=_), "speed must be"),
     "port": (lambda _: network.run("path:3", VALUES, port=_), "port must be an integer from 1"),
@@ -108,23 +105,10 @@ def test_nodes_may_be_whole_numbers_of_any_type(node: Any) -> None:
 
 @pytest.mark.parametrize("two", [np.int64(2), np.uint8(2)])
 def test_counts_may_be_integers_of_numpy(two: Any) -> None:
-    assert _places(5, two, {1}) == _places(5, 2, {1})
+    assert _assign_nodes(5, two, {1}) == _assign_nodes(5, 2, {1})
     assert type(A2CiD2(batch=two).batch) is int  # another type would be compiled again
     skewed = Graph.of("path:4", rates=[1.0, 2.0, 4.0])
     assert skewed.optimise_rates(maxiter=two).theta == skewed.optimise_rates(maxiter=2).theta
-
-
-@pytest.mark.parametrize("runs", [0, True, 1.5, math.nan])
-def test_runs_of_a_study_are_counted(runs: Any) -> None:
-    for study in (
-        lambda: network.delay_study("path:3", [0.1], runs=runs),
-        lambda: network.simulated_limit("path:3", runs=runs),
-    ):
-        with pytest.raises(
-            ValueError if type(runs) is int else TypeError,
-            match="runs must be an integer >= 1, got",
-        ):
-            study()
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,8 @@ from tests.invariants.registry import PROBLEMS, data, problem, same_bits
 
 import continuized as cz
 
+pytestmark = pytest.mark.blas
+
 points = np.random.default_rng(3).standard_normal
 
 

@@ -13,6 +13,8 @@ import continuized as cz
 from continuized import Status
 from continuized.process.prox import L1, Box, NonNegative, Simplex
 
+pytestmark = pytest.mark.blas
+
 
 def data(
     n: int = 80, d: int = 30, seed: int = 0, least: float = 0.1

@@ -1,4 +1,4 @@
-"""What runs of a network are given: checked, or a sentence that says what is wrong."""
+"""Checks of what runs of a network are given, with sentences that say what is wrong."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.problems.base import Array
 from continuized.support import validation as check
 
-PATIENCE = 20.0  # times what the theorem promises, where no limit is given
+EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
 NO_LIMIT = 2**62  # exchanges
 
 
@@ -47,9 +47,9 @@ def checked_limits(tol: Any, events: Any, until: Any) -> tuple[float, int, float
 
 
 def enough_events(graph: Graph, gossip: Gossip, tol: float) -> int:
-    """PATIENCE times the events that bring the theorem's bound down to tol."""
+    """Return EVENTS_FACTOR times the events that bring the theorem's bound down to tol."""
     return math.ceil(
-        PATIENCE * (math.log(2.0 / max(tol, 1e-30)) / gossip.rate(graph) + graph.nodes)
+        EVENTS_FACTOR * (math.log(2.0 / max(tol, 1e-30)) / gossip.rate(graph) + graph.nodes)
     )
 
 

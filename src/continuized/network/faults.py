@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
@@ -118,3 +120,32 @@ def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
     if not all(0.0 <= t < np.inf and i >= 0.0 and i.is_integer() for t, i in pairs):
         raise check.refusal(ValueError, name, what, given)
     return tuple((float(t), int(i)) for t, i in listed)
+
+
+def choose_victims(graph: Graph, count: int, random: np.random.Generator) -> list[int]:
+    """Choose `count` nodes to kill, one after the other, so that the rest stay connected.
+
+    Raises ValueError where fewer than two nodes would be left.
+
+    >>> nodes = choose_victims(Graph.of("path:5"), 2, np.random.default_rng(0))
+    >>> sorted(nodes) in ([0, 1], [0, 4], [3, 4])
+    True
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    if not 0 <= count <= graph.nodes - 2:
+        raise ValueError(
+            f"{count} of {graph.nodes} nodes cannot be killed: two at least must be left"
+        )
+    joined = laplacian(graph.nodes, graph.edges, graph.P)
+    living = np.arange(graph.nodes)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        # Every connected graph has such a node: one that is farthest from some other.
+        for node in random.permutation(living).tolist():
+            rest = living[living != node]
+            if connected_components(joined[rest][:, rest], directed=False)[0] == 1:
+                chosen.append(node)
+                living = rest
+                break
+    return chosen

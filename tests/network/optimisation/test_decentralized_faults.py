@@ -57,6 +57,7 @@ def run(faults: Faults | None, method: Any = "dual", kind: str = "ridge", **how:
 # Against gossip: the dual method with f_i(w) = |w - x_i|^2 / 2 is gossip from the x_i.
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
     values = np.random.default_rng(5).standard_normal(12)
@@ -78,6 +79,7 @@ def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
 # Ledgers, and solutions
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("method", ["dual", "plain-dual", "dadao"])
@@ -117,7 +119,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
         engine = ByMessages(GRID, crew, root, faults)
         progress = Run(engine, PARTS["ridge"], root, 0.0, 10, silent)
         for most in range(10, 2000, 10):
-            progress.go(most)
+            progress.run(most)
             if forget:
                 engine.post.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
@@ -128,6 +130,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
 # Deaths
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_dead_take_what_they_had(kind: str) -> None:
     """Where the living agree, the sum of their gradients is what the dead took, with its sign."""
@@ -136,7 +139,7 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
         chosen = network.optimisation.minimize.METHODS[method]
         engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
         progress = Run(engine, parts, root, 1e-20, 10, silent)
-        progress.go(60_000)
+        progress.run(60_000)
         nodes = engine.crew.nodes
         had = 0.5 * (nodes.y + nodes.z) if method == "dual" else nodes.state[:, [4, 5, 5]].mean(1)
         w = progress.agreed()
@@ -177,6 +180,7 @@ def test_all_die() -> None:
     assert len(r.deaths) == 12
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("method", ["dual", "dadao"])
 def test_nodes_that_come_when_nobody_is_there(method: str) -> None:
     """All are absent at the start; or all die, and come back with nothing of their past."""

@@ -187,6 +187,7 @@ def test_the_mean_is_the_exact_mean(case: str) -> None:
     assert not mistaken.passed
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("case", ["dual", "dadao", "a2cid2"])
 def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     """On the same events, all nodes mixed at each of them."""
@@ -203,6 +204,7 @@ def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     assert np.abs(mistaken - expected).max() > 1e-5
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("s", [1e-4, 0.03, 0.7])
 @pytest.mark.parametrize("dt", [1e-3, 1.0, 40.0])
 def test_the_flow_of_dadao_solves_its_equation(s: float, dt: float) -> None:

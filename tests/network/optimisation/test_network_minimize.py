@@ -37,6 +37,7 @@ def averaging(values: np.ndarray) -> Objective:
     return Objective.of([LeastSquares([[1.0]], [v]) for v in values])
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_gossip_is_a_special_case(accelerated: bool) -> None:
     values = np.random.default_rng(5).standard_normal(12)
@@ -56,6 +57,7 @@ def test_gossip_is_a_special_case(accelerated: bool) -> None:
 # All methods on all losses
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_comes_to_the_centralised_solution(method: str, kind: str) -> None:
@@ -108,6 +110,7 @@ def test_acceleration_of_the_dual_gains_about_as_the_theorem_says() -> None:
     assert 0.5 < fast.rate_measured / plain.rate_measured / predicted < 2.0
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_no_rate_is_fitted_to_rounding(kind: str) -> None:
     """A run that goes on where only rounding is left has the rate of the run that stops there."""

@@ -19,6 +19,8 @@ from continuized.network.optimisation.local_solver import (
 )
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
+pytestmark = pytest.mark.blas
+
 KINDS = {"ridge": LeastSquares, "logistic": LogisticRegression}
 
 

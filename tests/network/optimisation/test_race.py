@@ -73,6 +73,7 @@ def test_the_unit_of_time_is_the_users() -> None:
         assert a.time == 64.0 * b.time
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_synchronous_dual_method(kind: str) -> None:
     """Its errors are those of the three sequences written with W itself, not its root."""
@@ -97,6 +98,7 @@ def test_the_synchronous_dual_method(kind: str) -> None:
     np.testing.assert_allclose(found.error, errors, rtol=1e-8)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_all_reduce(kind: str) -> None:
     parts = split(regression(kind), 5)

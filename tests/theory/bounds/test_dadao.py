@@ -34,6 +34,8 @@ from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
 
+pytestmark = pytest.mark.blas
+
 EPS = float(np.finfo(float).eps)
 UNEVEN = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
 

@@ -1,4 +1,4 @@
-"""Whether what a user gives is a graph: pairs, rates, components."""
+"""Checks that what a user gives is a graph: pairs, rates, components."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graphs import families as specs
-from continuized.network.graphs import files as edge_files
+from continuized.network.graphs import families
+from continuized.network.graphs.files import Edges
 from continuized.problems.base import Array
 from continuized.support import validation as check
 
@@ -39,12 +39,12 @@ def check_simple(nodes: int, edges: Array, labels: tuple[Any, ...] | None = None
     low, high = edges.min(axis=1), edges.max(axis=1)
     loops = np.flatnonzero(low == high)
     if loops.size:
-        node = named(low[loops[0]], labels)
+        node = label_of(low[loops[0]], labels)
         raise ValueError(f"node {node} is joined to itself ({loops.size} such loops): remove them")
     keys = np.sort(low * nodes + high)
     twice = keys[1:][keys[1:] == keys[:-1]]
     if twice.size:
-        i, j = (named(end, labels) for end in divmod(int(twice[0]), nodes))
+        i, j = (label_of(end, labels) for end in divmod(int(twice[0]), nodes))
         raise ValueError(
             f"the edge ({i}, {j}) stands more than once ({twice.size} repetitions): "
             "keep one, with the sum of the rates"
@@ -65,12 +65,12 @@ def check_connected(
     sizes = np.bincount(component)
     shown = []
     for k in np.argsort(-sizes, kind="stable")[:4]:
-        some = ", ".join(str(named(i, labels)) for i in np.flatnonzero(component == k)[:3])
+        some = ", ".join(str(label_of(i, labels)) for i in np.flatnonzero(component == k)[:3])
         shown.append(f"{sizes[k]} ({some}{', ...' if sizes[k] > 3 else ''})")
     rest = f" and {count - 4} more" if count > 4 else ""
     raise ValueError(
         f"the graph{' ' + name if name else ''} is not connected: it has {count} components, of "
-        f"sizes (and nodes) {', '.join(shown)}{rest}; {specs.advice(name)}"
+        f"sizes (and nodes) {', '.join(shown)}{rest}; {families.advise(name)}"
     )
 
 
@@ -88,8 +88,8 @@ def checked_P(rates: ArrayLike, edges: Array) -> Array:
     return np.asarray(P / P.sum())
 
 
-def from_networkx(graph: Any) -> edge_files.Edges:
-    """The edges of a networkx graph, in its own order."""
+def read_networkx(graph: Any) -> Edges:
+    """Read the edges of a networkx graph, in its own order."""
     if graph.is_directed() or graph.is_multigraph():
         raise TypeError(
             f"a graph must be a plain networkx.Graph, got {type(graph).__name__}; "
@@ -106,9 +106,9 @@ def from_networkx(graph: Any) -> edge_files.Edges:
         given = [rate for *_, rate in rows]
         rates = check.array(given, 'the attribute "weight"', dtype=np.float64)
     plain = list(graph.nodes) == list(range(len(number)))
-    return edge_files.Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
+    return Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
 
 
-def named(node: Any, labels: tuple[Any, ...] | None) -> Any:
-    """A node as the user calls it."""
+def label_of(node: Any, labels: tuple[Any, ...] | None) -> Any:
+    """Return the name that the user has for a node."""
     return int(node) if labels is None else labels[int(node)]

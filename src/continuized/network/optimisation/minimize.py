@@ -21,9 +21,9 @@ from continuized.network.optimisation.run import Run
 from continuized.network.result import Decentralized
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
-from continuized.solver import identity
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def minimize(
     root = seeds.seed_sequence(rng)
     path = checkpoints.checked_path(checkpoint, every, resume)
     who = partial(
-        identity.of_parts,
+        fingerprint_parts,
         graph=graph,
         problems=objective,
         method=chosen,
@@ -137,7 +137,7 @@ def minimize(
         rng=None if rng is None else root,
         record=record,
     )
-    keeper = identity.keeper(path, every, resume, who)
+    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
     optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
@@ -151,7 +151,7 @@ def minimize(
     most = int(events)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
-        run.go(most, keeper)
+        run.run(most, checkpointer)
     return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
 
 

@@ -227,7 +227,7 @@ def _without_rounds(
     engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
     run = Run(engine, objective, root, tol, 200, silent)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
-    run.go(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
+    run.run(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
     r = run.outcome(method.name, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
 

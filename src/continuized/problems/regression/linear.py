@@ -28,6 +28,8 @@ LARGE = 2**19  # entries of X from which all threads are quicker than one
 class Linear(Problem):
     """A weighted mean of losses of linear predictions, and l2/2 |w|^2."""
 
+    is_defined_everywhere = True
+
     loss: ClassVar[float]
     curvature: ClassVar[float]  # the largest second derivative of the loss
 
