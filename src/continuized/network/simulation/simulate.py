@@ -25,12 +25,12 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
+from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.checkpointer import AnyCheckpointer, open_checkpointer
 from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.checkpoints.state import Checkpointed, State
 from continuized.support.progress import Bar, bar
-from continuized.support.validation import brief, is_whole
 
 ROWS = 500
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
@@ -107,14 +107,12 @@ def simulate(
     start = checked_values(values, graph)
     gossip = as_gossip(method)
     constants = gossip.constants(graph)
-    if faults is not None and not isinstance(faults, Faults):
-        raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
+    check.instance(faults, "faults", Faults | None, "network.Faults or None")
     times = checked_times(snapshots)
     limits = checked_limits(tol, events, until)
     if events is None and until is None:
         limits = limits[0], enough_events(graph, gossip, limits[0]), limits[2]
-    if not is_whole(record) or record < 0:
-        raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
+    check.whole(record, "record", minimum=0, noun="a number of rows")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     who = partial(
