@@ -49,7 +49,7 @@ def command(
     """Time this library and its peers on this machine.
 
     A peer that is not installed, or fails, is named as such. For all of them:
-    pip install "continuized[bench]".
+    pip install ".[plot,sklearn,jax]" --group bench, with pip 25.1 or later.
     """
     from benchmarks import runner
     from continuized.app.commands import options as regressions

@@ -15,6 +15,7 @@ import continuized as cz
 from continuized.adapters.scipy import CODES
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("theirs", ["L-BFGS-B", "BFGS"])
 def test_the_minimum_is_that_of_scipys_methods(name: str, theirs: str) -> None:

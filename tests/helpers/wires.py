@@ -11,7 +11,7 @@ from continuized.network.gossip import Constants
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import GossipModel
-from continuized.network.runtime.transport import adjacency
+from continuized.network.runtime.transport import list_neighbours
 
 # Stays connected without any one or two of its nodes.
 OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]
@@ -34,7 +34,7 @@ def make_nodes(
         Node(
             i,
             GossipModel(np.atleast_1d(values[i]), *constants),
-            *adjacency(graph)[i],
+            *list_neighbours(graph)[i],
             np.random.default_rng([seed, i]),
             **options,
         )

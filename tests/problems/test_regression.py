@@ -52,6 +52,7 @@ def by_mpmath(p: Any, X: np.ndarray, w: np.ndarray) -> tuple[float, list[float]]
         ]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 23])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,6 +85,7 @@ def test_logistic_losses_keep_their_digits_far_out(form: str) -> None:
         assert p.value_and_gradient([1.0])[0] == pytest.approx(f, rel=1e-15, abs=0.0)
 
 
+@pytest.mark.blas
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 12), st.floats(0.0, 1.0), st.integers(0, 2**32 - 1))
 def test_sparse_is_dense(n: int, d: int, density: float, seed: int) -> None:
@@ -97,6 +99,7 @@ def test_sparse_is_dense(n: int, d: int, density: float, seed: int) -> None:
             np.testing.assert_allclose(getattr(q, name), getattr(p, name), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("X_type", [np.float32, np.float64])
@@ -122,6 +125,7 @@ def large(form: str) -> Any:
     return cz.problems.LogisticRegression(FORMS[form](X), y, l2=1e-3)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("form", FORMS)
 def test_large_data_runs_on_threads_and_gives_the_same(
     form: str, monkeypatch: pytest.MonkeyPatch

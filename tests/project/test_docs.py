@@ -34,8 +34,16 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(DOCS))
 
 
-def with_code(page: Path) -> bool:
-    return any(kind in ("python", "sh") for kind, _ in FENCE.findall(page.read_text()))
+def with_code(page: Path) -> Any:
+    """A page with code to run as the parameter of a test, with what it needs; None without code."""
+    blocks = FENCE.findall(page.read_text())
+    if not any(kind in ("python", "sh") for kind, _ in blocks):
+        return None
+    code = "\n".join(block for kind, block in blocks if kind == "python")
+    named = re.findall(r"^(?:import|from) (?:continuized\.adapters\.)?(\w+)", code, re.MULTILINE)
+    needed = sorted({"jax", "optax", "ray", "torch"} & set(named))
+    marks = [pytest.mark.needs(*needed)] if needed else []
+    return pytest.param(page, marks=marks, id=name_of(page))
 
 
 def run_commands(block: str) -> None:
@@ -48,7 +56,7 @@ def run_commands(block: str) -> None:
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if with_code(page)], ids=name_of)
+@pytest.mark.parametrize("page", list(filter(None, map(with_code, PAGES))))
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.problems.regression.data import INT32_MAX
-from continuized.support.validation import AdvisedError, brief, is_whole
+from continuized.support import validation as check
+from continuized.support.validation import AdvisedError, short_repr
 
 FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
@@ -100,11 +101,12 @@ def read(
     (array([[0.5 , 0.  , 2.  ],
            [0.  , 0.25, 0.  ]]), array([ 1., -1.]))
     """
-    if format is not None and format not in FORMATS:
-        raise ValueError(f"format must be None or one of {FORMATS}, got {brief(format)}")
+    if format is not None:
+        check.one_of(format, "format", FORMATS, other="None")
     if n_features is not None:
-        n_features = _whole("n_features", n_features)
-    max_index, max_line = _whole("max_index", max_index), _whole("max_line", max_line)
+        n_features = check.whole(n_features, "n_features", minimum=1, maximum=LIMIT)
+    max_index = check.whole(max_index, "max_index", minimum=1, maximum=LIMIT)
+    max_line = check.whole(max_line, "max_line", minimum=1, maximum=LIMIT)
     if n_features is not None and n_features > max_index:
         raise ValueError(f"n_features = {n_features} is more than max_index = {max_index}")
     source = Source(path)
@@ -122,15 +124,6 @@ def read(
         if format == "csv":
             return Data(*comma_separated(source, file, n_features, max_line))
         return Data(*svmlight(source, file, n_features, max_index, max_line))
-
-
-def _whole(name: str, value: Any) -> int:
-    """A whole number from 1 to 2^53."""
-    if not is_whole(value):
-        raise TypeError(f"{name} must be a whole number, got {brief(value)}")
-    if not 1 <= value <= LIMIT:
-        raise ValueError(f"{name} must be a whole number from 1 to 2**53, got {brief(value)}")
-    return int(value)
 
 
 BLOCK = 2**20  # bytes that are read at once
@@ -156,10 +149,8 @@ class Source:
     """A path, checked; OSError only comes from opening and reading it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        try:
-            self.path = os.fsdecode(path)
-        except TypeError:
-            raise TypeError(f"path must be a str or a Path, got {brief(path)}") from None
+        kinds = (str, bytes, os.PathLike)
+        self.path = os.fsdecode(check.instance(path, "path", kinds, "a str or a Path"))
         # Names that would break the line, or could not be printed, are shown by their repr.
         self.name = self.path if self.path.isprintable() else repr(self.path)
         if "\0" in self.path:
@@ -527,7 +518,7 @@ def npz(
         zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError, ValueError,
         OverflowError, KeyError, IndexError, NotImplementedError,
     ) as error:  # fmt: skip
-        reason = brief(str(error) or type(error).__name__)
+        reason = short_repr(str(error) or type(error).__name__)
         raise source.error(f"damaged, or no .npz file: {reason}") from error
 
 
@@ -540,7 +531,7 @@ def _members(
     if "y" not in names or ("X" in names) == all(part in names for part in SPARSE_PARTS):
         raise source.error(
             f"either X and y, or y and the parts of a CSR array ({', '.join(SPARSE_PARTS)}) are "
-            f"expected, but it holds {brief(sorted(names))}"
+            f"expected, but it holds {short_repr(sorted(names))}"
         )
 
     def get(name: str, kinds: str = "fiu") -> Array:

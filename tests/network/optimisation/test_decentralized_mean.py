@@ -24,6 +24,7 @@ from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.support.checkpoints.state import capture
 from continuized.support.statistics import Moments, mean_test
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
@@ -162,13 +163,13 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 def sampled(make: Any, t: float, runs: int) -> Moments:
     """Moments of the nodes' guesses at time t."""
     engine = make()
-    start = engine.state()
+    start = capture(engine)
     total = float(engine.rates.sum())
     law = Categorical(engine.rates / total)
     most = int(total * t + 12.0 * math.sqrt(total * t) + 20.0)  # more come with chance < 1e-15
     found = np.empty((runs, 3))
     for run in range(runs):
-        engine.restore({name: array.copy() for name, array in start.items()})
+        engine.restore(*start)
         root = seeds.child(seeds.seed_sequence(7), run)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))
@@ -188,6 +189,7 @@ def test_the_mean_is_the_exact_mean(case: str) -> None:
     assert not mistaken.passed
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("case", ["dual", "dadao", "a2cid2"])
 def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     """On the same events, all nodes mixed at each of them."""
@@ -204,6 +206,7 @@ def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     assert np.abs(mistaken - expected).max() > 1e-5
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("s", [1e-4, 0.03, 0.7])
 @pytest.mark.parametrize("dt", [1e-3, 1.0, 40.0])
 def test_the_flow_of_dadao_solves_its_equation(s: float, dt: float) -> None:

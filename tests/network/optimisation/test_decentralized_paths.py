@@ -24,6 +24,8 @@ from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 
+pytestmark = pytest.mark.blas
+
 GRAPH = Graph.of([(0, 1), (1, 2), (2, 3), (3, 4), (4, 0), (1, 3)], rates=[1, 2, 1, 3, 1, 2])
 NODES, EVENTS = 5, 700
 _RNG = np.random.default_rng(3)

@@ -31,8 +31,8 @@ from continuized.network.protocol.messages import (
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
-from continuized.network.runtime.faulty_link import Link
-from continuized.network.runtime.scheduler import Host
+from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.network.runtime.scheduler import NodeScheduler
 
 
 def test_the_dead_take_only_their_share() -> None:
@@ -123,7 +123,7 @@ def test_timeouts_learn_and_are_bounded() -> None:
 
 
 def test_links_lose_double_and_hold_up() -> None:
-    link = Link(np.random.default_rng(0), 0.1, 0.05, 2.0)
+    link = FaultyLink(np.random.default_rng(0), 0.1, 0.05, 2.0)
     sent = [Message(REQUEST, 0, 1, k) for k in range(20_000)]
     out, t = link.send(sent, 0.0), 0.0
     arrived = [(0.0, message) for message in out]
@@ -134,7 +134,7 @@ def test_links_lose_double_and_hold_up() -> None:
     assert abs(len({m.seq for _, m in arrived}) - 18_000) < 5 * math.sqrt(20_000 * 0.09)
     assert abs(len(arrived) - 18_900) < 5 * math.sqrt(20_000 * 0.15)
     assert np.mean([t for t, _ in arrived]) == pytest.approx(2.0, rel=5.0 / math.sqrt(18_900))
-    perfect = Link(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    perfect = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
     assert perfect.send(sent, 0.0) == sent
 
 
@@ -146,17 +146,19 @@ class Raises(GossipModel):
 def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
-    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
-    assert host.receive([Message(REQUEST, 0, 1, 1)]) == []
-    assert host.fell == [(1, "ValueError: no answer from me")]
-    assert list(host.nodes) == [0]
-    assert host.receive([Message(REQUEST, 0, 1, 2)]) == []
+    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    scheduler = NodeScheduler(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, link)
+    assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []
+    assert scheduler.failures == [(1, "ValueError: no answer from me")]
+    assert list(scheduler.nodes) == [0]
+    assert scheduler.receive([Message(REQUEST, 0, 1, 2)]) == []
 
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
-    host = Host({}, {}, 1000.0, 2.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
-    host.advance(10.0)
-    host.advance(10.001)
-    assert host.t == pytest.approx(1.0)
-    host.advance(70.0)
-    assert host.t == pytest.approx(3.0)  # not 60,000
+    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    scheduler = NodeScheduler({}, {}, 1000.0, 2.0, link)
+    scheduler.advance(10.0)
+    scheduler.advance(10.001)
+    assert scheduler.t == pytest.approx(1.0)
+    scheduler.advance(70.0)
+    assert scheduler.t == pytest.approx(3.0)  # not 60,000

@@ -65,7 +65,9 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     return worst_of(found)
 
 
-def _squares(engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed) -> Array:
+def _squares(
+    engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed
+) -> Array:
     """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
 
     One long Poisson stream is cut into windows: what happens in each is independent.

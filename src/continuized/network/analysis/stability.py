@@ -18,7 +18,7 @@ only if its spectral radius, the gain, is 1 or more (or A is not stable).  When 
 against 1/theta, x = z at every exchange and the gain tends to (gamma + gamma') / 2.
 
 That is a limit in mean square.  A typical run stays stable somewhat longer: the mean is carried
-by rare ones.  `delay_study` and `simulated_limit` measure that.
+by rare ones.  `examples/delay_study.py` measures that.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.analysis.traffic import directed, exchange_rates, exchange_share
+from continuized.network.analysis.traffic import exchange_rates, exchange_share, list_directed
 from continuized.network.arguments import as_gossip
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.problems.base import Array
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
 
 MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
@@ -54,13 +54,13 @@ class _Linear(NamedTuple):
 
 
 def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> float:
-    """The spectral radius of G, or infinity where A is not stable; below 1 is stable.
+    """Compute the spectral radius of G, or infinity where A is not stable; below 1 is stable.
 
     `rates` are those of exchanges of all directed edges, as in `traffic.exchange_rates`.
     """
     from scipy.sparse.linalg import LinearOperator, eigs
 
-    model = _model(graph, constants, delay, rates)
+    model = _make_model(graph, constants, delay, rates)
     if not model.exponents.real.max() < 0.0:
         return math.inf
     decay = -1.0 / (model.exponents[:, None] + model.exponents[None, :].conj())
@@ -79,11 +79,13 @@ def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> floa
     return float(abs(largest[0]))
 
 
-def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
-    """In the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node: s stands still
-    between events and w decays at the rate 2 theta."""
+def _make_model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
+    """Build the model in the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node.
+
+    Between events s stands still, and w decays at the rate 2 theta.
+    """
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
-    source, target = directed(graph)
+    source, target = list_directed(graph)
     e = np.arange(source.size)
     V, U = np.zeros((source.size, 2 * n)), np.zeros((2 * n, source.size))
     V[e, source], V[e, n + source] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
@@ -101,12 +103,12 @@ def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _L
 
 
 def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
-    """The share of exchanges below which E |x - mean|^2 grows, without delay; 0 if there is none.
+    """Find the share of exchanges below which E |x - mean|^2 grows, without delay; 0 if none.
 
-    As damping = theta / (mu_g gamma') times that of damping 1: only theta / share counts.  Up to 32
-    nodes the share at which the `gain` is 1.  On larger graphs damping (1 - 1.29 gamma'^(-2/3)):
-    a fit to computed ones (paths and cycles to 60 nodes, grids to 8 x 8: within 3 % of 1 - share),
-    not a theorem.
+    Only theta / share counts, so that it is proportional to damping = theta / (mu_g gamma').  Up
+    to 32 nodes it is the share at which the `gain` is 1.  On larger graphs it is
+    damping (1 - 1.29 gamma'^(-2/3)): a fit to computed ones (paths and cycles to 60 nodes, grids
+    to 8 x 8: within 3 % of 1 - share), not a theorem.
 
     graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
 
@@ -118,11 +120,11 @@ def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
 
 
 def delay_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
-    """The one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
+    """Find the one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
 
-    Up to 32 nodes the delay at which the `gain` is 1, with the rates of `traffic`.  On larger
-    graphs, where theta times such a delay is small, that at which `exchange_share` falls to
-    `share_limit`.
+    Up to 32 nodes it is the delay at which the `gain` is 1, with the rates of `traffic`.  On
+    larger graphs, where theta times such a delay is small, it is that at which `exchange_share`
+    falls to `share_limit`.
 
     graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
 
@@ -176,7 +178,7 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
 def too_stale(
     graph: Any, method: str | Gossip, staleness: float, share: float | None = None
 ) -> str:
-    """Whether a run with this measured staleness is "fine", "near" the limit, or "past" it.
+    """Tell whether a run with this measured staleness is "fine", "near" the limit, or "past" it.
 
     Parameters
     ----------
@@ -194,16 +196,16 @@ def too_stale(
     >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
     ('fine', 'past')
     """
-    for name, given in (("staleness", staleness), ("share", 1.0 if share is None else share)):
-        if not (is_real(given) and given >= 0.0):
-            raise ValueError(f"{name} must be a number >= 0, got {brief(given)}")
+    staleness = check.real(staleness, "staleness", minimum=0.0, finite=False)
+    if share is not None:
+        share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
     longest, least = delay_limit(graph, method), share_limit(graph, method)
 
     def beyond(part: float) -> bool:
-        """Whether one of the two is beyond this part of the way to its limit."""
-        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
-        return bool(0.5 * as_float(staleness) >= part * longest or few)
+        """Tell whether one of the two is beyond this part of the way to its limit."""
+        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * staleness >= part * longest or few)
 
     if beyond(1.0):
         return "past"

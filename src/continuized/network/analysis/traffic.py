@@ -2,7 +2,7 @@
 
 With a one-way delay `delay`, an exchange keeps each of its two ends for 2 delays: the initiator
 from its request to the answer, the other from its answer to the transfer.  A request that is
-refused keeps its sender as long, and is made up for after a while (`patience`).
+refused keeps its sender as long, and is made up for after a while (`network.protocol.timeouts`).
 
 With f_i the share of time that node i is free, a_i the rate at which it asks, p_ij the probability
 that it asks j, and all taken as independent,
@@ -16,31 +16,29 @@ after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
-from continuized.problems.base import Array, number
-from continuized.support.validation import brief
+from continuized.problems.base import Array
+from continuized.support import validation as check
 
-# Delays that a node pauses for, on average: its patience is the mean of round trips, 2 delays, and
+# Delays that a node pauses for, on average: its timeout is the mean of round trips, 2 delays, and
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
 PAUSE = BACK_OFF * (2.0 + SPREAD * 8.0 * np.exp(-2.0))
 MOST_STEPS = 2000
 STEP = 0.2  # the map itself is decreasing: it would swing
 
 
-def directed(graph: Graph) -> tuple[Array, Array]:
-    """Source and target of both directions of every edge, all edges and then all reversed."""
+def list_directed(graph: Graph) -> tuple[Array, Array]:
+    """List source and target of both directions of every edge: all edges, then all reversed."""
     i, j = graph.edges.T
     return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:
-    """The rate of exchanges of every directed edge; without delay P_ij / 2."""
-    source, target = directed(graph)
+    """Predict the rate of exchanges of every directed edge, which is P_ij / 2 without delay."""
+    source, target = list_directed(graph)
     n, P = graph.nodes, np.tile(graph.P, 2)
     around = np.bincount(source, P, n)
     p, rings = P / around[source], 0.5 * around
@@ -59,7 +57,7 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
 
 
 def exchange_share(graph: Graph | str, delay: float) -> float:
-    """Exchanges per unit of t, which are 1 without delays.
+    """Predict the exchanges per unit of t, which are 1 without delays.
 
     Nodes make up for rings, so that they stay 1 until some node has no time left; from there on
     they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
@@ -70,7 +68,5 @@ def exchange_share(graph: Graph | str, delay: float) -> float:
     >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
     [1.0, 0.41, 0.21]
     """
-    late = number(delay, "delay")
-    if not 0.0 <= late < math.inf:
-        raise ValueError(f"delay must be a finite number >= 0, got {brief(delay)}")
+    late = check.real(delay, "delay", minimum=0.0)
     return float(exchange_rates(Graph.of(graph), late).sum())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuized.network.gossip import Constants
@@ -33,12 +35,11 @@ def make_nodes(
         return make_dual_nodes(objective, method.constants(graph, objective), edge_rate)
     rates = np.ones(graph.nodes) if speeds is None else speeds
     if isinstance(method, DADAO):
-        model = dadao_nodes(objective, method.steps(graph, objective))
-        changing, tilt = ("state",), -1.0 / 3.0  # where they agree, z = z~ = -grad f(w)
+        model: Any = dadao_nodes(objective, method.steps(graph, objective))
+        changing: tuple[str, ...] = ("state",)
+        tilt = -1.0 / 3.0  # where they agree, z = z~ = -grad f(w)
     else:
         step = method.step_for(objective)
         model = sgd_nodes(objective, method.constants(graph), step, method.batch)
         changing, tilt = ("x", "x_tilde", "moved"), 0.0
-    return NodeSet(
-        model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates, tilt=tilt
-    )
+    return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates, tilt=tilt)

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
+from continuized.network.result import Log, Staleness
 from continuized.network.simulation import instant_kernels as kernels
 from continuized.network.simulation.instant_kernels import Tests
 from continuized.problems.base import Array
 from continuized.process.clock.events import Events
+from continuized.support.checkpoints.state import Checkpointed
 
 NO_LIMIT = np.iinfo(np.int64).max
 
@@ -49,18 +51,21 @@ class NodeSet(NamedTuple):
         return np.column_stack([np.zeros(len(speeds)), speeds, values])
 
 
-class Engine:
+class Engine(Checkpointed):
     """Nodes on a graph, moved by the events of one clock: marks are edges, then nodes.
 
     t is the time of what happened last; `ledger` has two rows, what died with nodes and what came
     with those that joined, of what exchanges only move.
     """
 
+    changing: tuple[str, ...] = ("arrays", "random")
+
     rates: Array  # of the marks
     random: np.random.Generator
     alive: Array
     work: Array
     ledger: Array
+    logging = False  # whether a log is kept
     last_change = 0.0  # when the last death or join is; 0 where there is none
 
     def __init__(self, graph: Graph, nodes: NodeSet) -> None:
@@ -80,6 +85,16 @@ class Engine:
         """Let these events happen, and all that comes of them up to the last of them."""
         if events.size:
             self.run(events, 0, float(events.t[-1]), NO_LIMIT, Tests.none())
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays that events change."""
+        raise NotImplementedError
+
+    @arrays.setter
+    def arrays(self, given: dict[str, Array]) -> None:
+        for name, own in self.arrays.items():
+            own[...] = given[name]
 
     @property
     def t(self) -> float:
@@ -137,6 +152,18 @@ class Engine:
         """Return the disagreement at time t, of models that have one."""
         owed = self.owed()
         return float(kernels.error_at(self.nodes.model, self.work, self.alive, t, owed))
+
+    def staleness(self) -> Staleness | None:
+        """Return how old answers were; None where exchanges are instantaneous."""
+        return None
+
+    def log(self) -> Log:
+        """Return the log so far, where one is kept."""
+        raise NotImplementedError
+
+    def changed(self) -> list[tuple[float, int, bool]]:
+        """Return the deaths and joins that have taken place, as `Faults.changes`."""
+        return []
 
     def cut_off(self) -> bool:
         """Tell whether nothing can happen any more: never, where every edge will tick again."""

@@ -13,6 +13,7 @@ from continuized.network.simulation.node_models.interface import TIME
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.support.checkpoints.state import Rows
 
 
 class InstantEngine(Engine):
@@ -29,6 +30,8 @@ class InstantEngine(Engine):
     log : bool
         Keep what a log of the exchanges is made of.
     """
+
+    changing = (*Engine.changing, "time", "exchanges", "log_marks", "log_times")
 
     def __init__(
         self,
@@ -51,9 +54,8 @@ class InstantEngine(Engine):
         if busy is not None or nodes.changing:  # else every event is an exchange
             work = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
-        self._t, self._exchanges = 0.0, 0
-        self._marks: list[Array] | None = [] if log else None
-        self._times: list[Array] = []
+        self.time, self.exchanges = 0.0, 0
+        self.logging, self.log_marks, self.log_times = log, Rows(), Rows()
         # Compiled now, so that the run is timed without it.
         self._run(np.zeros(0), np.zeros(0, np.int64), 0, 0, Tests.none())
 
@@ -72,27 +74,40 @@ class InstantEngine(Engine):
         """See `Engine`."""
         assert events.marks is not None
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
-        end = min(in_time, begin + most - self._exchanges)
-        tests = tests._replace(before=self._exchanges - begin)
+        end = min(in_time, begin + most - self.exchanges)
+        tests = tests._replace(before=self.exchanges - begin)
         done, made = self._run(events.t, events.marks, begin, end, tests)
-        self._exchanges += done - begin
-        if self._marks is not None:
-            self._marks.append(events.marks[begin:done])
-            self._times.append(events.t[begin:done])
+        self.exchanges += done - begin
+        if self.logging:
+            self.log_marks.append(events.marks[begin:done])
+            self.log_times.append(events.t[begin:done])
         if done > begin:
-            self._t = float(events.t[done - 1])
+            self.time = float(events.t[done - 1])
         return done, made
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays that events change."""
+        mine = {"work": self.work} | self.nodes.arrays()
+        if self.busy is not None:
+            mine |= {"free": self.busy.free, "counts": self.busy.counts}
+        return mine
+
+    @arrays.setter
+    def arrays(self, given: dict[str, Array]) -> None:
+        for name, own in self.arrays.items():
+            own[...] = given[name]
 
     @property
     def t(self) -> float:
         """The time of the last event."""
-        return self._t
+        return self.time
 
     @property
     def messages(self) -> int:
         """Exchanges so far."""
         if self.busy is None:
-            return self._exchanges
+            return self.exchanges
         return int(self.busy.counts[: len(self.network.edges)].sum())
 
     @property
@@ -103,6 +118,10 @@ class InstantEngine(Engine):
         assert self.busy is not None
         return int(self.busy.counts[len(self.network.edges) :].sum())
 
+    def ledger_error(self) -> float:
+        """Return 0: nothing can be lost on its way."""
+        return 0.0
+
     def reset(self) -> None:
         """Go back to the start, of nodes that start at 0."""
         assert self.busy is not None
@@ -110,39 +129,15 @@ class InstantEngine(Engine):
         for array in (self.busy.free, self.busy.counts, *self.nodes.arrays().values()):
             array[...] = 0
 
-    def staleness(self) -> None:
-        """Return None: exchanges are instantaneous."""
-
     def log(self) -> Log:
         """Return three entries for an exchange; the end of an edge that is named first is the
         initiator."""
-        assert self._marks is not None
-        ends = self.network.edges[np.concatenate([np.empty(0, np.int64), *self._marks])]
+        ends = self.network.edges[self.log_marks.joined().astype(np.int64)]
         i, j, n = ends[:, 0], ends[:, 1], len(ends)
         return Log(
             np.tile([ANSWER, PAY, APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),
-            np.repeat(np.concatenate([np.empty(0), *self._times]), 3),
+            np.repeat(self.log_times.joined(), 3),
         )
-
-    def state(self) -> dict[str, Array]:
-        arrays = {"work": self.work} | self.nodes.arrays()
-        if self.busy is not None:
-            arrays |= {"free": self.busy.free, "counts": self.busy.counts}
-        kept = {name: own.copy() for name, own in arrays.items()}
-        if self._marks is not None:
-            kept["log"] = np.concatenate([np.empty(0, np.int64), *self._marks])
-            kept["log_times"] = np.concatenate([np.empty(0), *self._times])
-        return kept | {"done": np.array(self._exchanges)}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        own = {"work": self.work} | self.nodes.arrays()
-        if self.busy is not None:
-            own |= {"free": self.busy.free, "counts": self.busy.counts}
-        for name, array in own.items():
-            array[...] = arrays[name]
-        self._exchanges = int(arrays["done"])
-        if self._marks is not None:
-            self._marks, self._times = [arrays["log"]], [arrays["log_times"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.analysis.traffic import directed
+from continuized.network.analysis.traffic import list_directed
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.messages import JOIN
@@ -22,10 +22,12 @@ from continuized.network.simulation.message_kernels import Links, Network
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.support.checkpoints.state import Rows
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
+FIXED = ("first", "upto", "log")  # arrays of the network that are no part of its state
 
 
 class MessageEngine(Engine):
@@ -41,6 +43,8 @@ class MessageEngine(Engine):
     log : bool
         Keep the log of messages.
     """
+
+    changing = (*Engine.changing, "lines")
 
     def __init__(
         self, graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults, *, log: bool = False
@@ -74,7 +78,8 @@ class MessageEngine(Engine):
             log=np.zeros((LOG_ROOM if log else 0, LOG_COLUMNS)),
         )
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
-        self._parts: list[Array] = []  # of the log, put aside
+        self.logging, self.lines = log, Rows()  # the lines that were put aside
+        self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
         # Compiled now, so that the run is timed without it.
@@ -91,6 +96,7 @@ class MessageEngine(Engine):
                 most, left,
             )  # fmt: skip
             made += more
+            self._put_log_aside()
             if full:
                 self._make_room()
         check_solved(self.network.counts[kernels.FAILED] == 0)
@@ -108,13 +114,25 @@ class MessageEngine(Engine):
         if len(net.when) - net.counts[heap.SIZE] < kernels.ROOM:
             when, what, body = heap.grow(net.when, net.what, net.body)
             self.network = net._replace(when=when, what=what, body=body)
-        self._put_log_aside()
 
     def _put_log_aside(self) -> None:
         n = int(self.network.counts[kernels.LOGGED])
         if n:
-            self._parts.append(self.network.log[:n].copy())
+            self.lines.append(self.network.log[:n].copy())
             self.network.counts[kernels.LOGGED] = 0
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays that events change."""
+        mine = self.network._asdict() | self.nodes.arrays()
+        return {name: own for name, own in mine.items() if name not in FIXED}
+
+    @arrays.setter
+    def arrays(self, given: dict[str, Array]) -> None:
+        heap_of = {name: given[name] for name in ("when", "what", "body")}  # it may have grown
+        self.network = self.network._replace(**heap_of)
+        for name, own in self.arrays.items():
+            own[...] = given[name]
 
     @property
     def t(self) -> float:
@@ -158,36 +176,14 @@ class MessageEngine(Engine):
 
     def log(self) -> Log:
         """Return the log so far."""
-        *whole, time = self.lines().T
+        *whole, time = self.lines.joined().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
-
-    def lines(self) -> Array:
-        """Return the log as the loop writes it."""
-        self._put_log_aside()
-        self._parts = [np.concatenate([np.empty((0, LOG_COLUMNS)), *self._parts])]
-        return self._parts[0]
-
-
-    def state(self) -> dict[str, Array]:
-        lines = {"lines": self.lines()}
-        kept = {n: a.copy() for n, a in self.network._asdict().items() if n != "log"}
-        return kept | lines | {n: a.copy() for n, a in self.nodes.arrays().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        net = self.network
-        for name in ("when", "what", "body"):  # not in place: the heap may have grown
-            net = net._replace(**{name: arrays[name].copy()})
-        self.network = net
-        own = {n: a for n, a in net._asdict().items() if n != "log"} | self.nodes.arrays()
-        for name, array in own.items():
-            array[...] = arrays[name]
-        self._parts = [arrays["lines"]]
 
 
 def _by_source(graph: Graph) -> tuple[Array, Array, Array]:
     """Return both directions of every edge, the first one of each source, and the edges' P."""
-    source, target = directed(graph)
+    source, target = list_directed(graph)
     order = np.argsort(source, kind="stable")
     first = np.searchsorted(source[order], np.arange(graph.nodes + 1))
     return np.column_stack([source, target])[order], first, np.tile(graph.P, 2)[order]

@@ -160,7 +160,7 @@ def replay(
         raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
     last = work[:, TIME] if times is None else np.asarray(times, np.float64)
     mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
-    x, z = np.hsplit(work[:, X :].copy(), 2)
+    x, z = np.hsplit(work[:, X:].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 
 

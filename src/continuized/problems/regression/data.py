@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, numbers, real_array
-from continuized.support.validation import brief, is_whole
+from continuized.problems.base import Array, float_type
+from continuized.support import validation as check
 
 INT32_MAX = int(np.iinfo(np.int32).max)
 
@@ -22,9 +22,7 @@ def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
     """X as a C-ordered array or a canonical CSR array, float32 or float64; y as float64."""
     from scipy import sparse
 
-    _refuse_masked(X, "X")
-    _refuse_masked(y, "y")
-    labels = numbers(y, "y")
+    labels = check.array(y, "y", dtype=np.float64, finite=True)
     X = _checked_sparse(X) if sparse.issparse(X) else _checked_dense(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix with a row for each entry of y, got shape {X.shape}")
@@ -39,9 +37,6 @@ def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
             f"{labels.shape}"
         )
     _refuse_not_finite(X)
-    if not np.all(np.isfinite(labels)):
-        i = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(f"y must hold finite numbers only, but y[{i}] is {labels[i]}")
     return X, labels
 
 
@@ -60,14 +55,8 @@ def check_labels(y: Array) -> None:
 
 def checked_weights(weights: Any, n: int) -> Array:
     """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
-    _refuse_masked(weights, "weights")
-    values = numbers(weights, "weights")
-    if values.shape != (n,):
-        raise ValueError(f"weights must be a vector of {n}, one a row, got shape {values.shape}")
-    wrong = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
-    if wrong.size:
-        i = int(wrong[0])
-        raise ValueError(f"weights must be finite and >= 0, but weights[{i}] is {values[i]}")
+    values = check.array(weights, "weights", dtype=np.float64, minimum=0.0)
+    check.shape(values, "weights", (n,), each="row")
     with np.errstate(over="ignore"):
         total = float(values.sum())
     if total == 0.0:
@@ -81,33 +70,20 @@ def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
     """Labels 0, ..., classes - 1 as integers and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
-    if not is_whole(classes):
-        raise TypeError(f"classes must be an integer or None, got {brief(classes)}")
+    classes = check.whole(classes, "classes", other="None")
     wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
     if wrong.size:
         raise ValueError(
             f"y must hold labels 0, 1, ..., classes - 1 (classes = {classes}), but {wrong.size} of "
             f"its {y.size} entries differ, the first is {wrong[0]}"
         )
-    return y.astype(np.intp), int(classes)
-
-
-def _refuse_masked(values: Any, name: str) -> None:
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: the mask would be lost; drop or fill its rows")
-
-
-def _dtype(given: np.dtype[Any], name: str) -> Any:
-    """float32 is kept; integers and other floats become float64."""
-    if given.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of real numbers, got dtype {given}")
-    return np.float32 if given == np.float32 else np.float64
+    return y.astype(np.intp), classes
 
 
 def _checked_dense(X: Any) -> Array:
-    given = real_array(X, "X")
+    given = check.array(X, "X")
     # An array that is in order, aligned and of the right type is used as it is, not copied.
-    return np.require(given, _dtype(given.dtype, "X"), ("C_CONTIGUOUS", "ALIGNED"))
+    return np.require(given, float_type(given.dtype), ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def _checked_sparse(X: Any) -> Any:
@@ -115,8 +91,10 @@ def _checked_sparse(X: Any) -> Any:
 
     if X.ndim != 2:
         return X
+    if X.dtype.kind not in check.NUMBERS:
+        raise TypeError(f"X must be an array of real numbers, got dtype {X.dtype}")
     check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
-    csr = sparse.csr_array(X, dtype=_dtype(X.dtype, "X"))  # of a CSR matrix, it shares the arrays
+    csr = sparse.csr_array(X, dtype=float_type(X.dtype))  # of a CSR matrix, it shares the arrays
     csr.check_format(full_check=True)  # drops what stands after the last entry, too
     if not csr.has_canonical_format:
         if any(np.shares_memory(a, b) for a, b in zip(_arrays(csr), _arrays(X), strict=False)):
@@ -147,7 +125,7 @@ def _refuse_not_finite(X: Any) -> None:
     else:
         i, j = int(np.searchsorted(X.indptr, first, side="right")) - 1, int(X.indices[first])
     raise ValueError(
-        f"X must hold finite numbers only, but X[{i}, {j}] is {entries.flat[first]} "
+        f"X must be finite, but X[{i}, {j}] is {entries.flat[first]} "
         f"({wrong.size} such {'entry' if wrong.size == 1 else 'entries'} in all)"
     )
 
@@ -163,8 +141,8 @@ def check_format(X: Any) -> None:
     ...
     ValueError: X is not a valid sparse matrix: indices[0] is 7, it must be in [0, 2)
     """
-    check = CHECKS.get(X.format)
-    wrong = None if check is None else check(X)
+    find_fault = CHECKS.get(X.format)
+    wrong = None if find_fault is None else find_fault(X)
     if wrong is not None:
         raise ValueError(f"X is not a valid sparse matrix: {wrong}")
 

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem, number
+from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import checked_data, checked_weights
 from continuized.problems.regression.spectrum import Spectrum, entries_of, spectrum
 from continuized.support import threads
-from continuized.support.validation import brief
+from continuized.support import validation as check
 
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
 LARGE = 2**19  # entries of X from which all threads are quicker than one
@@ -28,6 +28,8 @@ LARGE = 2**19  # entries of X from which all threads are quicker than one
 class Linear(Problem):
     """A weighted mean of losses of linear predictions, and l2/2 |w|^2."""
 
+    is_defined_everywhere = True
+
     loss: ClassVar[float]
     curvature: ClassVar[float]  # the largest second derivative of the loss
 
@@ -35,13 +37,9 @@ class Linear(Problem):
         self, X: Any, y: ArrayLike, l2: float, weights: ArrayLike | None, intercept: bool
     ) -> None:
         self.X, self.y = checked_data(X, y)
-        self.l2 = number(l2, "l2")
-        if not 0.0 <= self.l2 < np.inf:
-            raise ValueError(f"l2 must be a finite number >= 0, got {l2!r}")
+        self.l2 = check.real(l2, "l2", minimum=0.0)
         self.weights = None if weights is None else checked_weights(weights, len(self.y))
-        if not isinstance(intercept, bool | np.bool_):
-            raise TypeError(f"intercept must be True or False, got {brief(intercept)}")
-        self.intercept = bool(intercept)
+        self.intercept = check.flag(intercept, "intercept")
 
     @property
     def variables(self) -> int:

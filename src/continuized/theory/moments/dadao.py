@@ -93,8 +93,8 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     """The matrices, where the sums of z and z~ over the nodes are 0, as they stay."""
     from scipy.linalg import logm
 
-    from continuized.network.simulation.instant import InstantEngine
     from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.instant import InstantEngine
     from continuized.network.simulation.instant_kernels import flow_all
 
     linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))

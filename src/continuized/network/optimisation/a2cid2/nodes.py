@@ -1,4 +1,4 @@
-"""Compiled: nodes of A²CiD²; see `a2cid2` for the rules and `node_models.interface` for the moves."""
+"""Compiled: the nodes of A²CiD² (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 

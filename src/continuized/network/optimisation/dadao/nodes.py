@@ -1,4 +1,4 @@
-"""Compiled: nodes of DADAO; see `dadao` for the rules and `node_models.interface` for the moves."""
+"""Compiled: the nodes of DADAO (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 

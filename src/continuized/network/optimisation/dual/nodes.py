@@ -1,4 +1,4 @@
-"""Compiled: nodes of the dual method; see `dual` for the rules and `node_models.interface` for the moves."""
+"""Compiled: the nodes of the dual method (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from continuized.network import gossip as rules
 from continuized.network.gossip import Constants, paid
-from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
 from continuized.network.simulation.engine import NodeSet
+from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
