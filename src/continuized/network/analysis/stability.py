@@ -29,10 +29,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.analysis.traffic import exchange_rates, exchange_share, list_directed
+from continuized.network.analysis.traffic import exchange_rates, exchange_share
 from continuized.network.arguments import as_gossip
 from continuized.network.gossip import Constants, Gossip
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, list_directed
 from continuized.problems.base import Array
 from continuized.support import validation as check
 

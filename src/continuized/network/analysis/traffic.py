@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
 from continuized.problems.base import Array
 from continuized.support import validation as check
@@ -28,12 +28,6 @@ from continuized.support import validation as check
 PAUSE = BACK_OFF * (2.0 + SPREAD * 8.0 * np.exp(-2.0))
 MOST_STEPS = 2000
 STEP = 0.2  # the map itself is decreasing: it would swing
-
-
-def list_directed(graph: Graph) -> tuple[Array, Array]:
-    """List source and target of both directions of every edge: all edges, then all reversed."""
-    i, j = graph.edges.T
-    return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:
