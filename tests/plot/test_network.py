@@ -11,7 +11,7 @@ from continuized.network import Faults, Gossip, Graph
 from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.replay import along, causal_times
+from continuized.network.simulation.replay import causal_times, states_at
 from continuized.plot.graph_layout import _pivot_distances, _projected, computed, positions, stress
 from continuized.plot.network import View, render_network
 
@@ -90,7 +90,7 @@ def test_values_on_the_way_sum_to_the_start(faults):
     plain = Gossip(accelerated=False)
     r = network.simulate(graph, start, plain, rng=1, log=True, faults=faults, tol=1e-4)
     assert r.log is not None
-    states = along(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
+    states = states_at(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
     np.testing.assert_array_equal(states[0], start)
     np.testing.assert_allclose(states[3], r.x, atol=1e-12)
     if faults is None:

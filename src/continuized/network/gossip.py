@@ -29,18 +29,18 @@ class Constants(NamedTuple):
     gamma_prime: float
 
 
-def mixed(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
+def mix_over(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
     """A node's pair after a time dt without an event."""
     a, b = equal_weights(theta, dt)
     return mix(x, z, a, b)
 
 
-def paid(x: Any, z: Any, d: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
+def give(x: Any, z: Any, d: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
     """The initiator's pair after it gave the transfer of d; with -d, the receiver's."""
     return x - gamma * d, z - gamma_prime * d
 
 
-FORMULAS = (mixed, paid)
+FORMULAS = (mix_over, give)
 
 
 ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
@@ -61,7 +61,7 @@ class NoGainWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Gossip:
-    """Averaging by exchanges over the edges, which ring at the graph's rates P_ij, in all 1.
+    """Averaging by exchanges over the edges, which tick at the graph's rates P_ij, in all 1.
 
     accelerated=True: theta = damping sqrt(mu_g / (2R)), gamma = 1/2, gamma' = 1 / sqrt(2 mu_g R),
     0 < damping <= 1, and E |x_t - mean|^2 <= (1 + damping) |x_0 - mean|^2 e^{-theta t}; the proof

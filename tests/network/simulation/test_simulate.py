@@ -13,7 +13,7 @@ from scipy.linalg import expm
 import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.gossip import mixed, paid
+from continuized.network.gossip import give, mix_over
 from continuized.network.result import PAY
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
@@ -31,10 +31,10 @@ def by_hand(graph: Graph, values: np.ndarray, method: str, events: Any) -> Any:
     theta, gamma, gamma_prime = Gossip(method == "accelerated").constants(graph)
     x, z = values.astype(float), values.astype(float)
     for dt, i, j in events:
-        x, z = mixed(x, z, dt, theta)
+        x, z = mix_over(x, z, dt, theta)
         d = x[i] - x[j]
-        x[i], z[i] = paid(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = paid(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
     return x, z
 
 

@@ -171,7 +171,7 @@ def _real(
     times: list[float],
 ) -> Outcome:  # fmt: skip
     from continuized import network
-    from continuized.network.simulation.replay import along
+    from continuized.network.simulation.replay import states_at
 
     graph, values = setting.graph, setting.values
     outcome = network.run(
@@ -180,7 +180,7 @@ def _real(
         **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
-        found = along(graph, values, gossip, outcome.log, times)
+        found = states_at(graph, values, gossip, outcome.log, times)
         outcome.snapshots = dict(zip(times, found, strict=True))
     return outcome
 

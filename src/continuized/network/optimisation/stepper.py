@@ -88,7 +88,7 @@ class OptimisationStepper(Stepper):
             return self.objective.x_star
         key = alive.tobytes() + tilt.tobytes()
         if key != self._aim[0]:
-            self._aim = key, self.objective.agreed(alive, tilt)
+            self._aim = key, self.objective.find_agreement(alive, tilt)
         return self._aim[1]
 
     def _test_error(self) -> tuple[float, ...]:
