@@ -303,7 +303,10 @@ NEEDS = {
 }
 every_adapter = pytest.mark.parametrize(
     "adapter",
-    [pytest.param(each, marks=pytest.mark.needs(*NEEDS.get(each, ()))) for each in ADAPTERS],
+    [
+        pytest.param(each, marks=pytest.mark.needs(*NEEDS[each])) if each in NEEDS else each
+        for each in ADAPTERS
+    ],
 )
 
 
