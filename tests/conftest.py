@@ -5,6 +5,9 @@ Libraries.  The tests need the extra `test` and nothing else.  A file that impor
 is not installed, and the closing section says how many tests did not run for want of which.  With
 `--all-libraries`, as in .ci/run, a library that is absent is an error.
 
+Threads.  Each worker of xdist has one thread for linear algebra: idle threads of BLAS spin on the
+cores of the other workers, and small products took ten times as long.
+
 Coverage.  Numba's compiler is Python of another library, where no line is counted, but a trace
 function is called at each of its lines all the same; compiling, a large part of the time of all
 tests, would take half as long again.  Of this package, only what says how to compile is lost to the
@@ -14,6 +17,7 @@ count: the inside of the intrinsics in `jit`, and of the choice of a kind in `en
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator
@@ -23,6 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
 from numba.core.dispatcher import Dispatcher
 
 OPTIONAL = ("array_api_strict", "jax", "optax", "ray", "torch", "yaml")  # not in the extra `test`
@@ -51,6 +60,11 @@ def imports(source: ast.Module) -> set[str]:
     return names
 
 
+@cache
+def libraries_at_the_top(path: Path) -> list[str]:
+    return sorted(imports(ast.parse(path.read_text(encoding="utf-8"))) & set(OPTIONAL))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
@@ -61,9 +75,9 @@ def pytest_make_collect_report(
         return report
     if collector.config.getoption("all_libraries"):
         return report
-    source = ast.parse(collector.path.read_text(encoding="utf-8"))
-    absent = sorted(name for name in imports(source) & set(OPTIONAL) if is_absent(name))
+    absent = [name for name in libraries_at_the_top(collector.path) if is_absent(name)]
     if absent:
+        source = ast.parse(collector.path.read_text(encoding="utf-8"))
         tests = sum(getattr(node, "name", "").startswith("test_") for node in ast.walk(source))
         report.outcome = "skipped"
         report.longrepr = (str(collector.path), 1, f"{WANT}{' and '.join(absent)}: {tests} tests")
@@ -71,8 +85,13 @@ def pytest_make_collect_report(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip the tests whose marker `needs` names a library that is absent."""
+    """Give `needs` to all tests of a file that imports a library; skip those that lack theirs."""
+    for item in items:
+        libraries = libraries_at_the_top(item.path) if item.path.suffix == ".py" else []
+        if libraries:
+            item.add_marker(pytest.mark.needs(*libraries))
     if config.getoption("all_libraries"):
         return
     for item in items:
@@ -96,7 +115,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.section("not run for want of a library")
     for libraries, files in sorted(wanting.items()):
         tests = sum(files.values())
-        terminalreporter.line(f"{WANT}{libraries}: {tests} tests in {len(files)} files".lstrip())
+        line = f"not run {WANT}{libraries}: {tests} tests in {len(files)} files"
+        terminalreporter.line(line)
         for file, number in sorted(files.items()):
             terminalreporter.line(f"    {file}: {number}")
 

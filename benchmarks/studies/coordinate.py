@@ -100,7 +100,7 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
 
     def work() -> None:
         events = stream.draw(engine.law.size)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
 
     return work
 

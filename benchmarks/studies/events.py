@@ -35,7 +35,7 @@ def advancer(p: cz.Problem) -> Callable[[], None]:
     def work() -> None:
         for _ in range(BLOCKS):
             events = stream.draw(BLOCK)
-            engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+            engine.take(events.marks, coefficients(engine.process, events, 0.0))
 
     return work
 

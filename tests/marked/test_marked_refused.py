@@ -14,7 +14,7 @@ from tests.helpers.refusals import one_sentence
 import continuized as cz
 from continuized.marked import row_constants as constants_module
 from continuized.marked.row_constants import row_constants
-from continuized.solver.result import reported_gap
+from continuized.marked.stepper import reported_gap
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 Y = X.sum(axis=1)
@@ -224,6 +224,6 @@ def test_a_gap_that_is_really_negative_is_reported() -> None:
     p = least_squares(cz.DualCoordinate)
     fun = p.fun(ZERO)
     assert reported_gap(-1e-17 * fun, fun, p) == 0.0
-    for gap in (-1e-13 * fun, -1e-3, 0.0, 1e-17, None):
+    for gap in (-1e-13 * fun, -1e-3, 0.0, 1e-17):
         assert reported_gap(gap, fun, p) == gap
-    assert math.isnan(reported_gap(math.nan, fun, p) or 0.0)
+    assert math.isnan(reported_gap(math.nan, fun, p))

@@ -42,7 +42,8 @@ def with_code(page: Path) -> Any:
     code = "\n".join(block for kind, block in blocks if kind == "python")
     named = re.findall(r"^(?:import|from) (?:continuized\.adapters\.)?(\w+)", code, re.MULTILINE)
     needed = sorted({"jax", "optax", "ray", "torch"} & set(named))
-    return pytest.param(page, marks=pytest.mark.needs(*needed), id=name_of(page))
+    marks = [pytest.mark.needs(*needed)] if needed else []
+    return pytest.param(page, marks=marks, id=name_of(page))
 
 
 def run_commands(block: str) -> None:
@@ -55,7 +56,7 @@ def run_commands(block: str) -> None:
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", filter(None, map(with_code, PAGES)))
+@pytest.mark.parametrize("page", list(filter(None, map(with_code, PAGES))))
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

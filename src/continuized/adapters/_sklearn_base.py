@@ -15,10 +15,10 @@ from continuized.problems.base import Array
 from continuized.problems.regression.data import check_format
 from continuized.process import clock
 from continuized.process import random_streams as seeds
-from continuized.solver import adaptive
+from continuized.process.stepper import Limits
 from continuized.solver import metric_factory as curvature
-from continuized.solver.setting import Setting
-from continuized.solver.stopping import Limits
+from continuized.solver.loop import Loop
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support.validation import brief, is_real
 
 
@@ -89,13 +89,16 @@ def solve(
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
     """
     root = seeds.seed_sequence(seed)
-    setting = Setting(
-        Limits(tol, max_iter),
-        source=curvature.source("auto", problem, root),
+    options = AdaptiveOptions(
+        tol,
+        factory=curvature.make_factory("auto", problem, root),
         record=False,
         certified=False,
     )
-    r = adaptive.Run(problem, w0, clock.Poisson(root).stream(), setting).go()
+    stepper = AdaptiveStepper(problem, w0, options)
+    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
+    loop.run()
+    r = loop.result()
     return r.x, int(r.nit), bool(r.success)
 
 

@@ -33,11 +33,11 @@ from continuized.adapters._jax_process import (
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized
+from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.minimize import minimize as minimize_arrays
 from continuized.solver.result import Result as ArrayResult
-from continuized.solver.result import Status
-from continuized.solver.schedule import MOST_L
+from continuized.solver.steppers.schedule import MOST_L
 from continuized.support.validation import as_float, brief, is_real, is_whole
 
 BLOCK = 256  # gaps drawn at once: a call of JAX costs as much as many of them

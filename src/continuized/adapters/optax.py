@@ -31,7 +31,7 @@ from continuized.adapters._jax_process import (
 )
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
-from continuized.solver.schedule import MOST_L
+from continuized.solver.steppers.schedule import MOST_L
 from continuized.support.validation import as_float, brief, is_real
 
 try:

@@ -21,9 +21,9 @@ from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
+from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
-from continuized.solver.result import Status
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.validation import brief
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuized.support import validation as check
+from continuized.support.checkpoints.fingerprint import probe
 from continuized.support.validation import short_repr
 
 Array = NDArray[Any]
@@ -124,6 +125,10 @@ class Problem:
     # The user's own function, where `grad` only passes x on to it: loops call it directly.
     plain_grad: Callable[..., Any] | None = None
 
+    # Whether it may be asked anywhere, as a user's own function may not.  At 0, where most runs
+    # start, our problems would hide much of what they are.
+    is_defined_everywhere: bool = False
+
     # Whether `grad` runs on all threads, and so is quicker than a compiled loop on one.
     threaded: bool = False
 
@@ -190,6 +195,14 @@ class Problem:
         """The gradient at each of points[0], points[1], ..."""
         return np.array([self.grad(np.array(x)) for x in points], dtype=np.float64)
 
+    def fingerprint(self, x0: Array) -> str:
+        """What a checkpoint knows the problem by: its kind, and f and |grad f| at a point."""
+        point = x0 + probe(x0) if self.is_defined_everywhere else x0
+        with np.errstate(all="ignore"):
+            value = self.fun(point.copy())
+            slope = float(np.linalg.norm(checked_gradient(self.grad(point.copy()), x0.shape)[0]))
+        return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
+
     def compiled(self, dtype: Any = np.float64) -> Compiled | None:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
@@ -201,6 +214,13 @@ class Problem:
             fun = self._fun if is_numba(self._fun) else None
             self._compiled[char] = compile_user(self._grad, fun, dtype)
         return self._compiled[char]
+
+
+def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
+    """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
+    array = check.array(g, "the gradient")
+    check.shape(array, "the gradient", shape, like="x")
+    return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
 def checked_start(x0: Any, problem: Problem) -> Array:

@@ -24,6 +24,8 @@ class Quadratic(Problem):
     (2.5, [-1.0, -4.0], 4.0, 1.0)
     """
 
+    is_defined_everywhere = True
+
     x_star: Array
     L: float
     mu: float

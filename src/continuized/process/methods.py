@@ -43,6 +43,8 @@ from continuized.process.flow import (
 from continuized.process.parameters import check_constants, default_start
 from continuized.support import validation as check
 
+FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
+
 
 class State(NamedTuple):
     """What carries on from event to event.  `carry` is a rule's own scalar."""
@@ -124,6 +126,11 @@ class Method:
         """The mixing weights (a, b) over [t0, t] without an event, dt the gap as drawn."""
         return self.flow_rule(t0, t, dt, *self.constants)
 
+    def fingerprint(self) -> list[tuple[float, ...]]:
+        """What a checkpoint knows it by, whatever it is made of: its coefficients at two events."""
+        carry = self.init(0.0).carry
+        return [self.coefficients(*event, carry) for event in FINGERPRINT_EVENTS]
+
     def init(self, x0: Any) -> State:
         """The state before the first event: z_0 = x_0."""
         return State(0, 0.0, x0, x0)
@@ -136,22 +143,6 @@ class Method:
         g = oracle(y, mark)
         x, z = jump(y, z, g, gamma_k, gamma_prime_k)
         return State(k, t, x, z, carry), Info(y, g)
-
-
-def marked_step(
-    process: Method, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
-) -> State:
-    """From one event to the next where the oracle gives a jump on a support (`oracle.Jump`).
-
-    Eager: every coordinate is mixed.  The lazy kernels do the same at the cost of the support.
-    """
-    k, t, dt, mark = event
-    a, b, _, gamma_prime_k, carry = process.coefficients(k, state.t, t, dt, state.carry)
-    x, z = mix(state.x, state.z, a, b)
-    support, dx, dz = oracle(x, mark)
-    x[support] -= dx
-    z[support] -= gamma_prime_k * dz
-    return State(k, t, x, z, carry)
 
 
 @dataclass(frozen=True)

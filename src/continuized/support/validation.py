@@ -230,7 +230,7 @@ def array(
     above: float | None = None,
     minimum: float | None = None,
     finite: bool = False,
-    noun: str = "an array of real numbers",
+    noun: str = "",
 ) -> NDArray[Any]:
     """Return an array of real numbers: itself where it is one, and a fresh one of a `dtype`.
 
@@ -246,7 +246,8 @@ def array(
     import numpy as np
 
     kinds = "iu" if dtype is not None and np.dtype(dtype).kind in "iu" else NUMBERS
-    given = _as_array(values, name, noun, kinds)
+    what = noun or ("an array of integers" if kinds == "iu" else "an array of real numbers")
+    given = _as_array(values, name, what, kinds)
     if ndim is not None and given.ndim != ndim:
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
     # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
@@ -401,7 +402,9 @@ def _check_entries(given: NDArray[Any], name: str, interval: Interval) -> None:
     wrong = ~(np.isfinite(given) & interval.holds(given))
     if not np.any(wrong):
         return
-    what = f"finite{' and' if interval.words else ''}{interval.words}"
+    what = f"finite and{interval.words}" if interval.words else "finite"
+    if given.dtype.kind != "f":
+        what = interval.words.strip()
     if given.ndim == 0:
         raise refusal(ValueError, name, what, given.item())
     first = np.argwhere(wrong)[0]

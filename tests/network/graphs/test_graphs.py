@@ -247,10 +247,17 @@ def test_what_is_no_graph_is_refused_in_one_sentence(given, message):
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("given", [5, None, [1, 2, 3], [(0, 1, 2)], [("a", "b")], [[(0, 1)], []]])
+@pytest.mark.parametrize("given", [5, None, [1, 2, 3], [(0, 1, 2)], [("a", "b")]])
 def test_what_is_not_even_like_a_graph(given):
     with pytest.raises(TypeError, match="a graph must be a spec, a file, a networkx graph or pair"):
         Graph.of(given)
+
+
+def test_pairs_that_are_not_all_pairs():
+    with pytest.raises(
+        ValueError, match=r"or pairs .* got \[\[\(0, 1\)\], \[\]\]; rows must be eq"
+    ):
+        Graph.of([[(0, 1)], []])
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -275,12 +282,12 @@ def test_seeds_where_they_belong():
 @pytest.mark.parametrize(
     ("rates", "message"),
     [
-        ([1.0], "one for each of the 2 edges"),
+        ([1.0], r"rates must have shape \(2,\), one for each edge, got \(1,\)"),
         ([1.0, 0.0], r"that of the edge \(1, 2\) is 0"),
         ([1.0, -2.0], "is -2"),
         ([np.nan, 1.0], "is nan"),
         ([np.inf, 1.0], "is inf"),
-        ("ab", "rates must be numbers"),
+        ("ab", "rates must be an array of real numbers, got 'ab'"),
     ],
 )
 def test_bad_rates(rates, message):

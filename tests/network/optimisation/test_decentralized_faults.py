@@ -119,7 +119,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
         engine = ByMessages(GRID, crew, root, faults)
         progress = Run(engine, PARTS["ridge"], root, 0.0, 10, silent)
         for most in range(10, 2000, 10):
-            progress.go(most)
+            progress.run(most)
             if forget:
                 engine.post.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
@@ -139,7 +139,7 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
         chosen = network.optimisation.minimize.METHODS[method]
         engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
         progress = Run(engine, parts, root, 1e-20, 10, silent)
-        progress.go(60_000)
+        progress.run(60_000)
         nodes = engine.crew.nodes
         had = 0.5 * (nodes.y + nodes.z) if method == "dual" else nodes.state[:, [4, 5, 5]].mean(1)
         w = progress.agreed()
@@ -272,7 +272,7 @@ def test_same_seed_same_run_and_resumed(method: str, tmp_path: Path) -> None:
         (0.1, "faults must be network.Faults or None, got 0.1"),
         (Faults(deaths=((1.0, 12),)), "node 12 is to die, of only 12"),
         (Faults(joins=((1.0, 12),)), "node 12 is to join, of only 12"),
-        (Faults(skew=[0.1, 0.2]), "skew must be a number or 12 of them"),
+        (Faults(skew=[0.1, 0.2]), r"skew must have shape \(12,\), one for each node, got \(2,\)"),
     ],
 )
 def test_bad_faults(faults: Any, complaint: str) -> None:
@@ -286,7 +286,10 @@ def test_bad_faults(faults: Any, complaint: str) -> None:
         ({"deaths": ((1.0, math.inf),)}, "deaths must be pairs of a finite time >= 0 and a node"),
         ({"joins": ((10**400, 1),)}, "joins must be pairs of a finite time >= 0 and a node"),
         ({"deaths": iter([(1.0, 1.5)])}, "deaths must be pairs of a finite time >= 0 and a node"),
-        ({"law": np.array(["constant", "constant"])}, "law must be one of exponential, constant"),
+        (
+            {"law": np.array(["constant", "constant"])},
+            'law must be "exponential" or "constant", got ',
+        ),
     ],
 )
 def test_faults_that_make_no_sense(given: Any, complaint: str) -> None:

@@ -137,10 +137,10 @@ def test_a_race_ends() -> None:
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        ([1.0, 1.0], "work must be 5 finite numbers > 0"),
-        ([1.0, 1.0, 1.0, 1.0, 0.0], "one for each node"),
-        ([1.0, 1.0, 1.0, 1.0, math.inf], "5 finite numbers"),
-        ("slow", "work must be a number for each node, got 'slow'"),
+        ([1.0, 1.0], r"work must have shape \(5,\), one for each node, got \(2,\)"),
+        ([1.0, 1.0, 1.0, 1.0, 0.0], r"work must be finite and > 0, but work\[4\] is 0.0"),
+        ([1.0, 1.0, 1.0, 1.0, math.inf], r"work must be finite and > 0, but work\[4\] is inf"),
+        ("slow", "work must be an array of real numbers, got 'slow'"),
     ],
 )
 def test_bad_input(work: Any, complaint: str) -> None:

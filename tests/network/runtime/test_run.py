@@ -259,7 +259,7 @@ def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
 
 
 BAD = {
-    "transport": ({"transport": "pigeon"}, "transport must be one of local, ray"),
+    "transport": ({"transport": "pigeon"}, 'transport must be "local" or "ray", got'),
     "method": ({"method": "quick"}, "method"),
     "NaN": ({"values": [np.nan] * 6}, "finite"),
     "shape": ({"values": [1.0]}, "shape"),
@@ -267,7 +267,10 @@ BAD = {
     "speed": ({"speed": 0.0}, "speed must be a finite number > 0"),
     "tol": ({"tol": -1.0}, "tol must be a finite number > 0"),
     "processes": ({"processes": 0}, "processes must be an integer >= 1"),
-    "kill too many": ({"kill": 6}, "kill must leave one of the 6 nodes"),
+    "kill too many": (
+        {"kill": 6},
+        "kill must be an integer from 0 to 5, got 6; one node must be left",
+    ),
     "kill no one": ({"kill": [(0.1, 9)]}, "node 9"),
     "rejoin alive": ({"rejoin": [(0.1, 1)]}, "was not killed"),
     "address": ({"address": "auto"}, "address"),

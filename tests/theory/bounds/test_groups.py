@@ -29,7 +29,7 @@ from continuized import parameters
 from continuized.app.verify import marked as groups
 from continuized.app.verify import marked as marked_checks
 from continuized.app.verify.mutants import ForgottenP, LargestLOfBlock, NoMean
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.theory import bound, moments
 
 ALPHA = 1e-6
@@ -50,9 +50,10 @@ def marks_and_jumps(p, engine):
     """Every mark with its probability, all batches among them, and the eager oracle."""
     if hasattr(engine, "form"):
         blocks = [np.array(block) for block in BLOCKS]
-        return list(enumerate(engine.p)), oracle.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        jumps = reference.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        return list(enumerate(engine.p)), jumps
     batches = itertools.product(range(engine.p.size), repeat=BATCH)
-    jumps = oracle.Rows(p, engine.R2, engine.factors)
+    jumps = reference.Rows(p, engine.R2, engine.factors)
     return [(list(marks), np.prod(engine.p[list(marks)])) for marks in batches], jumps
 
 

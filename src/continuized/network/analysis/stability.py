@@ -34,7 +34,7 @@ from continuized.network.arguments import as_gossip
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.problems.base import Array
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
 
 MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
@@ -196,16 +196,16 @@ def too_stale(
     >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
     ('fine', 'past')
     """
-    for name, given in (("staleness", staleness), ("share", 1.0 if share is None else share)):
-        if not (is_real(given) and given >= 0.0):
-            raise ValueError(f"{name} must be a number >= 0, got {brief(given)}")
+    staleness = check.real(staleness, "staleness", minimum=0.0, finite=False)
+    if share is not None:
+        share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
     longest, least = delay_limit(graph, method), share_limit(graph, method)
 
     def beyond(part: float) -> bool:
         """Tell whether one of the two is beyond this part of the way to its limit."""
-        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
-        return bool(0.5 * as_float(staleness) >= part * longest or few)
+        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * staleness >= part * longest or few)
 
     if beyond(1.0):
         return "past"

@@ -16,14 +16,12 @@ after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
-from continuized.problems.base import Array, number
-from continuized.support.validation import brief
+from continuized.problems.base import Array
+from continuized.support import validation as check
 
 # Delays that a node pauses for, on average: its timeout is the mean of round trips, 2 delays, and
 # some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
@@ -70,7 +68,5 @@ def exchange_share(graph: Graph | str, delay: float) -> float:
     >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
     [1.0, 0.41, 0.21]
     """
-    late = number(delay, "delay")
-    if not 0.0 <= late < math.inf:
-        raise ValueError(f"delay must be a finite number >= 0, got {brief(delay)}")
+    late = check.real(delay, "delay", minimum=0.0)
     return float(exchange_rates(Graph.of(graph), late).sum())

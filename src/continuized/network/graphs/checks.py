@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,26 +10,21 @@ from numpy.typing import ArrayLike
 
 from continuized.network.graphs import families
 from continuized.network.graphs.files import Edges
-from continuized.problems.base import Array, numbers
-from continuized.support.validation import brief
+from continuized.problems.base import Array
+from continuized.support import validation as check
 
 
 def checked_pairs(graph: Any) -> Array:
     """Pairs of nodes as an array of integers (m, 2)."""
-    what = "a graph must be a spec, a file, a networkx graph or pairs (i, j) of nodes"
-    if not isinstance(graph, np.ndarray) and not isinstance(graph, Iterable):
-        raise TypeError(f"{what}, got {brief(graph)}")
-    listed = graph if isinstance(graph, np.ndarray) else list(graph)
-    try:
-        pairs = np.array(listed)
-    except ValueError:
-        pairs = np.zeros(0)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuf":
-        raise TypeError(f"{what}, got {brief(graph)}")
+    what = "a spec, a file, a networkx graph or pairs (i, j) of nodes"
+    listed = graph if isinstance(graph, np.ndarray) else check.sequence(graph, "a graph", what)
+    pairs = check.array(listed, "a graph", noun=what)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise check.refusal(TypeError, "a graph", what, graph)
     # Among integers NumPy takes True for 1.
     given = itertools.chain.from_iterable(listed) if isinstance(listed, list) else ()
     if any(isinstance(node, bool | np.bool_) for node in given):
-        raise TypeError(f"{what}, and True and False are none, got {brief(graph)}")
+        raise check.refusal(TypeError, "a graph", what, graph, "True and False are no nodes")
     if pairs.dtype.kind == "f" and not np.array_equal(pairs, np.floor(pairs)):
         raise ValueError("nodes must be integers >= 0, but some are fractions, NaN or infinite")
     if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= 2**31:
@@ -82,15 +76,8 @@ def check_connected(
 
 def checked_P(rates: ArrayLike, edges: Array) -> Array:
     """Rates as probabilities."""
-    try:
-        P = np.array(rates, dtype=np.float64)
-        are_numbers = np.asarray(rates).dtype.kind not in "bSU"
-    except (TypeError, ValueError, OverflowError):
-        are_numbers = False
-    if not are_numbers:
-        raise TypeError(f"rates must be numbers, one for each edge, got {brief(rates)}")
-    if P.shape != (len(edges),):
-        raise ValueError(f"rates must be one for each of the {len(edges)} edges, got {P.shape}")
+    P = check.array(rates, "rates", dtype=np.float64)
+    check.shape(P, "rates", (len(edges),), each="edge")
     wrong = np.flatnonzero(~(np.isfinite(P) & (P > 0.0)))
     if wrong.size:
         raise ValueError(
@@ -114,7 +101,10 @@ def read_networkx(graph: Any) -> Edges:
     if with_rate not in (0, len(rows)):
         raise ValueError(f'{with_rate} of {len(rows)} edges have a "weight"; give all or none')
     pairs = np.array([row[:2] for row in rows], dtype=np.int64).reshape(-1, 2)
-    rates = numbers([rate for *_, rate in rows], 'the attribute "weight"') if with_rate else None
+    rates = None
+    if with_rate:
+        given = [rate for *_, rate in rows]
+        rates = check.array(given, 'the attribute "weight"', dtype=np.float64)
     plain = list(graph.nodes) == list(range(len(number)))
     return Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
 

@@ -15,7 +15,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.support.files import check_memory
-from continuized.support.validation import brief, is_whole
+from continuized.support.validation import is_whole, short_repr
 
 GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
@@ -241,7 +241,7 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
     """
     kind, *fields = spec.strip().split(":")
     if kind not in FAMILIES:
-        raise ValueError(f"unknown graph {brief(spec)}: give a file that exists, or {GRAMMAR}")
+        raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
     form, make, random = FAMILIES[kind]
     wanted = form.replace("x", ":").split(":")
     try:
@@ -250,10 +250,10 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
         given = [*sizes, *map(_read_number, fields[1 : form.count(":") + 1])]
         rest = [_read_seed(field) for field in fields[form.count(":") + 1 :]]
     except ValueError as error:
-        raise ValueError(f"graph {brief(spec)}: {error}; write {kind}:{form}") from None
+        raise ValueError(f"graph {short_repr(spec)}: {error}; write {kind}:{form}") from None
     if len(given) != len(wanted) or len(rest) > random:
         more = " or with :SEED behind" if random else ""
-        raise ValueError(f"graph {brief(spec)} is not of the form {kind}:{form}{more}")
+        raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
     if not random:
         if rng is not None:
             raise ValueError(f"{spec} is not random: leave out rng=")
@@ -276,7 +276,7 @@ def is_spec(text: str) -> bool:
 def _read_size(text: str) -> int:
     _check_digits(text, "integer > 0", MOST_DIGITS)
     if int(text) == 0:
-        raise ValueError(f"{brief(text)} is no integer > 0")
+        raise ValueError(f"{short_repr(text)} is no integer > 0")
     return int(text)
 
 
@@ -287,9 +287,9 @@ def _read_seed(text: str) -> int:
 
 def _check_digits(text: str, what: str, most: int) -> None:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{brief(text)} is no {what}")
+        raise ValueError(f"{short_repr(text)} is no {what}")
     if len(text) > most:
-        raise ValueError(f"{brief(text)} has {len(text)} digits, more than {most}")
+        raise ValueError(f"{short_repr(text)} has {len(text)} digits, more than {most}")
 
 
 def _read_number(text: str) -> float:
@@ -298,7 +298,7 @@ def _read_number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{brief(text)} is no number")
+        raise ValueError(f"{short_repr(text)} is no number")
     return value
 
 

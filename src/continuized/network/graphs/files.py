@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.validation import brief
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 FORM = "a line must be `i j` or `i j rate`"
 
@@ -64,10 +65,10 @@ def _is_heading(row: Sequence[str]) -> bool:
 
 def _check_edge(path: Path, line: int, row: Sequence[str]) -> tuple[Any, Any, float | None]:
     if len(row) not in (2, 3):
-        raise ValueError(f"{path}, line {line}: {FORM}, got {brief(' '.join(row))}")
+        raise ValueError(f"{path}, line {line}: {FORM}, got {short_repr(' '.join(row))}")
     rate = _read_rate(row[2]) if len(row) == 3 else None
     if rate is not None and not (math.isfinite(rate) and rate > 0.0):
-        raise ValueError(f"{path}, line {line}: a rate must be a number > 0, got {brief(row[2])}")
+        raise check.refusal(ValueError, f"{path}, line {line}: a rate", "a number > 0", row[2])
     return row[0], row[1], rate
 
 
@@ -89,7 +90,8 @@ def _parse_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
     edges = []
     for k, row in enumerate(found, 1):
         if not (isinstance(row, list) and all(isinstance(end, int | str) for end in row[:2])):
-            raise ValueError(f"{path}, edge {k} must be [i, j] or [i, j, rate], got {brief(row)}")
+            what = "[i, j] or [i, j, rate]"
+            raise check.refusal(ValueError, f"{path}, edge {k}", what, row)
         edges.append(_check_edge(path, k, [str(cell) for cell in row]))
     return edges
 

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.validation import brief, is_real, is_whole
+from continuized.support import validation as check
 
 LARGEST = 300  # nodes: every step takes all eigenvalues and a linear programme
 CUTS_PER_STEP = 8  # of either kind
@@ -70,10 +70,8 @@ def optimise(
     """
     if nodes > LARGEST:
         raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
-    if not (is_real(tol) and 0.0 < tol < 1.0):
-        raise ValueError(f"tol must be a number in (0, 1), got {brief(tol)}")
-    if not is_whole(maxiter) or maxiter < 0:
-        raise ValueError(f"maxiter must be an integer >= 0, got {brief(maxiter)}")
+    tol = check.real(tol, "tol", above=0.0, below=1.0)
+    maxiter = check.whole(maxiter, "maxiter", minimum=0)
     best, P = P, P
     cuts = find_cuts(nodes, edges, P)
     theta, bound = cuts.theta, math.inf

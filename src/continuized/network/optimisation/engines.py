@@ -17,7 +17,7 @@ from continuized.network.simulation.node_models.interface import TIME
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
-from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints import state as checkpoints
 
 NO_END = np.iinfo(np.int64).max
 

@@ -19,12 +19,12 @@ from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.run import Run
 from continuized.network.result import Decentralized
-from continuized.problems.base import Array, numbers
+from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
-from continuized.solver import identity
+from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
-from continuized.support.validation import brief, is_real, is_whole
 
 if TYPE_CHECKING:
     from continuized.network.optimisation.engines import Optimiser
@@ -124,12 +124,11 @@ def minimize(
     chosen = as_method(method)
     check_limits(tol, events, record)
     pace = _checked_speeds(speeds, chosen, graph.nodes)
-    if faults is not None and not isinstance(faults, Faults):
-        raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
+    check.instance(faults, "faults", Faults | None, "network.Faults or None")
     root = seeds.seed_sequence(rng)
     path = checkpoints.checked_path(checkpoint, every, resume)
     who = partial(
-        identity.of_parts,
+        fingerprint_parts,
         graph=graph,
         problems=objective,
         method=chosen,
@@ -138,7 +137,7 @@ def minimize(
         rng=None if rng is None else root,
         record=record,
     )
-    keeper = identity.keeper(path, every, resume, who)
+    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
     optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
@@ -152,7 +151,7 @@ def minimize(
     most = int(events)
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
         run = Run(optimiser, objective, root, float(tol), int(record), show)
-        run.go(most, keeper)
+        run.run(most, checkpointer)
     return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
 
 
@@ -160,12 +159,7 @@ def as_method(method: Any) -> Method:
     """The method that a name stands for."""
     if isinstance(method, Dual | DADAO | A2CiD2):
         return method
-    if isinstance(method, str) and method in METHODS:
-        return METHODS[method]
-    raise ValueError(
-        f"method must be one of {', '.join(METHODS)}, or an object such as Dual(), got "
-        f"{brief(method)}"
-    )
+    return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
 
 
 def _optimiser(
@@ -205,13 +199,11 @@ def expected_time(method: Method, graph: Graph, objective: Objective, tol: float
 
 
 def check_limits(tol: Any, events: Any, record: Any) -> None:
-    """Raise ValueError where these make no sense."""
-    if not (is_real(tol) and 0.0 <= tol < 1.0):
-        raise ValueError(f"tol must be a number in [0, 1), got {brief(tol)}")
-    for given, name, least in ((events, "events", 0), (record, "record", 1)):
-        unlimited = name == "events" and given is None
-        if not unlimited and (not is_whole(given) or given < least):
-            raise ValueError(f"{name} must be an integer >= {least}, got {brief(given)}")
+    """Raise TypeError or ValueError where these make no sense."""
+    check.real(tol, "tol", minimum=0.0, below=1.0)
+    if events is not None:
+        check.whole(events, "events", minimum=0, other="None")
+    check.whole(record, "record", minimum=1)
 
 
 def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
@@ -222,9 +214,5 @@ def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Arr
             "speeds= is for methods whose nodes take gradients on their own; for the dual method "
             "give the graph other rates"
         )
-    pace = numbers(speeds, "speeds")
-    if pace.shape != (nodes,) or not np.all((pace > 0.0) & np.isfinite(pace)):
-        raise ValueError(
-            f"speeds must be {nodes} finite numbers > 0, one for each node, got {brief(speeds)}"
-        )
-    return pace
+    pace = check.array(speeds, "speeds", dtype=np.float64, above=0.0)
+    return np.asarray(check.shape(pace, "speeds", (nodes,), each="node"))

@@ -29,15 +29,15 @@ from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.minimize import check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.run import Run
-from continuized.problems.base import Array, Problem, numbers
+from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 from continuized.process.methods import Nesterov
 from continuized.solver.minimize import minimize
+from continuized.support import validation as check
 from continuized.support.progress import silent
-from continuized.support.validation import brief
 
 
 class Rounds(NamedTuple):
@@ -227,19 +227,12 @@ def _without_rounds(
     engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
     run = Run(engine, objective, root, tol, 200, silent)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
-    run.go(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
+    run.run(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
     r = run.outcome(method.name, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
 
 
 def checked_work(work: ArrayLike, nodes: int) -> Array:
     """A finite number > 0 for each node, in float64."""
-    try:
-        busy = numbers(work, "work")
-    except (TypeError, ValueError):
-        raise TypeError(f"work must be a number for each node, got {brief(work)}") from None
-    if busy.shape != (nodes,) or not np.all((busy > 0.0) & np.isfinite(busy)):
-        raise ValueError(
-            f"work must be {nodes} finite numbers > 0, one for each node, got {brief(work)}"
-        )
-    return busy
+    busy = check.array(work, "work", dtype=np.float64, above=0.0)
+    return np.asarray(check.shape(busy, "work", (nodes,), each="node"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,8 @@ from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import AnyKeeper, State
+from continuized.support.checkpoints.checkpointer import AnyCheckpointer, NullCheckpointer
+from continuized.support.checkpoints.state import Checkpointed, State
 from continuized.support.progress import Bar
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
 
 
-class Run:
+class Run(Checkpointed):
     """A method under way, its clock, and what is kept of it."""
 
     def __init__(
@@ -43,10 +44,11 @@ class Run:
         self._aim: tuple[bytes, Array] = b"", objective.x_star
         self.rows = [self._row()]
 
-    def go(self, most: int, keeper: AnyKeeper = checkpoints.nowhere) -> None:
+    def run(self, most: int, checkpointer: AnyCheckpointer | None = None) -> None:
         """Until the error is small or no longer a number, or `most` events are done."""
         self.most = most
-        with keeper.over(self):
+        checkpointer = checkpointer or NullCheckpointer()
+        with checkpointer.around(self):
             if self.stream.k % self.period and self.stream.k < most:
                 self.rows.pop()  # of a run that had ended between two tests, and now goes on
             while (self.tol < self.error < math.inf or self._nobody_yet()) and self.stream.k < most:
@@ -58,7 +60,7 @@ class Run:
                 if len(self.rows) == 2 * self.record + 1:  # the last one is kept
                     self.rows, self.period = self.rows[::2], 2 * self.period
                 self.show(self.stream.k, f"error {self.error:.2g}")
-                keeper.between(self)
+                checkpointer.save_if_due(self)
 
     @property
     def error(self) -> float:
@@ -122,22 +124,27 @@ class Run:
     def state(self) -> State:
         """Between two tests."""
         plain = {
-            "stream": self.stream.state(),
+            "stream": self.stream.save("", {}),
             "period": self.period,
             "random": self.optimiser.random.bit_generator.state,
         }
         return State(plain, {**self.optimiser.state(), "trace": np.array(self.rows)})
 
-    def restore(self, state: State) -> None:
+    def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Between two tests."""
+        state = self.state()
+        arrays.update(state.arrays)
+        return state.plain
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Go on from there."""
-        plain, arrays = state
         done = plain["stream"]["k"]
         if done > self.most:
             raise checkpoints.CheckpointError(
                 f"the checkpoint has {done} events already, more than events = {self.most}",
                 "give a larger events, or resume=False",
             )
-        self.stream.restore(plain["stream"])
+        self.stream.restore(plain["stream"], arrays)
         self.period = plain["period"]
         self.optimiser.random.bit_generator.state = plain["random"]
         self.rows = [tuple(row) for row in arrays["trace"].tolist()]

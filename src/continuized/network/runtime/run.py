@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -23,10 +22,9 @@ from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.supervisor import Goal, PlannedChanges, Supervisor
 from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.network.runtime.wire_format import KEY_BYTES
-from continuized.problems.base import number
 from continuized.process.random_streams import Seed, child, seed_sequence
+from continuized.support import validation as check
 from continuized.support.progress import bar
-from continuized.support.validation import brief, is_whole
 
 TRANSPORTS = ("local", "ray")
 BUSY = 0.25  # the part of its time that a node may spend in exchanges
@@ -122,7 +120,8 @@ def run(
     (True, True, True)
     """
     graph = Graph.of(graph)
-    _check_port(port)
+    if port is not None:
+        check.whole(port, "port", minimum=1, maximum=65535, other="None")
     rules, shape = _make_rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
@@ -150,7 +149,8 @@ def run(
     watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
-    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
+    seconds = check.real(seconds, "seconds", above=0.0)
+    goal = Goal(check.real(tol, "tol", above=0.0), seconds, watched)
     with (
         _open_transport(transport, address, port) as opened,
         bar("network", None, progress, "message") as show_progress,
@@ -195,8 +195,7 @@ def _find_dim(rules: Sequence[RuleSpec]) -> int:
 def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
     count = (os.cpu_count() or 1) if processes is None else processes
-    if not is_whole(count) or count < 1:
-        raise ValueError(f"processes must be an integer >= 1, got {brief(processes)}")
+    count = check.whole(count, "processes", minimum=1)
     others = [node for node in range(nodes) if node not in alone]
     shared = [others[k::count] for k in range(min(count, len(others)))]
     return shared + [[node] for node in sorted(alone)]
@@ -207,19 +206,8 @@ def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
     pace = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
-    return _positive(pace if speed is None else speed, "speed"), busy / TURNS_PER_EXCHANGE
-
-
-def _positive(value: Any, name: str) -> float:
-    given = number(value, name)
-    if not 0.0 < given < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
-    return given
-
-
-def _check_port(port: Any) -> None:
-    if port is not None and not (is_whole(port) and 0 < port < 2**16):
-        raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
+    pace = check.real(pace if speed is None else speed, "speed", above=0.0)
+    return pace, busy / TURNS_PER_EXCHANGE
 
 
 def _plan_changes(
@@ -227,10 +215,10 @@ def _plan_changes(
 ) -> PlannedChanges:
     """Check when which nodes are to die and to come back; choose those to kill if asked."""
     nodes = graph.nodes
-    if is_whole(kill):
-        if not 0 <= kill < nodes:
-            raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
-        victims = choose_victims(graph, int(kill), random)
+    if check.is_whole(kill):
+        advice = "one node must be left"
+        count = check.whole(kill, "kill", minimum=0, maximum=nodes - 1, advice=advice)
+        victims = choose_victims(graph, count, random)
         kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
     faults = Faults(deaths=kill, joins=rejoin)  # checks them
     if faults.absent():
@@ -243,20 +231,19 @@ def _plan_changes(
 @contextmanager
 def _open_transport(name: str, address: str | None, port: int | None) -> Iterator[Transport]:
     """Make the transport of this name, and close it at the end."""
+    check.one_of(name, "transport", TRANSPORTS)
     if name == "local":
         if address is not None:
             raise ValueError('address= is for transport="ray"')
         from continuized.network.runtime.transports.local import LocalTransport
 
         transport: Transport = LocalTransport()
-    elif name == "ray":
+    else:
         if port is not None:
             raise ValueError('port= is for transport="local"; Ray chooses its own')
         from continuized.network.runtime.transports.ray import RayTransport
 
         transport = RayTransport(address)
-    else:
-        raise ValueError(f"transport must be one of {', '.join(TRANSPORTS)}, got {brief(name)}")
     try:
         yield transport
     finally:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
 from continuized.network.runtime.faulty_link import FaultyLink
-from continuized.support.validation import brief
+from continuized.support.validation import short_repr
 
 LONGEST = 200  # letters of an error message that is passed on whole
 
@@ -120,4 +120,4 @@ class NodeScheduler:
 def describe_error(error: Exception) -> str:
     """Write an error on one line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) < LONGEST else brief(text)}"
+    return f"{type(error).__name__}: {text if len(text) < LONGEST else short_repr(text)}"

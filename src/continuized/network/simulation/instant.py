@@ -19,7 +19,7 @@ from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
-from continuized.support.checkpoints.checkpointer import State
+from continuized.support.checkpoints.state import State
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
 
@@ -155,7 +155,7 @@ class Atomic:
 
     def state(self) -> State:
         """Between two blocks."""
-        plain = {"t": self.t, "messages": self.messages, "stream": self.block.stream.state()}
+        plain = {"t": self.t, "messages": self.messages, "stream": self.block.stream.save("", {})}
         arrays = {"work": self.work.copy()}
         if self._logged is not None:
             arrays["log"] = np.concatenate([np.empty(0, np.int64), *self._logged])
@@ -166,7 +166,7 @@ class Atomic:
         """Go on from there."""
         plain, arrays = state
         self.t, self.messages = plain["t"], plain["messages"]
-        self.block.stream.restore(plain["stream"])
+        self.block.stream.restore(plain["stream"], arrays)
         self.work[...] = arrays["work"]
         if self._logged is not None:
             self._logged, self._log_times = [arrays["log"]], [arrays["log_times"]]

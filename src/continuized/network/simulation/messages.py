@@ -26,8 +26,8 @@ from continuized.network.simulation.node_models import gossip as engine_node
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
-from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import State
+from continuized.support.checkpoints import state as checkpoints
+from continuized.support.checkpoints.state import State
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
@@ -267,7 +267,7 @@ class Messages:
         plain = {
             "t": self.t,
             "messages": self.messages,
-            "stream": self.block.stream.state(),
+            "stream": self.block.stream.save("", {}),
             "links": self.post.rng.bit_generator.state,
         }
         log = {"log": self.post.logged()}
@@ -277,6 +277,6 @@ class Messages:
         """Go on from there."""
         plain, arrays = state
         self.t, self.messages = plain["t"], plain["messages"]
-        self.block.stream.restore(plain["stream"])
+        self.block.stream.restore(plain["stream"], arrays)
         self.post.rng.bit_generator.state = plain["links"]
         self.post.restore(arrays)

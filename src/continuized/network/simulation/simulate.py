@@ -25,11 +25,12 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
-from continuized.solver import identity
+from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import AnyKeeper, State
+from continuized.support.checkpoints.checkpointer import AnyCheckpointer, open_checkpointer
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.checkpoints.state import Checkpointed, State
 from continuized.support.progress import Bar, bar
-from continuized.support.validation import brief, is_whole
 
 ROWS = 500
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
@@ -106,18 +107,16 @@ def simulate(
     start = checked_values(values, graph)
     gossip = as_gossip(method)
     constants = gossip.constants(graph)
-    if faults is not None and not isinstance(faults, Faults):
-        raise TypeError(f"faults must be network.Faults or None, got {brief(faults)}")
+    check.instance(faults, "faults", Faults | None, "network.Faults or None")
     times = checked_times(snapshots)
     limits = checked_limits(tol, events, until)
     if events is None and until is None:
         limits = limits[0], enough_events(graph, gossip, limits[0]), limits[2]
-    if not is_whole(record) or record < 0:
-        raise ValueError(f"record must be a number of rows >= 0, got {brief(record)}")
+    check.whole(record, "record", minimum=0, noun="a number of rows")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     who = partial(
-        identity.of_parts,
+        fingerprint_parts,
         graph=graph,
         values=start,
         method=constants,
@@ -125,12 +124,12 @@ def simulate(
         rng=None if rng is None else root,
         record=[record, times, bool(log)],
     )
-    keeper = identity.keeper(path, every, resume, who)
+    checkpointer = open_checkpointer(path, every, resume, who)
     engine = _engine(graph, start.reshape(graph.nodes, -1), constants, root, bool(log), faults)
     total = None if events is None else limits[1]  # the default is far more than are needed
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
         run = _Run(engine, limits, times, int(record), show)
-        run.go(keeper)
+        run.run(checkpointer)
     return run.outcome(gossip.name, start.shape, faults, bool(log))
 
 
@@ -147,7 +146,7 @@ def _engine(
     return Messages(graph, x, constants, root, log, faults)
 
 
-class _Run:
+class _Run(Checkpointed):
     """An engine under way, and what is kept of it."""
 
     def __init__(
@@ -167,13 +166,13 @@ class _Run:
         self.rows = _Rows(record)
         self.reached, self.seconds, self.counted = False, 0.0, 0
 
-    def go(self, keeper: AnyKeeper) -> None:
+    def run(self, checkpointer: AnyCheckpointer) -> None:
         """Until the error is small, or a limit is reached."""
         from continuized.network.simulation.instant import BLOCK, TIME
 
         scale = self.start_error
         bounds = np.array([self.tol * scale, BLOW_UP * scale])
-        with keeper.over(self):
+        with checkpointer.around(self):
             why = BLOCK
             if self.start_error == 0.0:
                 self.reached = True
@@ -191,7 +190,7 @@ class _Run:
                     self.reached = bool(tests[-1, 2] <= bounds[0])
                     self.show(self.engine.messages, self._words(tests[-1, 2] / scale))
                 if why == BLOCK:
-                    keeper.between(self)
+                    checkpointer.save_if_due(self)
             self.seconds = time.perf_counter() - begun
             self.counted = self.engine.messages - before
 
@@ -238,6 +237,12 @@ class _Run:
             rounding=rounding_of_mean(x[engine.alive], self.start_error),
         )
 
+    def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+        """Between two blocks."""
+        state = self.state()
+        arrays.update(state.arrays)
+        return state.plain
+
     def state(self) -> State:
         """Between two blocks."""
         plain, arrays = self.engine.state()
@@ -246,9 +251,8 @@ class _Run:
         mine = {"tests": count, "snapshots": list(self.snapshots)}
         return State({"engine": plain, **mine}, {**arrays, **kept, "rows": rows})
 
-    def restore(self, state: State) -> None:
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Go on from there."""
-        plain, arrays = state
         done, t = plain["engine"]["messages"], plain["engine"]["t"]
         if done > self.most or t > self.until:
             raise checkpoints.CheckpointError(

@@ -30,6 +30,8 @@ DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 class Linear(Problem):
     """A weighted mean of losses of linear predictions, and l2/2 |w|^2."""
 
+    is_defined_everywhere = True
+
     loss: ClassVar[float]
     curvature: ClassVar[float]  # the largest second derivative of the loss
 

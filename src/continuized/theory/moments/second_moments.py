@@ -45,8 +45,8 @@ from continuized.theory.moments.pair import (
 )
 
 if TYPE_CHECKING:
+    from continuized.marked.stepper import Marked
     from continuized.network import Graph, Objective
-    from continuized.solver.marked_loop import Marked
 
 RTOL, ATOL = 3e-11, 1e-14
 ATOL_FIRST = 3e-12  # in the first chunk, where a calm part of size e^-t is added
