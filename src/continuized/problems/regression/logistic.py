@@ -76,7 +76,7 @@ class LogisticRegression(SingleOutput):
         return np.asarray(found)
 
     def separated_by(self, x: ArrayLike) -> bool:
-        """Tell whether <x_i, x> has the sign of y_i in every row; then f has no minimum at l2 = 0."""
+        """Tell whether <x_i, x> has the sign of y_i in every row: no minimum without l2, then."""
         predictions = self.predictions(flat(x, self.dim), slice(None))
         return bool(np.all(self.y * predictions > 0.0))
 
