@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.analysis.traffic import list_directed
+from continuized.network.analysis import list_directed
 from continuized.network.faults import Faults
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
