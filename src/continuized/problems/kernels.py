@@ -23,25 +23,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.problems import quadratic
 from continuized.problems.base import Array, Compiled, pack
 from continuized.problems.losses import (
     FORMULAS,
     four_losses,
-    half_square,
-    linear_slope,
     loss,
     loss_by_tail,
     loss_slope,
     slope_by_tail,
     tail,
 )
+from continuized.problems.quadratic import half_square, linear_slope
 from continuized.support import threads
 from continuized.support.jit import compile_formulas, fetch, gradient_type, jit, value_type
 
 CSR_BLOCK = 4096  # rows whose predictions are kept at once
 FETCHED = 16  # entries of a dense row that are asked for ahead
 
-compile_formulas(*FORMULAS)
+compile_formulas(*FORMULAS, *quadratic.FORMULAS)
 
 
 def dot(v, w):

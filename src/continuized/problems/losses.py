@@ -1,4 +1,4 @@
-"""Scalar formulas of the problems: plain Python on floats, compiled where speed counts."""
+"""Scalar formulas of the losses: plain Python on floats, compiled where speed counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from typing import Any
 Four = tuple[float, float, float, float]
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 SOFTMAX = 2.0  # of several predictions: never compiled
-
-
-def half_square(eigenvalue: Any, distance: Any) -> Any:
-    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
-    return 0.5 * eigenvalue * distance * distance
-
-
-def linear_slope(eigenvalue: Any, distance: Any) -> Any:
-    """Its derivative, lambda (x - x*)."""
-    return eigenvalue * distance
 
 
 def tail(kind: float, prediction: float, y: float) -> float:
@@ -79,8 +69,6 @@ def join(a: float, b: float) -> float:
 
 
 FORMULAS = (
-    half_square,
-    linear_slope,
     tail,
     loss_by_tail,
     loss,

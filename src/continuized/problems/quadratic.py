@@ -8,8 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, Problem, flat, pack
-from continuized.problems.losses import half_square, linear_slope
 from continuized.support import validation as check
+
+
+def half_square(eigenvalue: Any, distance: Any) -> Any:
+    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
+    return 0.5 * eigenvalue * distance * distance
+
+
+def linear_slope(eigenvalue: Any, distance: Any) -> Any:
+    """Its derivative, lambda (x - x*)."""
+    return eigenvalue * distance
+
+
+FORMULAS = (half_square, linear_slope)
 
 
 class Quadratic(Problem):

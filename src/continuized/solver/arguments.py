@@ -13,7 +13,7 @@ from continuized.process import clock as clocks
 from continuized.process.methods import METHODS, GradientDescent, Method
 from continuized.process.parameters import check_constants
 from continuized.process.stepper import Limits
-from continuized.solver.stopping import Callback
+from continuized.solver.loop import Callback
 from continuized.support.validation import as_float, brief, is_real, is_whole
 
 DEFAULT_TOL = 1e-6

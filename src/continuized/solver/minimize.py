@@ -174,7 +174,8 @@ def minimize(
     limits = limits_of(tol, maxiter, clock)
     record = checked_record(record)
     check_nonfinite(nonfinite, checkpoint)
-    checked_noise(noise)
+    if noise is not None:
+        checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}")
     path = checkpoints.checked_path(checkpoint, every, resume)

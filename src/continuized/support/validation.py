@@ -97,18 +97,21 @@ def real(
     ValueError: tol must be a number >= 0 or None, got -1
     """
     interval = Interval(above, minimum, below, maximum)
+    error: type[TypeError] | type[ValueError] = TypeError
+    cause = None
+    if is_real(value):
+        try:
+            number = _as_float(value)
+        except Exception as refused:  # of an array that is traced, or that has no values
+            cause = refused
+        else:
+            if interval.holds(number) and not (finite and math.isinf(number)):
+                return number
+            error = ValueError
     if not noun:
         noun = "a finite number" if finite and not interval.is_bounded else "a number"
     what = _either([f"{noun}{interval.words}"], other)
-    if not is_real(value):
-        raise refusal(TypeError, name, what, value, advice)
-    try:
-        number = _as_float(value)
-    except Exception as error:  # an array that is traced, or that has no values
-        raise refusal(TypeError, name, what, value, advice) from error
-    if not interval.holds(number) or (finite and math.isinf(number)):
-        raise refusal(ValueError, name, what, value, advice)
-    return number
+    raise refusal(error, name, what, value, advice) from cause
 
 
 def whole(
@@ -131,14 +134,12 @@ def whole(
     ValueError: port must be an integer from 1 to 65535 or None, got 0
     """
     interval = Interval(None, minimum, None, maximum)
+    is_integer = is_whole(value)
+    if is_integer and interval.holds(int(value)):
+        return int(value)
     words = f" from {minimum} to {maximum}" if interval.is_bounded else interval.words
     what = _either([f"{noun}{words}"], other)
-    if not is_whole(value):
-        raise refusal(TypeError, name, what, value, advice)
-    number = int(value)
-    if not interval.holds(number):
-        raise refusal(ValueError, name, what, value, advice)
-    return number
+    raise refusal(ValueError if is_integer else TypeError, name, what, value, advice)
 
 
 def flag(value: Any, name: str) -> bool:
