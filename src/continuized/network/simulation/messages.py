@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.analysis.traffic import list_directed
+from continuized.network.analysis import list_directed
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.messages import JOIN
