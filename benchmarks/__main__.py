@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmarks import SUITES
+from continuized.app.cli import OneSentence
 from continuized.app.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ HOW = (
 )
 
 
-@click.command("benchmarks")
+@click.command("benchmarks", cls=OneSentence)
 @click.option(
     "--suite",
     type=click.Choice([*SUITES, "all"]),

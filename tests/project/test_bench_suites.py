@@ -152,6 +152,7 @@ def loop_contestants(given):
     return [loop.Contestant(r.name, r.prepare) for r in loop.contestants(given)]
 
 
+@pytest.mark.needs("jax")
 def test_numpy_and_jax_run_the_process_of_the_ensemble():
     p = cz.problems.paper_convex()
     gaps = np.random.default_rng(1).standard_exponential((3, 40))

@@ -16,9 +16,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
-from continuized.marked.kernels import block as block_kernels
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, D, S, at_factor, pairs_at
+from continuized.marked.kernels.block import block_events
+from continuized.marked.kernels.coordinate import ALPHA, coordinate_events
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    D,
+    Loss,
+    S,
+    Terms,
+    at_factor,
+    pairs_at,
+)
 from continuized.marked.separable import Form, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
@@ -153,19 +162,21 @@ class CoordinateStepper(MarkedStepper):
             marks, coefficients = marks[now:], coefficients[now:]
 
     def _run(self, marks: Array, coefficients: Array) -> None:
+        coordinate_events(marks, coefficients, *self._function(), *self._carried())
+
+    def _function(self) -> tuple[Terms, Loss, Columns]:
+        """What the kernels know of the function."""
         f = self.form
-        indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
-        columns = (f.entropy, f.scale, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        terms = Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        columns = Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        return terms, Loss(f.kind, f.c, targets), columns
+
+    def _carried(self) -> tuple[Array, Array, Array]:
+        """What they change: pairs where there is a z, and otherwise x and its images."""
         if self.accelerated:
-            lazy.coordinate_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            lazy.plain_coordinate_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+            return self.scalars, self.pairs, self.image_pairs
+        return self.scalars, self.x, self.u
 
     def _refresh(self) -> None:
         """The images from the coordinates: rounding stays in them of all that they once were."""
@@ -184,7 +195,7 @@ class CoordinateStepper(MarkedStepper):
         return values
 
     def _now(self, pairs: Array) -> Array:
-        return at_factor(pairs, self.scalars[lazy.ALPHA])
+        return at_factor(pairs, self.scalars[ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -225,19 +236,8 @@ class BlockStepper(CoordinateStepper):
         return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        f = self.form
-        indices = f.indices if f.indices.size else None
-        targets = None if f.kind == SQUARED else f.targets
-        columns = (*self.partition, f.indptr, indices, f.values, targets, (f.kind, f.c))
-        if self.accelerated:
-            block_kernels.block_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            block_kernels.plain_block_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+        known = (*self._function(), *self.partition)
+        block_events(marks, coefficients, *known, *self._carried())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)

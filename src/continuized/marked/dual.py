@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.coordinate import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
 from continuized.marked.separable import Form, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
@@ -159,7 +159,7 @@ class DualStepper(CoordinateStepper):
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = at_factor(self.pairs, self.scalars[lazy.BETA])
+        z = at_factor(self.pairs, self.scalars[BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 

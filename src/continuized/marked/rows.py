@@ -14,9 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.marked.kernels import batches
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, at_factor, index_arrays, occurring, pairs_at
+from continuized.marked.kernels.coordinate import ALPHA
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    at_factor,
+    index_arrays,
+    occurring,
+    pairs_at,
+)
+from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.marked.row_constants import (
     GIVEN,
     are_exact,
@@ -198,13 +205,13 @@ class RowStepper(MarkedStepper):
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        events = lazy.row_events if self.batch == 1 else batches.batch_events
-        events(
-            marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
-        )  # fmt: skip
+        events = row_events if self.batch == 1 else batch_events
+        rows = Rows(self.factors, self.rhs)
+        columns = Columns(self.indptr, self.indices, self.values)
+        step = 1.0 / self.R2
+        events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        x[self.kept] = at_factor(self.pairs, self.scalars[ALPHA])
         return x

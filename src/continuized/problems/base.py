@@ -207,12 +207,12 @@ class Problem:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
-        from continuized.problems.kernels import compiled_user
+        from continuized.problems.kernels import compile_user
 
         char = np.dtype(dtype).char
         if char not in self._compiled:
             fun = self._fun if is_numba(self._fun) else None
-            self._compiled[char] = compiled_user(self._grad, fun, dtype)
+            self._compiled[char] = compile_user(self._grad, fun, dtype)
         return self._compiled[char]
 
 

@@ -95,10 +95,10 @@ class Quadratic(Problem):
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
-        from continuized.problems.kernels import compiled
+        from continuized.problems.kernels import make_compiled
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return compiled("quadratic", data, dtype)
+        return make_compiled("quadratic", data, dtype)
 
 
 def paper_convex() -> Quadratic:
