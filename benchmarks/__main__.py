@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from benchmarks import SUITES
+from continuized.app.cli import OneSentence
 from continuized.app.commands import BadInput, show, to_json
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ HOW = (
 )
 
 
-@click.command("benchmarks")
+@click.command("benchmarks", cls=OneSentence)
 @click.option(
     "--suite",
     type=click.Choice([*SUITES, "all"]),
@@ -49,7 +50,7 @@ def command(
     """Time this library and its peers on this machine.
 
     A peer that is not installed, or fails, is named as such. For all of them:
-    pip install "continuized[bench]".
+    pip install ".[plot,sklearn,jax]" --group bench, with pip 25.1 or later.
     """
     from benchmarks import runner
     from continuized.app.commands import options as regressions

@@ -1,21 +1,124 @@
-"""Fixtures of the tests of checkpoints, and coverage without Numba's compiler.
+"""What all tests share: libraries that may be absent, fixtures, coverage without Numba's compiler.
 
-The compiler is Python of another library, where no line is counted, but a trace function is called
-at each of its lines all the same; compiling, a large part of the time of all tests, would take half
-as long again.  Of this package, only what says how to compile is lost to the count: the inside of
-the intrinsics in `jit`, and of the choice of a kind in `engine_kinds`.
+Libraries.  The tests need the extra `test` and nothing else.  A file that imports one of
+`OPTIONAL` at its top, and a test with the marker `needs("torch")`, are skipped where that library
+is not installed, and the closing section says how many tests did not run for want of which.  With
+`--all-libraries`, as in .ci/run, a library that is absent is an error.
+
+Threads.  Each worker of xdist has one thread for linear algebra: idle threads of BLAS spin on the
+cores of the other workers, and small products took ten times as long.
+
+Coverage.  Numba's compiler is Python of another library, where no line is counted, but a trace
+function is called at each of its lines all the same; compiling, a large part of the time of all
+tests, would take half as long again.  Of this package, only what says how to compile is lost to the
+count: the inside of the intrinsics in `jit`, and of the choice of a kind in `engine_kinds`.
 """
 
 from __future__ import annotations
 
+import ast
+import os
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections import defaultdict
+from collections.abc import Callable, Generator
+from functools import cache, wraps
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
+
 from numba.core.dispatcher import Dispatcher
+
+OPTIONAL = ("array_api_strict", "jax", "optax", "ray", "torch", "yaml")  # not in the extra `test`
+WANT = "for want of "
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--all-libraries", action="store_true", help="a library that is absent is an error"
+    )
+
+
+@cache
+def is_absent(library: str) -> bool:
+    return find_spec(library) is None
+
+
+def imports(source: ast.Module) -> set[str]:
+    """The libraries that the statements at the top of a file import."""
+    names: set[str] = set()
+    for statement in source.body:
+        if isinstance(statement, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in statement.names)
+        elif isinstance(statement, ast.ImportFrom) and statement.module:
+            names.add(statement.module.partition(".")[0])
+    return names
+
+
+@cache
+def libraries_at_the_top(path: Path) -> list[str]:
+    return sorted(imports(ast.parse(path.read_text(encoding="utf-8"))) & set(OPTIONAL))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """A file that could not be imported is skipped if a library that it names itself is absent."""
+    report = yield
+    if not (report.failed and isinstance(collector, pytest.Module)):
+        return report
+    if collector.config.getoption("all_libraries"):
+        return report
+    absent = [name for name in libraries_at_the_top(collector.path) if is_absent(name)]
+    if absent:
+        source = ast.parse(collector.path.read_text(encoding="utf-8"))
+        tests = sum(getattr(node, "name", "").startswith("test_") for node in ast.walk(source))
+        report.outcome = "skipped"
+        report.longrepr = (str(collector.path), 1, f"{WANT}{' and '.join(absent)}: {tests} tests")
+        del report.call  # type: ignore[attr-defined]  # a debugger need not stop here
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give `needs` to all tests of a file that imports a library; skip those that lack theirs."""
+    for item in items:
+        libraries = libraries_at_the_top(item.path) if item.path.suffix == ".py" else []
+        if libraries:
+            item.add_marker(pytest.mark.needs(*libraries))
+    if config.getoption("all_libraries"):
+        return
+    for item in items:
+        named = {name for marker in item.iter_markers("needs") for name in marker.args}
+        absent = sorted(name for name in named if is_absent(name))
+        if absent:
+            item.add_marker(pytest.mark.skip(reason=f"{WANT}{' and '.join(absent)}: 1 tests"))
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many tests did not run for want of a library, and in which files they stand."""
+    wanting: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for report in terminalreporter.stats.get("skipped", ()):
+        _, found, rest = str(report.longrepr[2]).partition(WANT)
+        if found:
+            libraries, _, number = rest.partition(": ")
+            file = report.nodeid.partition("::")[0]
+            wanting[libraries][file] += int(number.partition(" ")[0])
+    if not wanting:
+        return
+    terminalreporter.section("not run for want of a library")
+    for libraries, files in sorted(wanting.items()):
+        tests = sum(files.values())
+        line = f"not run {WANT}{libraries}: {tests} tests in {len(files)} files"
+        terminalreporter.line(line)
+        for file, number in sorted(files.items()):
+            terminalreporter.line(f"    {file}: {number}")
 
 
 @pytest.fixture

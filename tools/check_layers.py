@@ -1,6 +1,7 @@
 """Imports inside the package go one way: down the list below.
 
     python tools/check_layers.py [FOLDER]
+    python tools/check_layers.py --write      make the tables of the documentation anew
 
 Reads the sources (imports inside functions and under TYPE_CHECKING count too) and prints a
 line for each import that goes up; exit code 1 if any does.
@@ -15,6 +16,11 @@ from pathlib import Path
 
 PACKAGE = "continuized"
 FACE = "__init__"  # `import continuized`: the public names
+
+ROOT = Path(__file__).parents[1]
+PAGES = ("CONTRIBUTING.md", "docs/architecture.md")  # where the table stands
+BEGIN = "<!-- layers: made by tools/check_layers.py --write -->"
+END = "<!-- end of layers -->"
 
 # From the top: each layer, what it knows, and what it never touches.  A layer may import what
 # stands below it, and its own modules.  The tables of the documentation are made from this one.
@@ -84,10 +90,29 @@ def _is_layer(name: str, folder: Path) -> bool:
     return (folder / f"{name}.py").exists() or (folder / name).is_dir()
 
 
+def table() -> str:
+    """Return the layers as a Markdown table, from the top."""
+    rows = [f"| `{name}` | {knows} | {never} |" for name, (knows, never) in LAYERS.items()]
+    return "\n".join(["| package | knows | never touches |", "|---|---|---|", *rows])
+
+
+def with_table(page: str) -> str:
+    """Return the text of a page with the table between its two marks made anew."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"the page has no {BEGIN} ... {END}: add these two lines")
+    return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
+
+
 def main() -> int:
     """Check the folder given, or this repository's."""
-    default = Path(__file__).parents[1] / "src" / PACKAGE
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
+    if sys.argv[1:] == ["--write"]:
+        for name in PAGES:
+            page = ROOT / name
+            page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+        return 0
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "src" / PACKAGE
     found = list(violations(folder))
     print("\n".join(found) if found else f"layers: every import in {folder.name} goes down")
     return 1 if found else 0

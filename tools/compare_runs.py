@@ -3,7 +3,7 @@
     python tools/compare_runs.py REV [--only PATTERN] [--list] [--json]
     python tools/compare_runs.py REV --speed [--rounds N] [--only PATTERN]
 
-REV is checked out into a temporary folder that is removed afterwards.  Both trees run the cases of
+REV is checked out into a folder that is removed afterwards.  Both trees run the cases of
 `tools/compare_cases`, each in a process of its own.  There is a line for each case and field
 that differs, with the largest absolute and relative difference, and a closing count; exit code 1 if
 anything differs.  A field that only the new tree has is no difference.
@@ -11,12 +11,14 @@ anything differs.  A field that only the new tree has is no difference.
 --speed runs the benchmarks of `tools/compare_cases/speed.py` instead, in rounds of three processes:
 old, new, and old again.  It prints the ratio of the least times, new to old, and as the noise that
 of the two series of the old tree; exit code 1 if something is slower by more than 3 % beyond it.
+Where other processes want the cores too, take more rounds, and look at the times of processors.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import io
 import json
 import os
@@ -33,9 +35,9 @@ import numpy as np
 
 TOOLS = Path(__file__).resolve().parent
 ROOT = TOOLS.parent
-# What stays: the machine code of old commits, by the path of their sources, so that a second
-# comparison need not compile again.
-HOME = Path(tempfile.gettempdir()) / "continuized-compare"
+# Where old commits are checked out.  Their machine code stays, so that the next comparison need not
+# compile again.
+HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "continuized-compare"
 SLOWER = 1.03  # the ratio of times from which a benchmark counts as slower
 
 
@@ -58,38 +60,41 @@ class Difference(NamedTuple):
 
 @contextlib.contextmanager
 def old_tree(rev: str) -> Iterator[Path]:
-    """A folder with the files of the commit, which is removed afterwards.
+    """A folder with the sources of the commit, which is removed afterwards.
 
-    Its path is the same each time, unless it is there already, for Numba's cache goes by paths.
+    Its path goes by their content, for Numba's cache goes by paths; while another comparison uses
+    it, by chance.
     """
-    named = subprocess.run(
-        ["git", "-C", ROOT, "rev-parse", "--verify", f"{rev}^{{commit}}"],
-        capture_output=True, text=True,
-    )  # fmt: skip
+    named = git("rev-parse", "--verify", "--quiet", f"{rev}^{{commit}}:src")
     if named.returncode:
-        sys.exit(f"{rev!r} names no commit of {ROOT}")
-    commit = named.stdout.strip()
-    HOME.mkdir(exist_ok=True)
-    folder = HOME / commit[:12]
-    try:
-        folder.mkdir()
-    except FileExistsError:  # another comparison is under way
-        folder = Path(tempfile.mkdtemp(prefix=commit[:12], dir=HOME))
-    try:
-        archive = subprocess.run(
-            ["git", "-C", ROOT, "archive", "--format=tar", commit, "src"],
-            check=True, capture_output=True,
-        )  # fmt: skip
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        sys.exit(f"{rev!r} names no commit of {ROOT} with a folder src")
+    name = named.stdout.decode().strip()[:12]
+    HOME.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        lock = stack.enter_context((HOME / f"{name}.lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder = HOME / name
+            shutil.rmtree(folder, ignore_errors=True)  # of a comparison that was killed
+            folder.mkdir()
+        except BlockingIOError:
+            folder = Path(tempfile.mkdtemp(prefix=name, dir=HOME))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        with tarfile.open(fileobj=io.BytesIO(git("archive", rev, "src").stdout)) as files:
             files.extractall(folder, filter="data")
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """What git says in the working tree."""
+    return subprocess.run(["git", "-C", ROOT, *arguments], capture_output=True)
 
 
 def start(tree: Path, script: str, *arguments: Any, **options: Any) -> subprocess.Popen[str]:
     """A process of its own that runs a script with the package of this tree."""
-    environment = os.environ | {"PYTHONPATH": str(tree / "src"), "PYTHONHASHSEED": "0"}
+    environment = os.environ | {"PYTHONPATH": str(tree / "src")}
+    if script == "compare_cases":  # trees run at once, and threads of BLAS would wait for cores
+        environment |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     if tree != ROOT:
         environment["NUMBA_CACHE_DIR"] = str(HOME / "numba")
     command = [sys.executable, str(TOOLS / script), *map(str, arguments)]
@@ -192,7 +197,7 @@ def report(found: list[Difference], cases: tuple[Any, Any], as_json: bool) -> in
 def compare_speed(old: Path, rounds: int, pattern: str | None, as_json: bool) -> int:
     """Time both trees, in turn, and print the ratios; the exit code."""
     only = [] if pattern is None else ["--only", pattern]
-    series: dict[str, list[dict[str, float]]] = {"old": [], "new": [], "again": []}
+    series: dict[str, list[dict[str, list[float]]]] = {"old": [], "new": [], "again": []}
     for i in range(rounds + 1):  # the first compiles
         for name in sorted(series, reverse=i % 2 == 0):
             run = start(
@@ -208,19 +213,23 @@ def compare_speed(old: Path, rounds: int, pattern: str | None, as_json: bool) ->
                 series[name].append(json.loads(output))
     rows = []
     for name in series["old"][0]:
-        least, new, again = (min(each[name] for each in them) for them in series.values())
-        ratio, noise = new / least, again / least
-        slower = ratio > SLOWER * max(noise, 1.0 / noise)
-        rows.append({"name": name, "seconds": least, "new_to_old": ratio, "noise": noise,
-                     "slower": slower})  # fmt: skip
+        wall, processor = (
+            [min(r[name][i] for r in runs) for runs in series.values()] for i in (0, 1)
+        )
+        noise = wall[2] / wall[0]
+        row = {"name": name, "seconds": wall[0], "new_to_old": wall[1] / wall[0], "noise": noise}
+        row |= {"processor": processor[1] / processor[0], "noise_p": processor[2] / processor[0]}
+        rows.append(row | {"slower": row["new_to_old"] > SLOWER * max(noise, 1.0 / noise)})
     if as_json:
         print(json.dumps(rows))
     else:
-        print(f"{'benchmark':30}{'old, ms':>10}{'new / old':>12}{'old / old':>12}")
+        print("Ratios of the least times, on the wall and of processors:")
+        print(f"{'':30}{'old, ms':>9}{'new/old':>9}{'old/old':>9}{'new/old':>9}{'old/old':>9}")
         for row in rows:
+            ratios = (row[key] for key in ("new_to_old", "noise", "processor", "noise_p"))
+            columns = "".join(f"{ratio:>9.3f}" for ratio in ratios)
             print(
-                f"{row['name']:30}{1e3 * row['seconds']:>10.3g}{row['new_to_old']:>12.3f}"
-                f"{row['noise']:>12.3f}{'   slower' if row['slower'] else ''}"
+                f"{row['name']:30}{1e3 * row['seconds']:>9.3g}{columns}{'  slower' * row['slower']}"
             )
     return int(any(row["slower"] for row in rows))
 

@@ -19,7 +19,8 @@ from pathlib import Path
 from continuized.support import files
 
 ROOT = Path(__file__).parents[1]
-APART = {"digits_torch"}  # takes minutes, and the path of its picture; see docs/adapters/torch.md
+# These make no picture, but digits_torch, which takes minutes: see docs/adapters/torch.md.
+APART = {"delay_study", "digits_torch", "stale_gradients"}
 SECONDS = 300.0
 
 

@@ -1,7 +1,7 @@
 """Coordinate descent: passes, cost of a pass, and time against scikit-learn and cyanure.
 
-    pip install "continuized[bench]" scikit-learn cyanure
-    python benchmarks/studies/coordinate.py [--quick] [--part ridge]
+    pip install ".[sklearn]" --group bench
+    python -m benchmarks.studies.coordinate [--quick] [--part ridge]
 
 Data, all from fixed seeds.  Ridge: dense Gaussian rows whose feature j has scale 1/j (|x|^2 is
 about 1.6), j^-1/2 (about 6.3) or 5/j (about 41); targets <x, w>, w Gaussian in the units of the
@@ -100,7 +100,7 @@ def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
 
     def work() -> None:
         events = stream.draw(engine.law.size)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
 
     return work
 

@@ -1,6 +1,6 @@
-"""Decentralised optimisation: messages to a precision, a slow node, and asynchronous workers.
+"""Decentralised optimisation: messages to a precision, a slow node, the simulator, and faults.
 
-    python benchmarks/studies/decentralized.py [--quick]
+    python -m benchmarks.studies.decentralized [--quick]
 
 Data, all from fixed seeds: Gaussian rows, 40 for each node, whose ten columns have sizes from 0.3
 to 1; targets <x, w>, w Gaussian, with a noise of 0.3 (ridge), or their signs (logistic); l2 = 1
@@ -13,9 +13,8 @@ so that nodes disagree.
    step, messages for nothing.  "synchronous-dual" is Nesterov's method on the dual, in rounds that
    wait for the slowest node, with the same local step; "all-reduce" is Nesterov's method on the
    whole objective, given the mean of all gradients for nothing.
-3. Gradients from workers, fresh and stale, on a quadratic: exact mean square rates.
-4. The simulator: events a second, wall time, exchanges done at once and by messages.
-5. Faults: exchanges to error 1e-8 over those without; delays in the time between two rings of all
+3. The simulator: events a second, wall time, exchanges done at once and by messages.
+4. Faults: exchanges to error 1e-8 over those without; delays in the time between two rings of all
    edges together.
 """
 
@@ -81,17 +80,8 @@ def show_race(graphs: tuple[str, ...], in_order: bool, seeds: int) -> None:
             print(f"  {spec}, {slow:g} times: {line};  synchronous / dual {gain:.2f}", flush=True)
 
 
-def show_workers(kappa: float) -> None:
-    print(f"3. workers, L/mu {kappa:g}")
-    for verdict in network.study_workers(kappa).verdicts:
-        print(
-            f"  {verdict.sentence}; accelerated {verdict.accelerated:.2e} at "
-            f"{verdict.accelerated_c:g} L, plain {verdict.plain:.2e} at {verdict.plain_c:g} L"
-        )
-
-
 def show_pace(rounds: int) -> None:
-    print("4. events a second, grid:5x5, the quickest of so many runs")
+    print("3. events a second, grid:5x5, the quickest of so many runs")
     g = network.Graph.of("grid:5x5")
     for loss in ("ridge", "logistic"):
         o = parts(g, loss, False)
@@ -109,7 +99,7 @@ def show_pace(rounds: int) -> None:
 
 
 def show_faults(graphs: tuple[str, ...], in_order: bool, seeds: int) -> None:
-    print("5. exchanges to error 1e-8 over those without faults (medians over seeds)")
+    print("4. exchanges to error 1e-8 over those without faults (medians over seeds)")
     cases = {
         "loss 0.1, duplication 0.05": {"loss": 0.1, "duplication": 0.05},
         "delay 0.1": {"delay": 0.1},
@@ -145,7 +135,6 @@ def main() -> None:
     graphs = GRAPHS[:2] if given.quick else GRAPHS
     show_messages(graphs, given.sorted)
     show_race(graphs, given.sorted, 1 if given.quick else 5)
-    show_workers(1000.0)
     show_pace(1 if given.quick else 3)
     show_faults(graphs, given.sorted, 1 if given.quick else 5)
 

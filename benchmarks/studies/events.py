@@ -1,6 +1,6 @@
 """The time of an accelerated event on a sparse row, against the columns and against its nonzeros.
 
-    python benchmarks/studies/events.py [--quick] [--plot events.png]
+    python -m benchmarks.studies.events [--quick] [--plot events.png]
 
 The dual of logistic regression on 1000 rows, so that their entries stay in cache: with the nonzeros
 of a row fixed, what could grow is only what depends on the columns.  Beside it stands what the
@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-from coordinate import timed
+from benchmarks.studies.coordinate import timed
 from scipy import sparse
 
 import continuized as cz
@@ -35,7 +35,7 @@ def advancer(p: cz.Problem) -> Callable[[], None]:
     def work() -> None:
         for _ in range(BLOCKS):
             events = stream.draw(BLOCK)
-            engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+            engine.take(events.marks, coefficients(engine.process, events, 0.0))
 
     return work
 

@@ -1,7 +1,7 @@
 """Gossip: messages, rates, speed and real transports; the plan for large n is gossip_plan.py.
 
-    pip install "continuized[bench,ray]"
-    python benchmarks/studies/gossip.py [--quick] [messages] [rates] [speed] [transports]
+    pip install ".[ray]"
+    python -m benchmarks.studies.gossip [--quick] [messages] [rates] [speed] [transports]
 
 Without names, everything but what needs a library that is missing.  All mass starts on node 0; a
 message is an exchange over an edge: between real nodes a request, an answer, a transfer and an

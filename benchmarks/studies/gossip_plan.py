@@ -1,7 +1,7 @@
 """A plan for a million nodes on the internet: exchanges, bytes, memory and time.
 
-    pip install "continuized[bench]"
-    python benchmarks/studies/gossip_plan.py [--quick]
+    pip install .
+    python -m benchmarks.studies.gossip_plan [--quick]
 
 For nodes that know some random peers (regular:3xN, regular:8xN), or their neighbours in the plane
 (grids): exchanges until the squared error fell by 1e-8, all mass on node 0 at the start; what a
@@ -21,10 +21,10 @@ import sys
 import tracemalloc
 
 import numpy as np
+from benchmarks.studies.gossip import METHODS, TOL, start
 
 from continuized import network
 from continuized.network import Faults, Graph
-from gossip import METHODS, TOL, start
 
 LATENCY = 0.05  # seconds, one way
 TCP_IP, SEGMENT = 40, 1460  # bytes: the headers of a segment at least, and what it holds
@@ -95,7 +95,7 @@ def show_sizes(specs: list[str]) -> None:
     """A row for each graph, measured in a process of its own, so that its memory can be told."""
     above: dict[str, float] = {}
     for spec in specs:
-        command = [sys.executable, __file__, "--one", spec]
+        command = [sys.executable, "-m", "benchmarks.studies.gossip_plan", "--one", spec]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=3600)
         row = json.loads(done.stdout)
         cells = []

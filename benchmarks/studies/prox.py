@@ -1,6 +1,6 @@
 """Proximal steps beside FISTA: gradients to a relative suboptimality of 1e-6 on the lasso.
 
-    python benchmarks/studies/prox.py
+    python -m benchmarks.studies.prox
 
 FISTA is told L (the largest eigenvalue of X^T X / n); ours is told nothing.  Problems: Gaussian
 rows with feature scales j^-power, a tenth of the coefficients not zero, weight of the l1 norm a

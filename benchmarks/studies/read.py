@@ -1,6 +1,6 @@
 """Reading SVMlight's text, beside scikit-learn's load_svmlight_file.
 
-    python benchmarks/studies/read.py [FILE]
+    python -m benchmarks.studies.read [FILE]
 
 Without a file, two are written: one like w8a (50,000 rows, 300 columns, 12 ones a row) and one
 of 20,000 rows with 50 values of 17 digits each.  The aim is to be at least as quick.

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
         Method,
         Nesterov,
     )
+    from continuized.process.stepper import Status
     from continuized.solver import metric
     from continuized.solver.ensemble import Ensemble, ensemble
     from continuized.solver.minimize import minimize
-    from continuized.solver.result import ConstantsWarning, Result, Status
+    from continuized.solver.result import ConstantsWarning, Result
     from continuized.support.checkpoints.checkpointer import CheckpointError, CheckpointWarning
 
 # The public classes and functions, and the public modules, with their homes in this package.
@@ -49,7 +50,7 @@ _HOMES = {
     "Nesterov": "process.methods",
     "Problem": "problems",
     "Result": "solver.result",
-    "Status": "solver.result",
+    "Status": "process.stepper",
     "StochasticLeastSquares": "marked.rows",
     "ensemble": "solver.ensemble",
     "minimize": "solver.minimize",

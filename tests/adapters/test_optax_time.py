@@ -25,7 +25,7 @@ import continuized as cz
 from continuized import flow, parameters
 from continuized.adapters._jax_process import Time
 from continuized.adapters.optax import continuized, gaps
-from continuized.solver.schedule import Carried
+from continuized.solver.steppers.schedule import AdaptiveSchedule
 
 # The clock
 
@@ -121,7 +121,7 @@ def test_a_learning_rate_that_changes_carries_the_pair_on(mu: float, start: floa
 
 
 def test_the_pair_is_that_of_the_solver_for_unknown_L() -> None:
-    rng, pace = np.random.default_rng(5), Carried(2.0)
+    rng, pace = np.random.default_rng(5), AdaptiveSchedule(2.0)
     rates, drawn = rng.uniform(0.1, 0.5, 9), rng.exponential(size=9)
     rates[0] = 0.5
     x, z, rows = Y0.astype(float), Y0.astype(float), []

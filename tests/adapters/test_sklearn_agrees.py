@@ -20,6 +20,8 @@ from tests.helpers.sklearn_data import (
 
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("form", ["dense", "int32", "int64"])
 @pytest.mark.parametrize("weighted", [False, True])

@@ -9,8 +9,8 @@ import pytest
 from tests.invariants.registry import data, same_bits
 
 import continuized as cz
-from continuized.solver import driver
-from continuized.solver import marked_loop as marked_driver
+from continuized.marked.stepper import MarkedStepper
+from continuized.solver.steppers.fixed import FixedStepper
 
 NOISE = cz.noise.Gaussian(1e-3)
 X, Y = data(30, 6)
@@ -39,8 +39,8 @@ def interruptions(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         return block
 
-    for kind in (driver.Run, marked_driver.Run):
-        monkeypatch.setattr(kind, "_block", interrupted(kind._block))
+    for kind in (FixedStepper, MarkedStepper):
+        monkeypatch.setattr(kind, "advance", interrupted(kind.advance))
     return at
 
 

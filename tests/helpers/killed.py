@@ -77,7 +77,7 @@ def kill_a_run(path: Path) -> None:
             lambda tell: minimize(tell, MOST, checkpoint=path, every=0.0, resume=True), steps
         )
         whole = path if path.exists() else checkpoints.previous(path)
-        seen.append(checkpoints.load(whole)[0]["state"]["k"])
+        seen.append(checkpoints.load(whole)[0]["state"]["stepper"]["k"])
     assert seen == sorted(seen), seen
     assert 0 < seen[0] < seen[-1] < EVENTS, seen
     last = minimize(lambda: None, checkpoint=path, resume=True)

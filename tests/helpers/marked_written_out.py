@@ -6,7 +6,7 @@ import numpy as np
 import continuized as cz
 from continuized import parameters
 from continuized.app.verify import marked as marked_checks
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.support.statistics import Moments, mean_test
 from continuized.theory import moments
 
@@ -56,9 +56,9 @@ def jump_matrices(p, engine, gamma_prime):
     """The matrices J_i of (u, w), read off the eager oracle: none of theory's formulas."""
     d = p.dim
     if hasattr(engine, "form"):
-        jumps = oracle.Coordinates(p, engine.form.L_i, engine.p)
+        jumps = reference.Coordinates(p, engine.form.L_i, engine.p)
     else:
-        jumps = oracle.Rows(p, engine.R2, engine.factors)
+        jumps = reference.Rows(p, engine.R2, engine.factors)
     matrices = []
     for i in range(engine.p.size):
         J = np.eye(2 * d)

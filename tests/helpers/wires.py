@@ -10,8 +10,8 @@ from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
-from continuized.network.protocol.node_model import GossipRule
-from continuized.network.runtime.transport import adjacency
+from continuized.network.protocol.node_model import GossipModel
+from continuized.network.runtime.transport import list_neighbours
 
 # Stays connected without any one or two of its nodes.
 OCTAHEDRON = [(i, j) for i in range(6) for j in range(i + 1, 6) if i + j != 5]
@@ -33,8 +33,8 @@ def make_nodes(
     return [
         Node(
             i,
-            GossipRule(np.atleast_1d(values[i]), *constants),
-            *adjacency(graph)[i],
+            GossipModel(np.atleast_1d(values[i]), *constants),
+            *list_neighbours(graph)[i],
             np.random.default_rng([seed, i]),
             **options,
         )
@@ -49,7 +49,7 @@ def pair(**options: object) -> tuple[Node, Node]:
 
 def ask(node: Node) -> Message:
     """The request of a node when its clock rings."""
-    (request,) = node.tick(node.ring)
+    (request,) = node.tick(node.next_tick)
     return request
 
 

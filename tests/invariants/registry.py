@@ -79,6 +79,24 @@ USER = {"L": 1.5, "mu": 0.5}
 USER_STAR = np.full(3, brentq(lambda x: math.tanh(x - 1.0) + 0.5 * x, 0.0, 1.0, xtol=1e-16))
 
 
+def large_problems(d: int) -> dict[str, Any]:
+    """A quadratic and a dense and a sparse regression in d dimensions.  Their condition numbers are
+    from 12 to 100, so that the tolerances of d = 3 hold: what loops in SIMD lanes and sums of many
+    products differ by is some 10 eps."""
+    X, y = data(3 * d, d)
+    rng = np.random.default_rng(d)
+    labels = np.where(y > 0.0, 1.0, -1.0)
+    return {
+        f"quadratic, d = {d}": cz.problems.Quadratic(
+            np.geomspace(0.02, 2.0, d), rng.standard_normal(d)
+        ),
+        f"least squares, d = {d}": cz.problems.LeastSquares(X, y, l2=0.01),
+        f"logistic, sparse, d = {d}": cz.problems.LogisticRegression(
+            sparse.csr_array(X), labels, l2=0.01
+        ),
+    }
+
+
 @cache
 def problems() -> dict[str, Any]:
     X, y = data()
@@ -98,6 +116,8 @@ def problems() -> dict[str, Any]:
         "user, value and gradient": cz.Problem(
             user_both, **USER, x_star=USER_STAR, value_and_grad=True
         ),
+        **large_problems(40),
+        **large_problems(200),
     }
 
 

@@ -36,10 +36,10 @@ def test_L_out_of_range(L: Any) -> None:
 @given(not_numbers)
 def test_L_is_no_number(L: Any) -> None:
     for method in METHODS:
-        with pytest.raises(TypeError, match="L must be a real number, got ") as caught:
+        with pytest.raises(TypeError, match="L must be a finite number > 0, got ") as caught:
             method(L)
         one_sentence(caught)
-    refuses(TypeError, "L must be a real number, got ", L=L)
+    refuses(TypeError, "L must be a finite number > 0, got ", L=L)
 
 
 def test_L_is_too_large_for_a_float() -> None:
@@ -75,7 +75,7 @@ def test_mu_larger_than_L(L: float, factor: float) -> None:
 @quick
 @given(not_numbers)
 def test_mu_is_no_number(mu: Any) -> None:
-    refuses(TypeError, "mu must be a real number, got ", mu=mu)
+    refuses(TypeError, "mu must be a finite number >= 0, got ", mu=mu)
 
 
 def test_numbers_of_every_kind_are_numbers() -> None:
@@ -117,7 +117,7 @@ def test_a_variance_out_of_range(variance: float) -> None:
 @quick
 @given(not_numbers)
 def test_a_variance_of_the_wrong_type(variance: Any) -> None:
-    with pytest.raises(TypeError, match="variance must be a real number, got ") as caught:
+    with pytest.raises(TypeError, match="variance must be a finite number >= 0, got ") as caught:
         cz.noise.Gaussian(variance)
     one_sentence(caught)
 

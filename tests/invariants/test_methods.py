@@ -49,6 +49,7 @@ def test_init_and_step_change_nothing_given(name: str, on: str) -> None:
         state = following
 
 
+@pytest.mark.blas
 @every_pair
 def test_minimize_is_a_plain_loop_of_steps(name: str, on: str) -> None:
     p = problem(on)
@@ -111,12 +112,12 @@ def test_how_a_run_is_watched_does_not_change_it(name: str, on: str) -> None:
 
 
 def test_blocks_do_not_change_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    from continuized.solver import driver
+    from continuized.solver.steppers import fixed
 
     p = problem("quadratic")
     options = {"maxiter": 2500, "noise": cz.noise.Gaussian(1e-3)}
     whole = run(cz.Nesterov(p.L), p, **options)
-    monkeypatch.setattr(driver, "BLOCK", 7)
+    monkeypatch.setattr(fixed, "BLOCK", 7)
     for other in (run(cz.Nesterov(p.L), p, **options), run(cz.Nesterov(p.L), p, **options)):
         assert same_bits(whole.path.z, other.path.z)
 

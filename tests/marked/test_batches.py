@@ -10,12 +10,14 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import row_constants
-from continuized.marked.kernels import batches
-from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.layout import Columns
+from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.problems.regression import spectrum
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.process.compiled import coefficients
-from continuized.process.methods import marked_step
+from continuized.process.reference import marked_step
+
+pytestmark = pytest.mark.blas
 
 SEEDS = st.integers(0, 2**32 - 1)
 KINDS = [cz.StochasticLeastSquares, cz.Kaczmarz]
@@ -32,24 +34,25 @@ def least_squares(seed, n=20, d=D, density=0.7, is_sparse=True):
 
 
 def advanced(engine, events):
-    engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+    engine.take(events.marks, coefficients(engine.process, events, 0.0))
     return engine.point()
 
 
 @settings(max_examples=30, deadline=None)
 @given(
-    rng=SEEDS,
+    seed=SEEDS,
     kind=st.sampled_from(KINDS),
     batch=st.sampled_from([2, 3, 30]),
     start=st.sampled_from([None, 0.0, 5.0]),
     accelerated=st.booleans(),
-    shape=st.sampled_from([(20, D, 0.7), (6, 60, 0.05)]),  # of the second, most columns are empty
+    # Of the last, most columns are empty.
+    shape=st.sampled_from([(20, D, 0.7), (20, 40, 0.7), (20, 200, 0.7), (6, 60, 0.05)]),
 )
 def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, shape):
     p = least_squares(seed, *shape)
     x0 = np.random.default_rng(seed).standard_normal(p.dim)
     engine = kind(batch=batch, start=start, accelerated=accelerated).prepare(p, x0)
-    jumps = oracle.Rows(p, engine.R2, engine.factors)
+    jumps = reference.Rows(p, engine.R2, engine.factors)
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
     state = engine.process.init(x0.copy())
     for n in (5, 20, 175):  # in the end both may be at the solution, whatever led there
@@ -139,10 +142,10 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     engines = [same.prepare(p, np.zeros(D)) for _ in range(2)]
     events = cz.clock.Poisson(0, marks=engines[0].law).stream().draw(100)
     steps = coefficients(engines[0].process, events, 0.0)
-    loops = (lazy.row_events, batches.batch_events)
+    loops = (row_events, batch_events)
     for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
-        loop(marks, steps, e.factors, 1.0 / e.R2, e.indptr, e.indices, e.values, e.rhs,
-             accelerated, e.scalars, e.pairs)  # fmt: skip
+        rows, columns = Rows(e.factors, e.rhs), Columns(e.indptr, e.indices, e.values)
+        loop(marks, steps, rows, columns, 1.0 / e.R2, accelerated, e.scalars, e.pairs)
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 

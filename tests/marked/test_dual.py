@@ -29,7 +29,7 @@ def advance(engine, passes):
     stream = cz.clock.Poisson(0, marks=engine.law).stream()
     for _ in range(passes):
         events = stream.draw(ROWS)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
     return engine
 
 
@@ -57,6 +57,7 @@ def test_the_local_metric_trusts_no_point_that_another_contradicts(which):
     assert found == pytest.approx(1.0 / (4.0 * 0.3 * 0.7))
 
 
+@pytest.mark.blas
 def test_marks_constants_and_steps_follow_the_metric():
     before = engine_of()
     engine = advance(engine_of(), dual.FIRST_METRIC)
@@ -103,7 +104,7 @@ def test_the_process_begins_after_plain_passes():
         begun = engine.metric.max() > 1.0
         events = stream.draw(ROWS)
         for each in (engine, plain):
-            each.advance(events.marks, coefficients(each.process, events, 0.0))
+            each.take(events.marks, coefficients(each.process, events, 0.0))
         apart = np.abs(engine.coordinates() - plain.coordinates()).max()
         assert begun == (apart > 1e-3) == (far(engine)[0] > 1e-3)
         assert begun or max(apart, far(engine)[0]) < 1e-12
@@ -117,7 +118,7 @@ def test_the_process_begins_anew_where_S_falls(monkeypatch, less):
     for passes in range(1, 13):
         S = engine.S
         events = stream.draw(ROWS)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
         follows = passes in (3, 5, 8, 12)
         assert follows == (engine.S != S)
         is_anew = follows and less * S > engine.S
@@ -164,13 +165,13 @@ def test_beginning_anew_saves_passes(monkeypatch):
 
 def test_plain_passes_first_save_passes(monkeypatch):
     first_plain = passes_to_the_gap(fitted())
-    monkeypatch.setattr(dual.DualCoordinates, "_plain", lambda self, marks, ours: ours)
+    monkeypatch.setattr(dual.DualStepper, "_plain", lambda self, marks, ours: ours)
     assert first_plain < 0.5 * passes_to_the_gap(fitted())
 
 
 def test_stratified_marks_save_passes(monkeypatch):
     stratified = passes_to_the_gap(problem())
-    monkeypatch.setattr(dual.DualCoordinates, "_law", lambda self: marks.Categorical(self.p))
+    monkeypatch.setattr(dual.DualStepper, "_law", lambda self: marks.Categorical(self.p))
     assert stratified < 0.85 * passes_to_the_gap(problem())
 
 
@@ -180,7 +181,7 @@ def test_marks_of_another_law_keep_theirs():
     S = engine.S
     for _ in range(dual.FIRST_METRIC + 1):
         events = stream.draw(ROWS)
-        engine.advance(events.marks, coefficients(engine.process, events, 0.0))
+        engine.take(events.marks, coefficients(engine.process, events, 0.0))
     assert S == engine.S
     assert np.all(engine.metric == 1.0)
 
@@ -231,6 +232,7 @@ def test_compiled_alias_tables_are_those_of_python(monkeypatch):
     np.testing.assert_array_equal(compiled.alias, plain.alias)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("loss", [cz.problems.LeastSquares, cz.problems.LogisticRegression])
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_dense_columns_swept_once_are_those_swept_twice(loss, accelerated):
@@ -246,7 +248,7 @@ def test_dense_columns_swept_once_are_those_swept_twice(loss, accelerated):
         rebased, path = 0, []
         for part in np.split(np.arange(3000), [1, 2, *range(100, 3000, 100)]):
             before = engine.scalars.copy()
-            engine.advance(events.marks[part], coefs[part])
+            engine.take(events.marks[part], coefs[part])
             rebased += bool(np.ptp(engine.scalars) > np.ptp(before))
             path += [*engine.coordinates(), *engine.images()]
         assert rebased or not accelerated  # the case that breaks the sweep did occur

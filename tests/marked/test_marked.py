@@ -6,7 +6,9 @@ from scipy import sparse
 from tests.helpers.regressions import data
 
 import continuized as cz
-from continuized.solver import marked_loop as marked
+from continuized.marked import stepper as marked
+
+pytestmark = pytest.mark.blas
 
 
 @pytest.mark.parametrize("accelerated", [True, False])

@@ -8,9 +8,9 @@ from scipy.sparse.csgraph import connected_components, shortest_path
 
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
+from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.runtime.faults import drawn
 from continuized.network.simulation.replay import along, causal_times
 from continuized.plot.graph_layout import _pivot_distances, _projected, computed, positions, stress
 from continuized.plot.network import View, render_network
@@ -117,7 +117,7 @@ def test_those_drawn_to_die_leave_the_rest_connected(spec):
     graph = Graph.of(spec)
     joined = laplacian(graph.nodes, graph.edges, graph.P)
     for seed in range(5):
-        dying = drawn(graph, graph.nodes - 2, np.random.default_rng(seed))
+        dying = choose_victims(graph, graph.nodes - 2, np.random.default_rng(seed))
         assert len(set(dying)) == graph.nodes - 2
         for k in range(len(dying)):
             rest = np.setdiff1d(np.arange(graph.nodes), dying[: k + 1])
@@ -126,5 +126,5 @@ def test_those_drawn_to_die_leave_the_rest_connected(spec):
 
 def test_which_die_is_chance():
     graph = Graph.of("cycle:40")
-    first = {drawn(graph, 1, np.random.default_rng(seed))[0] for seed in range(40)}
+    first = {choose_victims(graph, 1, np.random.default_rng(seed))[0] for seed in range(40)}
     assert len(first) > 15  # 25 expected; fewer than 16 with probability below 1e-5

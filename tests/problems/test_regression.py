@@ -1,8 +1,7 @@
-"""Least squares and logistic regression: values and gradients, on threads, and conjugates."""
+"""Least squares and logistic regression: values and gradients, on one thread and on all."""
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,7 +15,6 @@ from tests.helpers.regressions import FORMS, KINDS, data
 from tests.invariants.registry import same_bits
 
 import continuized as cz
-from continuized.problems import losses
 from continuized.problems.regression import linear
 from continuized.support import threads
 
@@ -52,6 +50,7 @@ def by_mpmath(p: Any, X: np.ndarray, w: np.ndarray) -> tuple[float, list[float]]
         ]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 23])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -84,6 +83,7 @@ def test_logistic_losses_keep_their_digits_far_out(form: str) -> None:
         assert p.value_and_gradient([1.0])[0] == pytest.approx(f, rel=1e-15, abs=0.0)
 
 
+@pytest.mark.blas
 @settings(max_examples=40, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 12), st.floats(0.0, 1.0), st.integers(0, 2**32 - 1))
 def test_sparse_is_dense(n: int, d: int, density: float, seed: int) -> None:
@@ -97,6 +97,7 @@ def test_sparse_is_dense(n: int, d: int, density: float, seed: int) -> None:
             np.testing.assert_allclose(getattr(q, name), getattr(p, name), rtol=1e-12, atol=1e-15)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("X_type", [np.float32, np.float64])
@@ -122,6 +123,7 @@ def large(form: str) -> Any:
     return cz.problems.LogisticRegression(FORMS[form](X), y, l2=1e-3)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("form", FORMS)
 def test_large_data_runs_on_threads_and_gives_the_same(
     form: str, monkeypatch: pytest.MonkeyPatch
@@ -168,35 +170,3 @@ def test_small_data_stays_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     p = cz.problems.LogisticRegression(*data(50, 3))
     assert not p.threaded
     p.fun(np.zeros(3)), p.grad(np.zeros(3))
-
-
-# Conjugates
-
-
-@pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_logistic_conjugate(y: float) -> None:
-    for b in (1e-300, 1e-12, 0.1, 0.5, 0.75, 1.0 - 1e-12):
-        with mp.workdps(700):
-            exact = mp.mpf(b) * mp.log(mp.mpf(b)) + (1 - mp.mpf(b)) * mp.log(1 - mp.mpf(b))
-        value = losses.conjugate(losses.LOGISTIC, -y * b, y)
-        assert value == pytest.approx(float(exact), rel=1e-14, abs=0.0)
-        p = losses.conjugate_slope(losses.LOGISTIC, -y * b, y)
-        assert losses.loss_slope(losses.LOGISTIC, p, y) == pytest.approx(-y * b, rel=1e-12, abs=0.0)
-    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [0.0, 0.0]
-    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (-1e-9, 1.1)] == [math.inf] * 2
-    assert [losses.conjugate_slope(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [
-        y * math.inf,
-        -y * math.inf,
-    ]
-    assert math.isnan(losses.conjugate_slope(losses.LOGISTIC, 2.0 * y, y))
-    assert math.isnan(losses.conjugate(losses.LOGISTIC, math.nan, y))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.floats(-15.0, 15.0), st.floats(-15.0, 15.0), st.sampled_from([-1.0, 1.0]))
-def test_fenchel_young(p: float, q: float, y: float) -> None:
-    for kind in (losses.SQUARED, losses.LOGISTIC):
-        a, b = losses.loss_slope(kind, p, y), losses.loss_slope(kind, q, y)
-        f, f_star = losses.loss(kind, p, y), losses.conjugate(kind, a, y)
-        assert f + f_star == pytest.approx(a * p, rel=1e-9, abs=1e-9)  # equality at the slope
-        assert f + losses.conjugate(kind, b, y) >= b * p - 1e-9  # and inequality elsewhere

@@ -15,6 +15,8 @@ from tests.helpers.regressions import FORMS, KINDS, data
 import continuized as cz
 from continuized.problems.regression import spectrum
 
+pytestmark = pytest.mark.blas
+
 
 def with_spectrum(eigenvalues: np.ndarray, n: int, seed: int) -> np.ndarray:
     """A matrix X of n rows for which X^T X / n has these eigenvalues."""

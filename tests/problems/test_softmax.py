@@ -8,6 +8,8 @@ from tests.helpers.weighted import data
 
 import continuized as cz
 
+pytestmark = pytest.mark.blas
+
 
 def test_softmax_of_two_classes_is_logistic() -> None:
     X, y, weights = data("logistic")

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
 
 import continuized as cz
-from continuized.problems.kernels import CSR_BLOCK, Wanted, one_pass
+from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
 from continuized.problems.regression import linear, softmax
 from continuized.support import threads
 
@@ -23,6 +23,7 @@ def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     return int(request.param)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
@@ -75,6 +76,7 @@ def test_the_precision_of_w_is_kept(kind: str, form: str, dtype: Any) -> None:
         np.testing.assert_allclose(gradient, exact, rtol=rtol, atol=rtol)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_weights_are_repeated_rows(kind: str, form: str) -> None:
@@ -96,6 +98,7 @@ def test_weights_are_repeated_rows(kind: str, form: str) -> None:
     assert other.fun(w) == pytest.approx(p.fun(w), rel=1e-13)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
 @pytest.mark.parametrize("form", FORMS)
 def test_minimiser_of_least_squares(form: str, weighted: bool, intercept: bool) -> None:
@@ -104,6 +107,7 @@ def test_minimiser_of_least_squares(form: str, weighted: bool, intercept: bool) 
     assert p.f_star == pytest.approx(by_definition(p, "squared", p.x_star), rel=1e-13)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", KINDS)
 def test_minimize(kind: str) -> None:
     p = make(kind, "sparse", True, True, l2=0.3)
@@ -116,12 +120,12 @@ def test_minimize(kind: str) -> None:
         np.testing.assert_allclose(r.x, p.x_star, atol=1e-7)
 
 
-def test_threads_and_one_pass() -> None:
+def test_threads_and_pass_over_rows() -> None:
     X, y, weights = data("logistic", n=100)
     w = np.random.default_rng(7).standard_normal(X.shape[1] + 1)
     for form in FORMS.values():
-        once = one_pass(form(X), y, 1.0, w, Wanted(True, True), 1, weights, True)
-        cut = one_pass(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
+        once = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 1, weights, True)
+        cut = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
 
@@ -153,8 +157,8 @@ def test_methods_that_know_no_extras_refuse_them(method: Any, l2: float, extra: 
 
 
 BAD_WEIGHTS = [
-    ([1.0, 2.0], r"weights must be a vector of 3, one a row, got shape \(2,\)"),
-    ([[1.0], [2.0], [3.0]], r"weights must be a vector of 3, one a row, got shape \(3, 1\)"),
+    ([1.0, 2.0], r"weights must have shape \(3,\), one for each row, got \(2,\)"),
+    ([[1.0], [2.0], [3.0]], r"weights must have shape \(3,\), one for each row, got \(3, 1\)"),
     ([1.0, -2.0, 1.0], r"finite and >= 0, but weights\[1\] is -2.0"),
     ([1.0, 1.0, np.nan], r"finite and >= 0, but weights\[2\] is nan"),
     ([np.inf, 1.0, 1.0], r"finite and >= 0, but weights\[0\] is inf"),

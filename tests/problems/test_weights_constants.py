@@ -9,6 +9,8 @@ from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, make
 import continuized as cz
 from continuized.problems.regression import spectrum
 
+pytestmark = pytest.mark.blas
+
 
 @pytest.mark.parametrize("exact", [True, False])
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)

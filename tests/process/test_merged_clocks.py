@@ -14,6 +14,7 @@ import continuized as cz
 from continuized.process.clock import Merged, Poisson, Recorded, Unit
 from continuized.process.clock.merged import _MergedStream
 from continuized.process.marks import Categorical
+from continuized.support.checkpoints.state import capture
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Rates may differ by far: a quick clock is refilled often while the others wait.
@@ -76,9 +77,9 @@ def test_a_stream_goes_on_from_its_state() -> None:
     clock = Merged([Poisson(i, 1.0 + i, Categorical([0.3, 0.7])) for i in range(7)])
     stream = clock.stream()
     stream.skip(1234)
-    state = stream.state()
+    state = capture(stream)
     again = clock.stream()
-    again.restore(state)
+    again.restore(*state)
     ahead, resumed = stream.draw(3000), again.draw(3000)
     assert same_bits(ahead.t, resumed.t)
     assert same_bits(ahead.dt, resumed.dt)

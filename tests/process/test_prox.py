@@ -13,6 +13,8 @@ import continuized as cz
 from continuized import Status
 from continuized.process.prox import L1, Box, NonNegative, Simplex
 
+pytestmark = pytest.mark.blas
+
 
 def data(
     n: int = 80, d: int = 30, seed: int = 0, least: float = 0.1
@@ -215,12 +217,12 @@ def test_points_shown_are_feasible_and_counts_exact() -> None:
     ("make", "error", "words"),
     [
         (lambda: L1(-1.0), ValueError, "weight must be a finite number >= 0, got -1.0"),
-        (lambda: L1("a"), ValueError, "weight must be"),
+        (lambda: L1("a"), TypeError, "weight must be a finite number >= 0, got 'a'"),
         (lambda: L1(math.nan), ValueError, "weight must be"),
-        (lambda: Simplex(0.0), ValueError, "total must be > 0"),
+        (lambda: Simplex(0.0), ValueError, "total must be a finite number > 0, got 0.0"),
         (lambda: Box(1.0, 0.0), ValueError, "low <= high"),
         (lambda: Box(math.nan, 0.0), ValueError, "low <= high"),
-        (lambda: Box("a", 0.0), TypeError, "real numbers"),
+        (lambda: Box("a", 0.0), TypeError, "low must be a real number"),
     ],
 )
 def test_bad_proxes(make: Any, error: Any, words: str) -> None:

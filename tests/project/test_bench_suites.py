@@ -50,6 +50,7 @@ def any_task(request):
     return TASKS[request.param]()
 
 
+@pytest.mark.needs("jax")
 def test_a_task_is_one_function_in_three_languages(any_task):
     jax, w = peers.load("jax"), np.linspace(-1.0, 2.0, any_task.problem.dim)
     in_jax = peers.in_doubles(lambda: jax.value_and_grad(any_task.in_jax(jax.numpy))(w))
@@ -151,6 +152,7 @@ def loop_contestants(given):
     return [loop.Contestant(r.name, r.prepare) for r in loop.contestants(given)]
 
 
+@pytest.mark.needs("jax")
 def test_numpy_and_jax_run_the_process_of_the_ensemble():
     p = cz.problems.paper_convex()
     gaps = np.random.default_rng(1).standard_exponential((3, 40))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import re
 import runpy
 from collections.abc import Iterator
@@ -16,8 +18,9 @@ import pytest
 from continuized.app import figures as reproduce
 
 ROOT = Path(__file__).parents[2]
-APART = "digits_torch"  # minutes long; it has tests and a page of its own
-SCRIPTS = {path.stem: path for path in sorted(ROOT.glob("examples/*.py")) if path.stem != APART}
+# Studies that make no picture of the gallery; they have tests of their own.
+APART = {"delay_study", "digits_torch", "stale_gradients"}
+SCRIPTS = {path.stem: path for path in sorted(ROOT.glob("examples/*.py")) if path.stem not in APART}
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 LINES = 60
 
@@ -60,7 +63,7 @@ def figure2(made: Made) -> None:
 
 def same_as_reproduced(found: dict[tuple[str, str], Any], number: int) -> None:
     """The data of `continuized reproduce`, bit by bit."""
-    panels = reproduce.figures(rng=0)[number - 1].panels
+    panels = reproduce.figures(0)[number - 1].panels
     curves = {(panel.name, c.method): c.excess[1:] for panel in panels for c in panel.curves}
     assert found.keys() == curves.keys()
     for name, excess in curves.items():
@@ -184,3 +187,10 @@ def test_the_page_shows_nothing_else() -> None:
     assert shown == kept == SCRIPTS.keys()
     for path in re.findall(r"`(examples/\w+\.py)`", PAGE):
         assert (ROOT / path).is_file()
+
+
+@pytest.mark.parametrize("name", ["delay_study", "stale_gradients"])
+def test_the_docstrings_of_a_study_show_what_it_gives(name: str) -> None:
+    found = doctest.testmod(importlib.import_module(f"examples.{name}"))
+    assert found.attempted > 0
+    assert found.failed == 0

@@ -57,6 +57,15 @@ def test_every_package_is_a_layer() -> None:
     assert [path.stem for path in SOURCES.glob("*.py")] == ["__init__"]
 
 
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_the_tables_of_layers_are_the_one_table(page: str) -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "check_layers.py"))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert tool["with_table"](text) == text
+    wrong = text.replace("| `marked` |", "| `marked`, `process` |")
+    assert tool["with_table"](wrong) != wrong
+
+
 @pytest.mark.parametrize(
     ("statement", "allowed"),
     [

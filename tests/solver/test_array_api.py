@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import continuized as cz
-from continuized.solver import foreign
+from continuized.solver.steppers import fixed
 
 LIBRARIES = {"torch": torch, "array-api-strict": array_api_strict}
 CENTRE, WEIGHTS = np.array([1.0, -2.0, 0.5]), np.array([0.05, 0.5, 2.0])
@@ -158,7 +158,7 @@ def test_the_path_may_be_asked_at_any_time() -> None:
 def test_blocks_do_not_change_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"L": L, "method": "nesterov", "maxiter": 30}  # a method that carries a number on
     expected = run(torch, **options)
-    monkeypatch.setattr(foreign, "BLOCK", 7)
+    monkeypatch.setattr(fixed, "BLOCK", 7)
     assert torch.equal(run(torch, **options).x, expected.x)
 
 

@@ -20,7 +20,7 @@ from tests.invariants.registry import (
 )
 
 import continuized as cz
-from continuized.solver import marked_loop as marked_driver
+from continuized.marked.stepper import SMALLEST_BLOCK
 from continuized.solver.constant_checks import STEPS
 from continuized.support.checkpoints import checkpointer as checkpoints
 
@@ -130,7 +130,7 @@ def test_a_run_that_has_ended_is_given_again(case: str, record: bool, path: Path
     """After a last block that was whole, no event is left to do."""
     marked = case in MARKED
     p, m = MARKED[case] if marked else (problem("quadratic"), method(case, problem("quadratic")))
-    events = 2 * marked_driver.SMALLEST_BLOCK if marked and not record else 120
+    events = 2 * SMALLEST_BLOCK if marked and not record else 120
     how = {"method": m, "rng": 3, "record": record, "maxiter": events}
     whole = cz.minimize(p, np.ones(p.dim), **how)
     for resume in (False, True, True):
@@ -158,9 +158,10 @@ def test_an_error_in_the_middle_of_a_block(path: Path) -> None:
             cz.minimize(p, np.zeros(3), **how, checkpoint=path, every=1e9)
         # One gradient was asked for the identity and one failed; blocks are of 1, 2, ... events.
         header, arrays = checkpoints.load(path)
-        reached = header["state"]["k"]
+        reached = header["state"]["stepper"]["k"]
         assert (fatal > 2) <= reached <= fatal - 2
-        assert header["state"]["calls"] == arrays["watch"][STEPS] == reached
+        assert header["state"]["stepper"]["oracle"]["calls"] == reached
+        assert arrays["stepper.watch"][STEPS] == reached
         last = -1
         assert same(whole, cz.minimize(p, np.zeros(3), **how, checkpoint=path, resume=True))
         path.unlink()

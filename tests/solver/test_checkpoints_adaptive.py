@@ -10,7 +10,7 @@ import pytest
 from tests.invariants.registry import data, same_bits, user_fun, user_grad
 
 import continuized as cz
-from continuized.solver import adaptive
+from continuized.solver.steppers.adaptive import AdaptiveStepper
 
 X, Y = data(60, 6)
 LOGISTIC = cz.problems.LogisticRegression(X * np.arange(1, 7.0) ** 2, np.sign(Y), l2=1e-4)
@@ -51,7 +51,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
 ) -> None:
     whole = run(name, record=record)
     path = tmp_path / "run.npz"
-    real, left = adaptive.Run._event, [events]
+    real, left = AdaptiveStepper._event, [events]
 
     def interrupted(self: Any, event: Any) -> Any:
         left[0] -= 1
@@ -59,7 +59,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
             raise Stop
         return real(self, event)
 
-    monkeypatch.setattr(adaptive.Run, "_event", interrupted)
+    monkeypatch.setattr(AdaptiveStepper, "_event", interrupted)
     try:
         run(name, record=record, checkpoint=path, every=0.0)
     except Stop:

@@ -27,6 +27,10 @@ PROBLEMS = {
     "least squares": cz.problems.LeastSquares(X, Y),
     "logistic": cz.problems.LogisticRegression(X, Y, l2=0.01),
     "user, compiled": cz.Problem(numba_fun, numba_grad, L=1.0, mu=0.0, x_star=np.ones(3)),
+    "quadratic, d = 40": cz.problems.Quadratic(np.geomspace(0.01, 1.0, 40), RNG.random(40)),
+    "logistic, d = 200": cz.problems.LogisticRegression(
+        RNG.standard_normal((300, 200)), np.sign(RNG.standard_normal(300)), l2=0.01
+    ),
     "user, Python": cz.Problem(QUADRATIC.fun, QUADRATIC.grad, L=1.0, mu=0.01),
 }
 METHODS = {
@@ -43,7 +47,7 @@ NOISES = {"exact": None, "noisy": cz.noise.Gaussian(1e-2)}
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 @pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
 def test_each_run_is_that_of_minimize(problem, method, noise):
-    method, x0 = method(problem), np.array([0.5, 0.0, -0.5])
+    method, x0 = method(problem), np.resize([0.5, 0.0, -0.5], problem.dim or 3)
     e = cz.ensemble(problem, method, x0, runs=3, steps=40, rng=7, noise=noise)
     for i in range(3):
         r = cz.minimize(problem, x0, method=method, maxiter=40, rng=e.seed(i), noise=noise)

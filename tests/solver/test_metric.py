@@ -13,6 +13,8 @@ import continuized as cz
 from continuized.solver.metric import Dense, Diagonal, LowRank
 from continuized.solver.metric_factory import gram, nystrom
 
+pytestmark = pytest.mark.blas
+
 
 def hessian(p: Any, w: np.ndarray, h: float = 1e-5) -> np.ndarray:
     """By central differences of the gradient."""

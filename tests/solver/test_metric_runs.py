@@ -12,6 +12,8 @@ from tests.helpers.metric_data import RNG, definite, regression
 import continuized as cz
 from continuized import Status
 
+pytestmark = pytest.mark.blas
+
 NAMED = ("auto", "gram", "nystrom", "diag")
 
 

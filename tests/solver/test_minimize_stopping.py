@@ -96,8 +96,9 @@ def test_the_carry_is_that_of_the_last_event_done(python):
     """A block that ends early leaves the carry of its last event, not of its end."""
     from continuized.process.coefficients import CARRY
     from continuized.process.compiled import coefficients
-    from continuized.solver import driver
-    from continuized.solver.stopping import Limits
+    from continuized.process.stepper import Limits
+    from continuized.solver.loop import Loop
+    from continuized.solver.steppers.fixed import FixedStepper
 
     class Python(cz.Nesterov):
         def coefficients(self, k, t0, t, dt, carry):
@@ -107,8 +108,8 @@ def test_the_carry_is_that_of_the_last_event_done(python):
     p = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])
     limits = Limits(1e-3, 1000)
     stream = cz.clock.Unit().stream()
-    run = driver.Run(method, p, np.zeros(2), stream, limits, record=False)
-    assert run.go().status is cz.Status.CONVERGED
+    run = FixedStepper(method, p, np.zeros(2), limits.tol, record=False)
+    assert Loop(run, stream, limits).run() is cz.Status.CONVERGED
     assert 1 < run.k < 1000
     A = 0.0
     for _ in range(run.k):

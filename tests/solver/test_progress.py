@@ -69,7 +69,7 @@ def test_progress_of_a_slow_function_is_shown_while_it_runs(
     asked: list[int] = []
     clock = iter(range(10**6))
     slow = SimpleNamespace(perf_counter=lambda: float(next(clock)))
-    monkeypatch.setattr("continuized.solver.driver.time", slow)
+    monkeypatch.setattr("continuized.solver.steppers.fixed.time", slow)
 
     @contextmanager
     def bar(*_: object) -> Iterator[Any]:

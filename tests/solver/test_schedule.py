@@ -12,12 +12,12 @@ from scipy.integrate import solve_ivp
 import continuized as cz
 from continuized import Status
 from continuized.process.clock import Event, Unit
-from continuized.solver.adaptive import Run
-from continuized.solver.evaluations import Points
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Loop
 from continuized.solver.metric import Diagonal, Identity
-from continuized.solver.schedule import Carried
-from continuized.solver.setting import Setting
-from continuized.solver.stopping import Limits
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.solver.steppers.evaluations import Evaluator
+from continuized.solver.steppers.schedule import AdaptiveSchedule
 
 X0 = np.array([0.3, -1.0, 4.0])
 DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 2.0]])
@@ -25,7 +25,7 @@ DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 2.0]])
 
 def test_a_pair_that_is_carried_through_changes_of_L() -> None:
     """sqrt A and sqrt B from their differential equations, with L piecewise constant."""
-    rng, pace, L = np.random.default_rng(0), Carried(2.0), 2.0
+    rng, schedule, L = np.random.default_rng(0), AdaptiveSchedule(2.0), 2.0
     roots = np.array([0.0, 1.3])  # any B: only A / B matters
     for k in range(1, 30):
         dt = float(rng.exponential())
@@ -35,20 +35,20 @@ def test_a_pair_that_is_carried_through_changes_of_L() -> None:
             return [y[1] / math.sqrt(2.0 * L), 0.0]
 
         roots = solve_ivp(slopes, (0.0, dt), roots, rtol=1e-12, atol=1e-14).y[:, -1]
-        a, b = pace.weights(Event(k, 0.0, dt))
+        a, b = schedule.weights(Event(k, 0.0, dt))
         # x' = eta (z - x) with eta = 2 (log sqrt A)': the weight left on x is A_before / A.
         assert (1.0 - a, b) == (pytest.approx((before / roots[0]) ** 2, abs=1e-12), 0.0)
-        gamma, gamma_prime = pace.steps()
+        gamma, gamma_prime = schedule.steps()
         assert gamma == 1.0 / L
         assert gamma_prime == pytest.approx(roots[0] / roots[1] / math.sqrt(2.0 * L), rel=1e-10)
         L = float(rng.uniform(0.1, 10.0))
-        pace.change_L(L)
-        _, gamma_prime = pace.steps()
+        schedule.change_L(L)
+        _, gamma_prime = schedule.steps()
         assert gamma_prime == pytest.approx(roots[0] / roots[1] / math.sqrt(2.0 * L), rel=1e-10)
-    pace.restart()
-    assert pace.weights(Event(1, 0.0, 0.5))[0] == 1.0
-    pace.change_L(math.inf)
-    assert math.isfinite(pace.L)
+    schedule.restart()
+    assert schedule.weights(Event(1, 0.0, 0.5))[0] == 1.0
+    schedule.change_L(math.inf)
+    assert math.isfinite(schedule.L)
 
 
 def asked_points(p: Any, x0: np.ndarray, **options: Any) -> np.ndarray:
@@ -101,10 +101,10 @@ def test_a_metric_is_a_change_of_variables(strong: bool) -> None:
 def test_the_least_L_of_two_points(turned: bool, P: float) -> None:
     """x^4 at 1 and 2: g = 4 and 32, the Bregman distances are 11 and 17; in P, |.|^2 / P."""
     metric = Identity() if P == 1.0 else Diagonal(np.array([P]))
-    points = Points(
+    points = Evaluator(
         cz.Problem(lambda x: float(x[0] ** 4), lambda x: 4.0 * x**3), np.ones(1), metric
     )
-    one, two = points.at(np.array([1.0])), points.at(np.array([2.0]))
+    one, two = points.evaluate(np.array([1.0])), points.evaluate(np.array([2.0]))
     pair = (two, one) if turned else (one, two)
     assert points.least_L(*pair) == pytest.approx(28.0**2 / P / (2.0 * 11.0))
     hidden = [point._replace(f=1e17) for point in pair]  # f is rounded off: by gradients alone
@@ -118,7 +118,7 @@ class Rising:
 
     kind, steps = "gram", 3.0
 
-    def at(self, w: np.ndarray, number: int) -> Diagonal:
+    def build(self, w: np.ndarray, number: int) -> Diagonal:
         return Diagonal(np.full(3, 10.0 * (number + 1)))
 
 
@@ -130,9 +130,12 @@ def test_a_new_metric_begins_with_a_step_in_it() -> None:
         points.append(x)
         return p.fun(x), p.grad(x)
 
-    source: Any = Rising()
-    setting = Setting(Limits(None, 10), source=source)
-    r = Run(cz.Problem(both, value_and_grad=True), X0, Unit().stream(), setting).go()
+    factory: Any = Rising()
+    options = AdaptiveOptions(None, factory=factory)
+    stepper = AdaptiveStepper(cz.Problem(both, value_and_grad=True), X0, options)
+    loop = Loop(stepper, Unit().stream(), Limits(None, 10))
+    loop.run()
+    r = loop.result()
     for number, k in ((2, 3), (3, 6), (4, 9)):
         expected = points[k - 1] - p.grad(points[k - 1]) / (10.0 * number)
         np.testing.assert_allclose(points[k], expected, rtol=1e-14)

@@ -42,7 +42,7 @@ def pair(path: Path) -> Path:
 
 
 def events(path: Path) -> int:
-    return int(checkpoints.load(path)[0]["state"]["k"])
+    return int(checkpoints.load(path)[0]["state"]["stepper"]["k"])
 
 
 def test_a_checkpoint_is_read_as_it_was_written(path: Path) -> None:
@@ -194,10 +194,19 @@ def test_without_resume_the_run_starts_anew(pair: Path) -> None:
     assert events(pair) == 5
 
 
-def test_a_later_format_is_refused(pair: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint_files, "FORMAT", 2)
-    with pytest.raises(cz.CheckpointError, match="of format 1, but this version reads format 2"):
-        checkpoints.load(pair)
+@pytest.mark.parametrize("number", [1, 3])
+def test_another_format_is_refused(
+    number: int, pair: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Format 1 is that of the first checkpoints, which named other parts."""
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoint_files, "FORMAT", number)
+        checkpoints.save(pair, {"state": {"k": 10}}, {"work": np.zeros((6, 3))}, keep=False)
+    checkpoints.previous(pair).unlink()
+    said = f"is a checkpoint of format {number}, but this version reads format 2: "
+    for resume in (True, False):
+        with pytest.raises(cz.CheckpointError, match=said):
+            minimize(pair, 20, resume=resume)
 
 
 def test_a_link_is_kept(path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.helpers.interrupted import same
 from tests.invariants.registry import problem
 
 import continuized as cz
-from continuized.solver import driver
+from continuized.solver.steppers import fixed
 from continuized.support import files
 from continuized.support.checkpoints import checkpointer as checkpoints
 
@@ -27,7 +27,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     real, seconds = checkpoints.save, iter(range(10**6))
 
     def save(path: Path, header: Any, arrays: Any, keep: bool = True) -> None:
-        done.append(header["state"]["k"])
+        done.append(header["state"]["stepper"]["k"])
         real(path, header, arrays, keep)
 
     class Time:
@@ -35,7 +35,7 @@ def writes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(checkpoints, "save", save)
     monkeypatch.setattr(checkpoints, "time", Time)
-    monkeypatch.setattr(driver, "BLOCK_SECONDS", -1.0)
+    monkeypatch.setattr(fixed, "BLOCK_SECONDS", -1.0)
     return done
 
 
@@ -65,7 +65,7 @@ def test_a_full_disk_later_is_warned_of_once(
     assert warned[0].filename == __file__
     assert same(whole, r)
     monkeypatch.setattr(files.os, "fsync", real)
-    assert checkpoints.load(path)[0]["state"]["k"] == 4
+    assert checkpoints.load(path)[0]["state"]["stepper"]["k"] == 4
     assert sorted(p.name for p in path.parent.iterdir()) == ["run.npz", "run.npz.previous"]
     assert same(whole, cz.minimize(problem("user"), **given, checkpoint=path, resume=True))
 
@@ -74,6 +74,7 @@ LIMITED = """
 import resource, sys, warnings
 import numpy as np
 import continuized as cz
+cz.minimize(cz.problems.paper_convex(), np.zeros(100), maxiter=3)  # machine code goes to files, too
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
 with warnings.catch_warnings(record=True) as warned:
     warnings.simplefilter("always")
@@ -95,7 +96,7 @@ def test_a_file_that_may_not_grow(path: Path) -> None:
             assert last.startswith("OSError: [Errno 27] the checkpoint cannot be written"), last
             assert not path.exists()
     assert child.stdout.strip() == "3000 ['CheckpointWarning']", child.stderr
-    assert 0 < checkpoints.load(path)[0]["state"]["k"] < 3000
+    assert 0 < checkpoints.load(path)[0]["state"]["stepper"]["k"] < 3000
     given = {"x0": np.zeros(p.dim), "maxiter": 3000, "rng": 0}
     assert same(cz.minimize(p, **given), cz.minimize(p, **given, checkpoint=path, resume=True))
 

@@ -14,6 +14,8 @@ from tests.helpers.refusals import one_sentence
 import continuized as cz
 from continuized.theory import bound, moments
 
+pytestmark = pytest.mark.blas
+
 X = np.random.default_rng(0).standard_normal((30, 4))
 NOISY = np.where(X.sum(axis=1) + np.random.default_rng(1).standard_normal(30) > 0.0, 1.0, -1.0)
 ZERO = np.zeros(4)

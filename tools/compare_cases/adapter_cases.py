@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from common import DTYPES, STEPS, Cases, seed_name, seeded, start_of, table, user_fun, user_grad
+from common import DTYPES, Cases, seed_name, seeded, start_of, table, user_fun, user_grad
 from scipy import optimize, sparse
 
 import continuized as cz
@@ -53,16 +53,16 @@ def svmlight_text(rows: Any, y: np.ndarray) -> bytes:
 
 def run_scipy(how: dict[str, Any], **options: Any) -> Any:
     """Through scipy.optimize.minimize."""
-    options |= {seed_name(cz.scipy_method): 1, "maxiter": 40}
+    options |= {seed_name(cz.scipy_method): 1, "maxiter": 12}
     given = {"jac": user_grad, "method": cz.scipy_method, "options": options} | how
     return optimize.minimize(user_fun, start_of(), **given)
 
 
-def run_sklearn(kind: str, cuts: list[float], sparsely: bool) -> Any:
+def run_sklearn(kind: str, cuts: list[float], sparsely: bool, **how: Any) -> Any:
     """An estimator, fitted; cuts: where classes begin."""
     adapter = importlib.import_module("continuized.adapters.sklearn")
     X, y = table(80, 6)
-    model = getattr(adapter, kind)(random_state=2)
+    model = getattr(adapter, kind)(random_state=2, **how)
     labels = np.digitize(y, cuts) if cuts else y
     model.fit(sparse.csr_array(X) if sparsely else X, labels, np.linspace(0.5, 1.5, 80))
     return [model.coef_, model.intercept_, model.n_iter_, model.predict(X)]
@@ -101,7 +101,7 @@ def jax_start(dtype: str) -> Any:
 def run_jax(dtype: str, **how: Any) -> Any:
     """The loop compiled by JAX, and where L is found on the way."""
     adapter = importlib.import_module("continuized.adapters.jax")
-    r = adapter.minimize(jax_loss, jax_start(dtype), key=3, maxiter=STEPS, **how)
+    r = adapter.minimize(jax_loss, jax_start(dtype), key=3, maxiter=8, **how)
     return [r, adapter.gaps(3, 10)]
 
 
@@ -135,6 +135,8 @@ def adapters() -> Cases:
         name, logistic = "sparse" if sparsely else "dense", "ContinuizedLogisticRegression"
         yield f"sklearn/ridge/{name}", partial(run_sklearn, "ContinuizedRidge", [], sparsely)
         yield f"sklearn/two/{name}", partial(run_sklearn, logistic, [0.0], sparsely)
+        few = partial(run_sklearn, logistic, [0.0], sparsely, max_iter=3)
+        yield f"sklearn/few-steps/{name}", few
         yield f"sklearn/three/{name}", partial(run_sklearn, logistic, [-0.5, 0.5], sparsely)
     for library, run in {"torch": run_torch, "jax": run_jax, "optax": run_optax}.items():
         L = {"L": 1.5} if library == "jax" else {}

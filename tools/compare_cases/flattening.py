@@ -20,8 +20,8 @@ def flatten(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         value = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     elif hasattr(value, "_asdict"):
         value = value._asdict()
-    elif type(value).__name__ == "Trace":
-        value = dict(vars(value))
+    elif hasattr(value, "passes") and hasattr(value, "k"):  # a Trace
+        value = {key: getattr(value, key) for key in ("k", "t", "fun", "passes")}
     elif sparse.issparse(value):
         value = {key: getattr(value, key) for key in ("data", "indices", "indptr")}
     if isinstance(value, dict):  # a SciPy OptimizeResult too

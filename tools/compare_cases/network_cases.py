@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 from dataclasses import replace
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,6 +151,14 @@ def run_graph(spec: str) -> Any:
     return [*found, g.resistances(), best.graph.P, best.theta, best.bound, limits]
 
 
+def find_study(old_name: str, example: str, name: str) -> Any:
+    """Find a study that was a function of the package, and is an example now."""
+    if hasattr(network, old_name):
+        return getattr(network, old_name)
+    path = Path(__file__).parents[2] / "examples" / f"{example}.py"
+    return runpy.run_path(str(path))[name]
+
+
 def graphs() -> Cases:
     """Graphs, and what is known of delays and of slow nodes."""
     small = "path:10 cycle:9 grid:4x5 complete:6 star:7 regular:3x20 erdos:20:0.3"
@@ -156,9 +166,10 @@ def graphs() -> Cases:
         yield f"graph/{spec}", partial(run_graph, spec)
     triangle = network.Graph.of([(0, 1), (1, 2), (0, 2)], [3.0, 1.0, 2.0])
     yield "graph/rates", lambda: [triangle.P, triangle.resistances()]
-    yield "network/workers", partial(network.study_workers, 100.0, workers=[1, 2])
-    study = partial(seeded, network.delay_study, "path:6", [0.5, 2.0], runs=2)
-    yield "network/delay-study", study
+    study_workers = find_study("study_workers", "stale_gradients", "study_workers")
+    yield "network/workers", partial(study_workers, 100.0, workers=[1, 2])
+    study_delays = find_study("delay_study", "delay_study", "study_delays")
+    yield "network/delay-study", partial(seeded, study_delays, "path:6", [0.5, 2.0], runs=2)
     work = np.linspace(0.5, 2.0, 12)
     yield "network/race", partial(seeded, network.race, GRAPH, parts_of("ridge"), work)
     stale = partial(network.too_stale, "path:10", "accelerated")

@@ -174,21 +174,15 @@ def large_logistic() -> Any:
     return cz.problems.LogisticRegression(X, labels, 1e-3)
 
 
-def run_merged(problem: str, method: Any) -> Any:
-    """A clock for each coordinate."""
-    p = problems()[problem]
-    law = method.prepare(p, start_of(p)).p
-    rings = [cz.clock.Poisson(i, rate) for i, rate in enumerate(law)]
-    return run_on(problem, method=method, clock=cz.clock.Merged(rings), maxiter=2000)
-
-
-def run_recorded(problem: str, method: Any) -> Any:
-    """Events drawn first, and replayed with their marks."""
-    p = problems()[problem]
-    law = method.prepare(p, start_of(p)).law
-    events = cz.clock.Poisson(4, marks=law).stream().draw(300)
-    clock = cz.clock.Recorded(events.t, events.dt, events.marks)
-    return [events.marks, run_on(problem, method=method, clock=clock, maxiter=None)]
+def run_clocks(problem: str, recorded: bool) -> Any:
+    """Uniform coordinates by a clock for each of them, or events drawn first and replayed."""
+    shares = np.full(12, 1.0 / 12.0)
+    if recorded:
+        events = cz.clock.Poisson(4, marks=cz.marks.Categorical(shares)).stream().draw(300)
+        clock: Any = cz.clock.Recorded(events.t, events.dt, events.marks)
+    else:
+        clock = cz.clock.Merged([cz.clock.Poisson(i, rate) for i, rate in enumerate(shares)])
+    return run_on(problem, method=cz.CoordinateDescent("uniform"), clock=clock, maxiter=300)
 
 
 def marked() -> Cases:
@@ -220,8 +214,8 @@ def marked() -> Cases:
                     yield f"marked/{kind}{name}/{problem}/{dtype}", case
             case = partial(run_on, problem, method=variants[""], **to_tol)
             yield f"marked/{kind}-tol/{problem}", case
-        yield f"marked/merged/{problem}", partial(run_merged, problem, coordinate[""])
-        yield f"marked/recorded/{problem}", partial(run_recorded, problem, coordinate[""])
+        yield f"marked/merged/{problem}", partial(run_clocks, problem, recorded=False)
+        yield f"marked/recorded/{problem}", partial(run_clocks, problem, recorded=True)
     for problem in ("quadratic-3", "quadratic-40", "quadratic-200"):
         for name in ("", "-plain", "-blocks"):
             case = partial(run_on, problem, method=coordinate[name], maxiter=3000)

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from continuized.adapters._jax_formulas import jax, jnp, real_dtype
 from continuized.process import clock as clocks
 from continuized.process import flow, methods
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 Tree = Any
 
@@ -50,13 +51,12 @@ def key_of(key: Any) -> Any:
         return key
     if dtype == jnp.uint32 and len(shape) == 1:
         return jax.random.wrap_key_data(key)
-    whole = is_whole(key) or (dtype is not None and jnp.issubdtype(dtype, jnp.integer))
-    if not whole or shape != ():
-        raise TypeError(f"key must be an integer or one key of jax.random, got {brief(key)}")
+    if not check.is_whole(key):
+        raise check.refusal(TypeError, "key", "an integer or one key of jax.random", key)
     try:
         return jax.random.key(key)
     except OverflowError as error:
-        raise ValueError(f"key must fit into 64 bits, got {brief(key)}") from error
+        raise ValueError(f"key must fit into 64 bits, got {short_repr(key)}") from error
 
 
 def gap(key: Any, k: Any) -> Any:
@@ -92,10 +92,8 @@ def recorded_gaps(clock: Any) -> Any:
     if isinstance(clock, jax.Array) and clock.ndim == 1:
         return clock.astype(real_dtype())
     if clock is not None:
-        raise TypeError(
-            "clock must be cz.clock.Recorded(times), a one-dimensional JAX array of gaps, or None "
-            f"for random times, got {brief(clock)}"
-        )
+        what = "cz.clock.Recorded(times), a vector of gaps in JAX, or None for random times"
+        raise check.refusal(TypeError, "clock", what, clock)
     return None
 
 
@@ -145,12 +143,11 @@ def check_gradients(gradients: Tree, params: Tree) -> None:
     wanted: Any = jax.tree.structure(params)
     if given != wanted:
         raise ValueError(
-            f"the gradients must have the structure of params, {brief(wanted)}, got {brief(given)}"
+            f"the gradients must have the structure of params, {short_repr(wanted)}, got "
+            f"{short_repr(given)}"
         )
     for g, p in zip(jax.tree.leaves(gradients), jax.tree.leaves(params), strict=True):
-        if jnp.shape(g) != jnp.shape(p):
-            shapes = f"{jnp.shape(p)}, got {jnp.shape(g)}"
-            raise ValueError(f"a gradient must have the shape of its parameter, {shapes}")
+        check.shape(jnp.asarray(g), "a gradient", jnp.shape(p), like="its parameter")
         if jnp.issubdtype(jnp.result_type(g), jnp.complexfloating):
             raise TypeError(f"gradients must be real, got one of dtype {jnp.result_type(g)}")
 

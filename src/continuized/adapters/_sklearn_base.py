@@ -15,37 +15,28 @@ from continuized.problems.base import Array
 from continuized.problems.regression.data import check_format
 from continuized.process import clock
 from continuized.process import random_streams as seeds
-from continuized.solver import adaptive
+from continuized.process.stepper import Limits
 from continuized.solver import metric_factory as curvature
-from continuized.solver.setting import Setting
-from continuized.solver.stopping import Limits
-from continuized.support.validation import brief, is_real
-
-
-def check_at_least(value: Any, least: float, name: str) -> None:
-    """Raise ValueError unless value is a number >= least."""
-    if not (is_real(value) and value >= least):
-        raise ValueError(f"{name} must be a number >= {least}, got {brief(value)}")
+from continuized.solver.loop import Loop
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 
 def checked_alphas(alpha: Any, targets: int) -> Array:
     """A finite alpha >= 0 for each target."""
-    alphas = np.asarray(alpha)
-    if alphas.dtype.kind not in "fiu" or not np.all((alphas >= 0.0) & (alphas < np.inf)):
-        raise ValueError(f"alpha must be finite and >= 0, got {brief(alpha)}")
+    noun = "a number, or one for each target"
+    alphas = check.array(alpha, "alpha", dtype=np.float64, minimum=0.0, noun=noun)
     if alphas.ndim > 1 or alphas.size not in (1, targets):
-        raise ValueError(
-            f"alpha must be one number, or one for each of {targets} targets, got {brief(alpha)}"
-        )
-    return np.broadcast_to(alphas.ravel().astype(np.float64), targets)
+        what = f"one number, or one for each of {targets} targets"
+        raise check.refusal(ValueError, "alpha", what, alpha)
+    return np.broadcast_to(alphas.ravel(), targets)
 
 
 def check_row_weights(weights: Array, n: int) -> None:
     """Raise ValueError unless there is a weight >= 0 for each of n rows, and one is positive."""
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), one a row, got {weights.shape}")
-    if np.any(weights < 0.0):
-        raise ValueError(f"sample_weight must be >= 0, but its least entry is {weights.min()}")
+    check.array(weights, "sample_weight", minimum=0.0)
+    check.shape(weights, "sample_weight", (n,), each="row")
     if not np.any(weights > 0.0):
         raise ValueError("every sample_weight is zero: there is nothing to fit")
 
@@ -56,12 +47,12 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
     A class without weight would drive its intercept to minus infinity.
     """
     if len(classes) < 2:
-        raise ValueError(f"y holds only one class, {brief(classes[0])}: at least 2 are needed")
+        raise ValueError(f"y holds only one class, {short_repr(classes[0])}: at least 2 are needed")
     empty = np.flatnonzero(~(np.bincount(labels, weights) > 0.0))
     if empty.size:
+        label = short_repr(classes[empty[0]])
         raise ValueError(
-            f"the class {brief(classes[empty[0]])} has no row of positive weight: drop its rows, "
-            "or give them weight"
+            f"the class {label} has no row of positive weight: drop its rows, or give them weight"
         )
 
 
@@ -89,13 +80,16 @@ def solve(
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
     """
     root = seeds.seed_sequence(seed)
-    setting = Setting(
-        Limits(tol, max_iter),
-        source=curvature.source("auto", problem, root),
+    options = AdaptiveOptions(
+        tol,
+        factory=curvature.make_factory("auto", problem, root),
         record=False,
         certified=False,
     )
-    r = adaptive.Run(problem, w0, clock.Poisson(root).stream(), setting).go()
+    stepper = AdaptiveStepper(problem, w0, options)
+    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
+    loop.run()
+    r = loop.result()
     return r.x, int(r.nit), bool(r.success)
 
 
@@ -137,16 +131,16 @@ class LinearEstimator(BaseEstimator):
 
     def _checked(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """X, y and the weights of the rows, None where there are none."""
-        check_at_least(self.tol, 0.0, "tol")
-        check_at_least(self.max_iter, 1, "max_iter")
-        if self.max_iter != int(self.max_iter):
-            raise ValueError(f"max_iter must be an integer, got {brief(self.max_iter)}")
+        check.real(self.tol, "tol", minimum=0.0, finite=False)
+        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
+        if not most.is_integer():  # floats such as 1e4 are taken
+            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         _check_sparse(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
         if sample_weight is None:
             return X, y, None
         n = X.shape[0]
-        if is_real(sample_weight):
+        if check.is_real(sample_weight):
             sample_weight = np.full(n, float(sample_weight))
         weights = check_array(
             sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
@@ -230,10 +224,9 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         elif isinstance(self.class_weight, dict):
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         else:
-            raise ValueError(
-                'class_weight must be None, "balanced" or a dictionary, got '
-                f"{brief(self.class_weight)}"
-            )
+            what = 'None, "balanced" or a dictionary'
+            error = ValueError if isinstance(self.class_weight, str) else TypeError
+            raise check.refusal(error, "class_weight", what, self.class_weight)
         return np.asarray(rows * factors[labels])
 
     def decision_function(self, X: Any) -> Array:

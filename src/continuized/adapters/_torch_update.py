@@ -11,7 +11,8 @@ from continuized.process import methods
 from continuized.process.flow import mix, weights
 from continuized.process.methods import jump
 from continuized.process.parameters import carried_time, gamma, gamma_prime
-from continuized.support.validation import brief, is_real, is_whole
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 try:
     import torch
@@ -34,13 +35,12 @@ def check_group(group: dict[str, Any]) -> None:
     for p in group["params"]:
         check_parameter(p)
     lr = as_lr(group["lr"])
-    mu = group["mu"] = non_negative(group["mu"], "mu")
+    mu = group["mu"] = check.real(group["mu"], "mu", minimum=0.0)
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
-    group["weight_decay"] = non_negative(group["weight_decay"], "weight_decay")
+    group["weight_decay"] = check.real(group["weight_decay"], "weight_decay", minimum=0.0)
     check_lr(lr, mu)
     group["rng"] = kept_rng(group["rng"])
-    if group["nonfinite"] not in ("raise", "skip"):
-        raise ValueError(f"nonfinite must be 'raise' or 'skip', got {brief(group['nonfinite'])}")
+    check.one_of(group["nonfinite"], "nonfinite", ("raise", "skip"))
 
 
 def check_common(first: dict[str, Any], group: dict[str, Any]) -> None:
@@ -49,7 +49,7 @@ def check_common(first: dict[str, Any], group: dict[str, Any]) -> None:
         if group[name] != first[name]:
             raise ValueError(
                 f"{name} must be the same in all groups, for they share one clock, got "
-                f"{brief(first[name])} and {brief(group[name])}"
+                f"{short_repr(first[name])} and {short_repr(group[name])}"
             )
 
 
@@ -57,11 +57,7 @@ def kept_rng(rng: Any) -> int:
     """An integer seed that can be kept in a `state_dict`."""
     if rng is None:
         return secrets.randbits(128)
-    if not is_whole(rng):
-        raise TypeError(f"rng must be an integer >= 0 or None, got {brief(rng)}")
-    if rng < 0:
-        raise ValueError(f"rng must be an integer >= 0 or None, got {brief(rng)}")
-    return int(rng)
+    return check.whole(rng, "rng", minimum=0, other="None")
 
 
 def smoothness(lr: float) -> float:
@@ -80,7 +76,7 @@ def as_lr(lr: Any) -> float:
                 "the device at every step"
             )
         lr = lr.item()
-    return non_negative(lr, "lr")
+    return check.real(lr, "lr", minimum=0.0)
 
 
 def check_lr(lr: float, mu: float) -> None:
@@ -89,15 +85,6 @@ def check_lr(lr: float, mu: float) -> None:
         raise ValueError(
             f"mu must not exceed L = 1/lr, got mu = {mu!r} and lr = {lr!r}: lower one of them"
         )
-
-
-def non_negative(value: Any, name: str) -> float:
-    """A finite number >= 0 as a float."""
-    if not is_real(value):
-        raise TypeError(f"{name} must be a number >= 0, got {brief(value)}")
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"{name} must be a finite number >= 0, got {brief(value)}")
-    return float(value)
 
 
 def check_parameter(p: Tensor) -> None:

@@ -33,12 +33,12 @@ from continuized.adapters._jax_process import (
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized
+from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.minimize import minimize as minimize_arrays
 from continuized.solver.result import Result as ArrayResult
-from continuized.solver.result import Status
-from continuized.solver.schedule import MOST_L
-from continuized.support.validation import as_float, brief, is_real, is_whole
+from continuized.solver.steppers.schedule import MOST_L
+from continuized.support import validation as check
 
 BLOCK = 256  # gaps drawn at once: a call of JAX costs as much as many of them
 
@@ -242,8 +242,7 @@ def minimize(
     >>> many(jnp.arange(5)).x.shape
     (5, 2)
     """
-    if not callable(fun):
-        raise TypeError(f"fun must be a function of x, got {brief(fun)}")
+    check.function(fun, "fun")
     args = args if isinstance(args, tuple) else (args,)
     if L is None:
         limits = {"tol": tol, "maxiter": maxiter, "nonfinite": nonfinite}
@@ -262,7 +261,7 @@ def minimize(
 def _without_L(
     fun: Any, x0: Tree, args: Any, mu: Any, start: Any, key: Any, clock: Any, limits: dict[str, Any]
 ) -> Result:
-    if start is not None or not (is_real(mu) and mu == 0.0):
+    if start is not None or not (check.is_real(mu) and mu == 0.0):
         raise ValueError("mu or start without L: give L= too, or neither of them")
     r, tree = minimize_without_L(fun, x0, args, key, clock, record=False, **limits)
     value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
@@ -354,13 +353,12 @@ def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
         tol = DEFAULT_TOL
     if tol is None:
         tol = -1.0
-    elif not isinstance(tol, jax.Array) and not (is_real(tol) and as_float(tol) >= 0.0):
-        raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
+    elif not isinstance(tol, jax.Array):
+        tol = check.real(tol, "tol", minimum=0.0, finite=False, other="None")
     if maxiter is None:
         # With tol, one more than recorded: if the run gets to the end, it is the clock that ended.
         maxiter = DEFAULT_MAXITER if events is None else events + (tol >= 0.0)
     elif not isinstance(maxiter, jax.Array):
-        most = np.iinfo(np.int32).max - 1
-        if not (is_whole(maxiter) and 0 <= maxiter <= most):
-            raise ValueError(f"maxiter must be an integer in [0, {most}], got {brief(maxiter)}")
+        most = int(np.iinfo(np.int32).max) - 1
+        maxiter = check.whole(maxiter, "maxiter", minimum=0, maximum=most, other="None")
     return jnp.asarray(tol, real_dtype()), jnp.asarray(maxiter, jnp.int32)

@@ -31,8 +31,9 @@ from continuized.adapters._jax_process import (
 )
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
-from continuized.solver.schedule import MOST_L
-from continuized.support.validation import as_float, brief, is_real
+from continuized.solver.steppers.schedule import MOST_L
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 try:
     import optax
@@ -228,7 +229,7 @@ def continuized_eval_params(state: Any, params: Tree) -> Tree:
     """
     found = [node for node in jax.tree.leaves(state, is_leaf=_is_ours) if _is_ours(node)]
     if not found:
-        raise ValueError(f"no ContinuizedState in the state given, {brief(state)}")
+        raise ValueError(f"no ContinuizedState in the state given, {short_repr(state)}")
     for ours in found:
         params = jax.tree.map(
             lambda x, p: p if _is_masked(x) else x, ours.x, params, is_leaf=_is_masked
@@ -246,15 +247,11 @@ def _is_masked(node: Any) -> bool:
 
 def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
     """What is known now; arrays of JAX may be traced, and are not looked at."""
-    if nonfinite not in ("raise", "skip"):
-        raise ValueError(f'nonfinite must be "raise" or "skip", got {brief(nonfinite)}')
+    check.one_of(nonfinite, "nonfinite", ("raise", "skip"))
     L = MOST_L
     if not (callable(learning_rate) or isinstance(learning_rate, jax.Array)):
-        if not is_real(learning_rate):
-            raise TypeError(f"learning_rate must be a number, got {brief(learning_rate)}")
-        if not 1.0 / MOST_L <= as_float(learning_rate) <= MOST_L:
-            raise ValueError(f"learning_rate must be finite and > 0, got {brief(learning_rate)}")
-        L = 1.0 / as_float(learning_rate)
+        least, most = 1.0 / MOST_L, MOST_L
+        L = 1.0 / check.real(learning_rate, "learning_rate", minimum=least, maximum=most)
     for name, value in (("learning_rate", learning_rate), ("mu", mu), ("start", start)):
         if isinstance(value, jax.Array) and value.shape != ():
             raise TypeError(f"{name} must be one number, got an array of shape {value.shape}")

@@ -20,7 +20,7 @@ from continuized.adapters._sklearn_base import (
 )
 from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
 from continuized.problems.base import Array
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 __all__ = ["ContinuizedLogisticRegression", "ContinuizedRidge"]
 
@@ -162,12 +162,11 @@ class ContinuizedLogisticRegression(LinearClassifier):
         self, X: Any, y: Any, sample_weight: ArrayLike | None = None
     ) -> ContinuizedLogisticRegression:
         """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
-        if not (is_real(self.C) and self.C > 0.0):
-            raise ValueError(f"C must be a number > 0 or infinity, got {brief(self.C)}")
+        C = check.real(self.C, "C", above=0.0, finite=False, other="infinity")
         X, y, weights = self._checked(X, y, sample_weight)
         labels, weights = self._labelled(y, weights)
         count, d = len(self.classes_), X.shape[1]
-        l2 = 1.0 / (float(self.C) * (len(labels) if weights is None else float(weights.sum())))
+        l2 = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
         options: dict[str, Any] = {"weights": weights, "intercept": bool(self.fit_intercept)}
         if count == 2:
             problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, l2, **options)

@@ -16,17 +16,25 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
-from continuized.marked.kernels import block as block_kernels
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, D, S, at_factor, pairs_at
+from continuized.marked.kernels.block import block_events
+from continuized.marked.kernels.coordinate import ALPHA, coordinate_events
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    D,
+    Loss,
+    S,
+    Terms,
+    at_factor,
+    pairs_at,
+)
 from continuized.marked.separable import Form, primal_form
+from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.process.methods import Continuized
-from continuized.support.checkpoints.checkpointer import copies, put_back
-from continuized.support.threads import norm
 from continuized.support.validation import brief, check_flag
 
 FIRST_REFRESH = 16  # passes; then at each doubling
@@ -72,7 +80,7 @@ class CoordinateDescent:
     def __post_init__(self) -> None:
         check_flag(self.accelerated, "accelerated")
 
-    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         """The run on this problem from x0.
 
         Raises TypeError or ValueError for problems of other kinds, and for blocks that are empty,
@@ -81,19 +89,19 @@ class CoordinateDescent:
         form, x = primal_form(problem), x0.ravel()
         together = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
         if together.is_single:
-            return Coordinates(form, self, x, problem)
+            return CoordinateStepper(form, self, x, problem)
         form = replace(form, L_i=block_L(problem, together))
-        return BlockCoordinates(form, self, x, problem, together)
+        return BlockStepper(form, self, x, problem, together)
 
 
-class Coordinates:
-    """A run of coordinate steps: the state, and what may be asked of it between blocks."""
+class CoordinateStepper(MarkedStepper):
+    """A run of coordinate steps: the state, and what may be asked of it between two blocks."""
 
-    measured, measures_gap, law_changes = "gradient norm", False, False
     unit = "coordinate"  # what a mark is
 
     def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
-        self.form, self.problem, self.accelerated = form, problem, method.accelerated
+        super().__init__(problem)
+        self.form, self.accelerated = form, method.accelerated
         self.name = method.name
         self.start = method.start
         # Plain steps are the same whatever the law, as long as every coordinate comes.
@@ -106,6 +114,8 @@ class Coordinates:
         self.size = max(int(form.indptr[-1]), x0.size, 1)
         self.scalars, self.events = np.array(REBASED), np.zeros(1, np.int64)
         self._value: float | None = None
+        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
+        self.changing = (*MarkedStepper.changing, "events", *own)
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
         images = form.image(x0) - self.shift
@@ -139,33 +149,34 @@ class Coordinates:
         found = {"mu": self.form.mu, "max_L_i": float(self.form.L_i.max(initial=0.0))}
         return {"S": self.S, **found} if self.accelerated else found
 
-    def advance(self, marks: Array, coefficients: Array) -> None:
-        """A block of events."""
+    def take(self, marks: Array, coefficients: Array) -> None:
         self._value = None
         while marks.size:
             before = self.events.item()
             due = next_doubling(before, FIRST_REFRESH * self.p.size)
             now = min(due - before, marks.size)
-            self._take(marks[:now], coefficients[:now])
+            self._run(marks[:now], coefficients[:now])
             self.events += now
             if before + now == due:
                 self._refresh()
             marks, coefficients = marks[now:], coefficients[now:]
 
-    def _take(self, marks: Array, coefficients: Array) -> None:
+    def _run(self, marks: Array, coefficients: Array) -> None:
+        coordinate_events(marks, coefficients, *self._function(), *self._carried())
+
+    def _function(self) -> tuple[Terms, Loss, Columns]:
+        """What the kernels know of the function."""
         f = self.form
-        indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
-        columns = (f.entropy, f.scale, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        terms = Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        columns = Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        return terms, Loss(f.kind, f.c, targets), columns
+
+    def _carried(self) -> tuple[Array, Array, Array]:
+        """What they change: pairs where there is a z, and otherwise x and its images."""
         if self.accelerated:
-            lazy.coordinate_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            lazy.plain_coordinate_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+            return self.scalars, self.pairs, self.image_pairs
+        return self.scalars, self.x, self.u
 
     def _refresh(self) -> None:
         """The images from the coordinates: rounding stays in them of all that they once were."""
@@ -175,26 +186,16 @@ class Coordinates:
         else:
             self.u[:] = self.form.image(self.x) - self.shift
 
-    @property
-    def _changing(self) -> tuple[str, ...]:
-        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
-        return ("events", *own)
-
-    def state(self) -> dict[str, Array]:
-        """What events change."""
-        return copies(self, self._changing)
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        """Go on from there."""
-        put_back(self, self._changing, arrays)
+    def after_restoring(self) -> None:
         self._value = None
+        super().after_restoring()
 
     def spread(self, values: Array) -> Array:
         """A value to a mark as one to a coordinate."""
         return values
 
     def _now(self, pairs: Array) -> Array:
-        return at_factor(pairs, self.scalars[lazy.ALPHA])
+        return at_factor(pairs, self.scalars[ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -215,12 +216,8 @@ class Coordinates:
             self._value = self.problem.fun(self.point())
         return self._value
 
-    def measure(self) -> float:
-        """What tol is compared with."""
-        return norm(self.problem.grad(self.point()))
 
-
-class BlockCoordinates(Coordinates):
+class BlockStepper(CoordinateStepper):
     """Marks are blocks of coordinates: p, steps, weights and form.L_i have an entry to a block."""
 
     unit = "block"
@@ -238,20 +235,9 @@ class BlockCoordinates(Coordinates):
         found = super().constants
         return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
-    def _take(self, marks: Array, coefficients: Array) -> None:
-        f = self.form
-        indices = f.indices if f.indices.size else None
-        targets = None if f.kind == SQUARED else f.targets
-        columns = (*self.partition, f.indptr, indices, f.values, targets, (f.kind, f.c))
-        if self.accelerated:
-            block_kernels.block_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            block_kernels.plain_block_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+    def _run(self, marks: Array, coefficients: Array) -> None:
+        known = (*self._function(), *self.partition)
+        block_events(marks, coefficients, *known, *self._carried())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)

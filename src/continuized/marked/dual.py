@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.marked.coordinate import Coordinates
-from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.coordinate import CoordinateStepper
+from continuized.marked.kernels.coordinate import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
 from continuized.marked.separable import Form, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
@@ -66,7 +66,7 @@ class DualCoordinate:
     def __post_init__(self) -> None:
         check_flag(self.accelerated, "accelerated")
 
-    def prepare(self, problem: Problem, x0: Array) -> DualCoordinates:
+    def prepare(self, problem: Problem, x0: Array) -> DualStepper:
         """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.
 
         Raises TypeError for other problems, ValueError for weights, an intercept or l2 = 0.
@@ -82,7 +82,7 @@ class DualCoordinate:
                 "DualCoordinate needs l2 > 0: without it there is no dual of this form"
             )
         form, a0 = dual_form(problem, x0.ravel())
-        return DualCoordinates(form, self, a0, problem)
+        return DualStepper(form, self, a0, problem)
 
 
 def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
@@ -112,10 +112,10 @@ def next_metric(passes: int) -> int:
     return due
 
 
-class DualCoordinates(Coordinates):
+class DualStepper(CoordinateStepper):
     """Coordinates are dual variables, and their image the primal point."""
 
-    measured, measures_gap = "duality gap", True
+    criterion, measures_gap = "duality gap", True
 
     def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
         super().__init__(form, method, x0, problem)
@@ -124,18 +124,20 @@ class DualCoordinates(Coordinates):
         exponential = method.start is None or method.start == np.inf
         entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
         self.law_changes = self.accelerated and follows and exponential and entropic and many
+        if self.law_changes:
+            self.changing = (*self.changing, "metric")
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
         return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
 
-    def advance(self, marks: Array, coefficients: Array) -> None:
+    def take(self, marks: Array, coefficients: Array) -> None:
         if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
-            super().advance(marks, coefficients)
+            super().take(marks, coefficients)
             return
         n, before, cautious = self.metric.size, self.events.item(), self.S
         is_begun = before >= FIRST_METRIC * n
-        super().advance(marks, coefficients if is_begun else self._plain(marks, coefficients))
+        super().take(marks, coefficients if is_begun else self._plain(marks, coefficients))
         if self.events.item() >= next_metric(before // n) * n:
             self.metric[:] = self._local_metric()
             self._follow_metric()
@@ -157,7 +159,7 @@ class DualCoordinates(Coordinates):
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = at_factor(self.pairs, self.scalars[lazy.BETA])
+        z = at_factor(self.pairs, self.scalars[BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 
@@ -166,14 +168,10 @@ class DualCoordinates(Coordinates):
         self._set_law(roots / roots.sum(), self.metric)
         self.law.now = self._law()
 
-    @property
-    def _changing(self) -> tuple[str, ...]:
-        return (*super()._changing, "metric") if self.law_changes else super()._changing
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        super().restore(arrays)
+    def after_restoring(self) -> None:
         if self.law_changes and np.any(self.metric != 1.0):
             self._follow_metric()
+        super().after_restoring()
 
     def point(self) -> Array:
         return self.images()

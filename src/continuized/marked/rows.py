@@ -14,9 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.marked.kernels import batches
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, at_factor, index_arrays, occurring, pairs_at
+from continuized.marked.kernels.coordinate import ALPHA
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    at_factor,
+    index_arrays,
+    occurring,
+    pairs_at,
+)
+from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.marked.row_constants import (
     GIVEN,
     are_exact,
@@ -24,13 +31,13 @@ from continuized.marked.row_constants import (
     largest_eigenvalue,
     row_constants,
 )
+from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import check_squares
-from continuized.process.marks import Batches, Categorical, Finite, checked_batch
+from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
-from continuized.support.checkpoints.checkpointer import copies, put_back
-from continuized.support.threads import norm
+from continuized.support import validation as check
 from continuized.support.validation import brief, check_flag, is_real
 
 
@@ -73,7 +80,7 @@ class StochasticLeastSquares:
 
     def __post_init__(self) -> None:
         check_flag(self.accelerated, "accelerated")
-        object.__setattr__(self, "batch", checked_batch(self.batch))
+        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
         for name in ("R2", "kappa", "mu"):
             value, sign = getattr(self, name), ">=" if name == "mu" else ">"
             if value is None:
@@ -93,14 +100,14 @@ class StochasticLeastSquares:
         missing = [name for name in names if getattr(self, name) is None]
         return f"the method {', '.join(missing)} for that law" if missing else ""
 
-    def prepare(self, problem: Problem, x0: Array) -> Rows:
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
         """The run on this problem from x0.
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
         rows = _rows_of(problem, type(self).__name__)
         n = problem.X.shape[0]  # type: ignore[attr-defined]
-        return Rows(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
+        return RowStepper(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +131,14 @@ class Kaczmarz(StochasticLeastSquares):
         """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
         return super().for_another_law if self.accelerated or self.batch > 1 else ""
 
-    def prepare(self, problem: Problem, x0: Array) -> Rows:
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
         """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
         rows = _rows_of(problem, type(self).__name__)
         norms2 = problem.row_norms2  # type: ignore[attr-defined]
         if not np.any(norms2 > 0.0):
             raise ValueError("every row of X is zero: there is nothing to project on")
         factors = np.divide(1.0, np.sqrt(norms2), out=np.zeros_like(norms2), where=norms2 > 0.0)
-        return Rows(self, problem, rows, norms2 / norms2.sum(), factors, x0)
+        return RowStepper(self, problem, rows, norms2 / norms2.sum(), factors, x0)
 
 
 def _rows_of(problem: Problem, who: str) -> Any:
@@ -151,10 +158,10 @@ def _rows_of(problem: Problem, who: str) -> Any:
     return sparse.csr_array(problem.X)
 
 
-class Rows:
+class RowStepper(MarkedStepper):
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
-    measured, measures_gap, law_changes = "gradient norm", False, False
+    changing = (*MarkedStepper.changing, "scalars", "pairs")
 
     def __init__(
         self,
@@ -165,7 +172,8 @@ class Rows:
         factors: Array,
         x0: Array,
     ) -> None:
-        self.problem, self.accelerated, self.name = problem, method.accelerated, method.name
+        super().__init__(problem)
+        self.accelerated, self.name = method.accelerated, method.name
         self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
         self.row = row_constants(rows, p, factors, *given)
         self.exact = given == (None, None, None) and are_exact(rows)
@@ -201,32 +209,14 @@ class Rows:
         found = {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
-    def advance(self, marks: Array, coefficients: Array) -> None:
-        """A block of events."""
-        events = lazy.row_events if self.batch == 1 else batches.batch_events
-        events(
-            marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
-        )  # fmt: skip
-
-    def state(self) -> dict[str, Array]:
-        """What events change."""
-        return copies(self, ("scalars", "pairs"))
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        """Go on from there."""
-        put_back(self, ("scalars", "pairs"), arrays)
+    def take(self, marks: Array, coefficients: Array) -> None:
+        events = row_events if self.batch == 1 else batch_events
+        rows = Rows(self.factors, self.rhs)
+        columns = Columns(self.indptr, self.indices, self.values)
+        step = 1.0 / self.R2
+        events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
     def point(self) -> Array:
-        """x now."""
         x = self.x0.copy()
-        x[self.kept] = at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        x[self.kept] = at_factor(self.pairs, self.scalars[ALPHA])
         return x
-
-    def value(self) -> float:
-        """f at the point."""
-        return self.problem.fun(self.point())
-
-    def measure(self) -> float:
-        """What tol is compared with."""
-        return norm(self.problem.grad(self.point()))

@@ -12,8 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from continuized.network.analysis.stability import delay_limit, share_limit, too_stale
-    from continuized.network.analysis.traffic import exchange_share
+    from continuized.network.analysis import delay_limit, exchange_share, share_limit, too_stale
     from continuized.network.faults import Faults
     from continuized.network.gossip import Gossip, NoGainWarning
     from continuized.network.graphs.graph import Graph
@@ -24,12 +23,10 @@ if TYPE_CHECKING:
     from continuized.network.optimisation.minimize import minimize
     from continuized.network.optimisation.objective import Objective, split
     from continuized.network.optimisation.race import Racer, race
-    from continuized.network.optimisation.workers import Study, study_workers
     from continuized.network.protocol.node_model import Rule, RuleSpec
     from continuized.network.result import Decentralized, Outcome
     from continuized.network.runtime.run import run
     from continuized.network.runtime.supervisor import StalenessWarning
-    from continuized.network.simulation.delay_studies import delay_study, simulated_limit
     from continuized.network.simulation.replay import replay
     from continuized.network.simulation.simulate import simulate
 
@@ -49,20 +46,16 @@ _HOME = {
     "Rule": "protocol.node_model",
     "RuleSpec": "protocol.node_model",
     "StalenessWarning": "runtime.supervisor",
-    "Study": "optimisation.workers",
-    "delay_limit": "analysis.stability",
-    "delay_study": "simulation.delay_studies",
-    "exchange_share": "analysis.traffic",
+    "delay_limit": "analysis",
+    "exchange_share": "analysis",
     "minimize": "optimisation.minimize",
     "race": "optimisation.race",
     "replay": "simulation.replay",
     "run": "runtime.run",
-    "share_limit": "analysis.stability",
+    "share_limit": "analysis",
     "simulate": "simulation.simulate",
-    "simulated_limit": "simulation.delay_studies",
     "split": "optimisation.objective",
-    "study_workers": "optimisation.workers",
-    "too_stale": "analysis.stability",
+    "too_stale": "analysis",
 }
 
 __all__ = [
@@ -81,9 +74,7 @@ __all__ = [
     "Rule",
     "RuleSpec",
     "StalenessWarning",
-    "Study",
     "delay_limit",
-    "delay_study",
     "exchange_share",
     "minimize",
     "race",
@@ -91,9 +82,7 @@ __all__ = [
     "run",
     "share_limit",
     "simulate",
-    "simulated_limit",
     "split",
-    "study_workers",
     "too_stale",
 ]
 

@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, numbers
-from continuized.support.validation import as_float, brief, is_real
+from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
+from continuized.problems.base import Array
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 LAWS = ("exponential", "constant")
 DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
@@ -59,17 +62,12 @@ class Faults:
     law: str = "exponential"
 
     def __post_init__(self) -> None:
-        if not (is_real(self.delay) and 0.0 <= as_float(self.delay) < np.inf):
-            raise ValueError(f"delay must be a finite number >= 0, got {brief(self.delay)}")
+        check.real(self.delay, "delay", minimum=0.0)
         for name in ("loss", "duplication"):
-            given = getattr(self, name)
-            if not (is_real(given) and 0.0 <= given < 1.0):
-                raise ValueError(f"{name} must be a probability in [0, 1), got {brief(given)}")
-        wait = self.timeout
-        if wait is not None and not (is_real(wait) and 0.0 < as_float(wait) < np.inf):
-            raise ValueError(f"timeout must be a finite number > 0 or None, got {brief(wait)}")
-        if not isinstance(self.law, str) or self.law not in LAWS:
-            raise ValueError(f"law must be one of {', '.join(LAWS)}, got {brief(self.law)}")
+            check.real(getattr(self, name), name, minimum=0.0, below=1.0, noun="a probability")
+        if self.timeout is not None:
+            check.real(self.timeout, "timeout", above=0.0, other="None")
+        check.one_of(self.law, "law", LAWS)
         object.__setattr__(self, "deaths", _pairs(self.deaths, "deaths"))
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
 
@@ -81,21 +79,12 @@ class Faults:
 
     def speeds(self, nodes: int) -> Array:
         """1 + skew of every node."""
-        try:
-            skew = numbers(as_float(self.skew) if is_real(self.skew) else self.skew, "skew")
-        except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"skew must be a number or one for each node, got {brief(self.skew)}"
-            ) from error
-        if not np.isfinite(skew).all():  # before it is multiplied by 0
-            raise ValueError(f"skew must be finite and > -1, got {brief(self.skew)}")
+        noun = "a number or one for each node"
+        skew = check.array(self.skew, "skew", dtype=np.float64, finite=True, noun=noun)
         if skew.ndim == 0:
             skew = skew * np.linspace(-1.0, 1.0, nodes)
-        if skew.shape != (nodes,):
-            raise ValueError(f"skew must be a number or {nodes} of them, got shape {skew.shape}")
-        if not np.all(skew > -1.0):
-            raise ValueError(f"skew must be finite and > -1, got {float(skew.min())!r}")
-        return 1.0 + skew
+        check.array(skew, "skew", above=-1.0)
+        return 1.0 + np.asarray(check.shape(skew, "skew", (nodes,), each="node"))
 
     def changes(self, nodes: int) -> list[tuple[float, int, bool]]:
         """(t, node, whether it joins), in time; refuses an order that makes no sense."""
@@ -105,7 +94,7 @@ class Faults:
         for t, i, joins in listed:
             if not i < nodes:
                 act = "join" if joins else "die"
-                raise ValueError(f"node {brief(i)} is to {act}, of only {nodes}")
+                raise ValueError(f"node {short_repr(i)} is to {act}, of only {nodes}")
             if joins != (i in absent):
                 state = "is there already" if joins else "is not there"
                 raise ValueError(f"node {i} cannot {'join' if joins else 'die'} at {t}: it {state}")
@@ -120,16 +109,43 @@ class Faults:
 
 
 def _pairs(given: Any, name: str) -> tuple[tuple[float, int], ...]:
+    what = "pairs of a finite time >= 0 and a node"
     try:
         listed = [(t, i) for t, i in given]
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be pairs (t, node), got {brief(given)}") from error
-    if not all(is_real(t) and is_real(i) for t, i in listed):
-        raise TypeError(f"{name} must be pairs (t, node) of numbers, got {brief(given)}")
-    if not all(
-        0.0 <= as_float(t) < np.inf and i >= 0 and as_float(i).is_integer() for t, i in listed
-    ):
-        raise ValueError(
-            f"{name} must be pairs of a finite time >= 0 and a node, got {brief(given)}"
-        )
+        raise check.refusal(TypeError, name, what, given) from error
+    if not all(check.is_real(t) and check.is_real(i) for t, i in listed):
+        raise check.refusal(TypeError, name, what, given)
+    pairs = [(check.as_float(t), check.as_float(i)) for t, i in listed]
+    if not all(0.0 <= t < np.inf and i >= 0.0 and i.is_integer() for t, i in pairs):
+        raise check.refusal(ValueError, name, what, given)
     return tuple((float(t), int(i)) for t, i in listed)
+
+
+def choose_victims(graph: Graph, count: int, random: np.random.Generator) -> list[int]:
+    """Choose `count` nodes to kill, one after the other, so that the rest stay connected.
+
+    Raises ValueError where fewer than two nodes would be left.
+
+    >>> nodes = choose_victims(Graph.of("path:5"), 2, np.random.default_rng(0))
+    >>> sorted(nodes) in ([0, 1], [0, 4], [3, 4])
+    True
+    """
+    from scipy.sparse.csgraph import connected_components
+
+    if not 0 <= count <= graph.nodes - 2:
+        raise ValueError(
+            f"{count} of {graph.nodes} nodes cannot be killed: two at least must be left"
+        )
+    joined = laplacian(graph.nodes, graph.edges, graph.P)
+    living = np.arange(graph.nodes)
+    chosen: list[int] = []
+    while len(chosen) < count:
+        # Every connected graph has such a node: one that is farthest from some other.
+        for node in random.permutation(living).tolist():
+            rest = living[living != node]
+            if connected_components(joined[rest][:, rest], directed=False)[0] == 1:
+                chosen.append(node)
+                living = rest
+                break
+    return chosen

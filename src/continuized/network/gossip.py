@@ -10,7 +10,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 
 class Constants(NamedTuple):
@@ -86,10 +86,7 @@ class Gossip:
     damping: float = 0.9
 
     def __post_init__(self) -> None:
-        if not (is_real(self.damping) and 0.0 < self.damping <= 1.0):
-            raise ValueError(
-                f"damping must be a number above 0 and at most 1, got {brief(self.damping)}"
-            )
+        check.real(self.damping, "damping", above=0.0, maximum=1.0)
 
     @property
     def name(self) -> str:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
+from continuized.support.checkpoints.fingerprint import probe
+from continuized.support.validation import short_repr
 
 Array = NDArray[Any]
 
@@ -52,30 +54,19 @@ def writes_into_out(grad: Any) -> bool:
     return is_numba(grad) and python is not None and len(inspect.signature(python).parameters) == 2
 
 
-def real_array(values: Any, name: str) -> Array:
-    """values as an array (an array itself, not a copy), or a sentence that says what is wrong."""
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # ragged
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
-    return array
+def float_type(given: np.dtype[Any]) -> Any:
+    """The dtype to compute in: float32 is kept, integers and other floats become float64."""
+    return np.float32 if given == np.float32 else np.float64
 
 
 def numbers(values: ArrayLike, name: str) -> Array:
-    """A fresh array of float64, or a sentence that says what is wrong."""
-    return real_array(values, name).astype(np.float64, order="C")
+    """A fresh array of float64."""
+    return check.array(values, name, dtype=np.float64)
 
 
 def number(value: Any, name: str) -> float:
-    """A float, or a sentence that says what is wrong."""
-    if not is_real(value):
-        raise TypeError(f"{name} must be a real number, got {brief(value)}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise ValueError(f"{name} must be at most 1.8e308 in size, got {brief(value)}") from None
+    """A finite number as a float."""
+    return check.real(value, name)
 
 
 def flat(x: ArrayLike, dim: int) -> Array:
@@ -83,13 +74,13 @@ def flat(x: ArrayLike, dim: int) -> Array:
     x = np.asarray(x)
     if x.size != dim:
         raise ValueError(f"x has {x.size} entries, but the problem has dimension {dim}")
-    x = np.ascontiguousarray(x.ravel(), np.float32 if x.dtype == np.float32 else np.float64)
+    x = np.ascontiguousarray(x.ravel(), float_type(x.dtype))
     return x if x.flags.carray else x.copy()  # compiled code has other types for read-only arrays
 
 
 def _pair(answer: Any) -> tuple[Any, Any]:
     if not (isinstance(answer, tuple | list) and len(answer) == 2):
-        raise TypeError(f"fun must return the pair (value, gradient), got {brief(answer)}")
+        raise TypeError(f"fun must return the pair (value, gradient), got {short_repr(answer)}")
     return answer[0], answer[1]
 
 
@@ -101,7 +92,7 @@ def _one_number(value: Any) -> float:
     try:
         return float(value)
     except (TypeError, ValueError, RuntimeError) as error:  # torch has the last for complex ones
-        raise TypeError(f"fun must return one real number, got {brief(value)}") from error
+        raise TypeError(f"fun must return one real number, got {short_repr(value)}") from error
 
 
 class Problem:
@@ -134,6 +125,10 @@ class Problem:
     # The user's own function, where `grad` only passes x on to it: loops call it directly.
     plain_grad: Callable[..., Any] | None = None
 
+    # Whether it may be asked anywhere, as a user's own function may not.  At 0, where most runs
+    # start, our problems would hide much of what they are.
+    is_defined_everywhere: bool = False
+
     # Whether `grad` runs on all threads, and so is quicker than a compiled loop on one.
     threaded: bool = False
 
@@ -148,17 +143,16 @@ class Problem:
         f_star: float | None = None,
         value_and_grad: bool = False,
     ) -> None:
-        if not callable(fun):
-            raise TypeError(f"fun must be callable, got {brief(fun)}")
-        if not (value_and_grad or callable(grad)):
-            raise TypeError(f"grad must be callable, got {brief(grad)}")
+        check.function(fun, "fun")
+        if not value_and_grad:
+            check.function(grad, "grad")
         self._fun, self._grad, self._both = fun, grad, value_and_grad
         self._into_out = writes_into_out(grad)
         if not (value_and_grad or self._into_out) and type(self).grad is Problem.grad:
             self.plain_grad = grad
         self._compiled: dict[str, Compiled] = {}  # by dtype: compiling takes 0.1 s
         self.L, self.mu = L, mu
-        self.x_star = None if x_star is None else np.array(x_star, dtype=np.float64)
+        self.x_star = None if x_star is None else check.array(x_star, "x_star", dtype=np.float64)
         self.f_star = f_star
         if f_star is None and self.x_star is not None:
             self.f_star = self.fun(self.x_star.copy())
@@ -201,25 +195,38 @@ class Problem:
         """The gradient at each of points[0], points[1], ..."""
         return np.array([self.grad(np.array(x)) for x in points], dtype=np.float64)
 
+    def fingerprint(self, x0: Array) -> str:
+        """What a checkpoint knows the problem by: its kind, and f and |grad f| at a point."""
+        point = x0 + probe(x0) if self.is_defined_everywhere else x0
+        with np.errstate(all="ignore"):
+            value = self.fun(point.copy())
+            slope = float(np.linalg.norm(checked_gradient(self.grad(point.copy()), x0.shape)[0]))
+        return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
+
     def compiled(self, dtype: Any = np.float64) -> Compiled | None:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
-        from continuized.problems.kernels import compiled_user
+        from continuized.problems.kernels import compile_user
 
         char = np.dtype(dtype).char
         if char not in self._compiled:
             fun = self._fun if is_numba(self._fun) else None
-            self._compiled[char] = compiled_user(self._grad, fun, dtype)
+            self._compiled[char] = compile_user(self._grad, fun, dtype)
         return self._compiled[char]
+
+
+def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
+    """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
+    array = check.array(g, "the gradient")
+    check.shape(array, "the gradient", shape, like="x")
+    return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
 def checked_start(x0: Any, problem: Problem) -> Array:
     """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
-    x = real_array(x0, "x0")
-    x = np.array(x, dtype=np.float32 if x.dtype == np.float32 else np.float64, order="C")
-    if not np.all(np.isfinite(x)):
-        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
+    x = check.array(x0, "x0")
+    x = check.array(x, "x0", dtype=float_type(x.dtype), finite=True)
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
     return x

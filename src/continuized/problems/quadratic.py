@@ -7,8 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, flat, number, numbers, pack
-from continuized.problems.losses import half_square, linear_slope
+from continuized.problems.base import Array, Compiled, Problem, flat, pack
+from continuized.support import validation as check
+
+
+def half_square(eigenvalue: Any, distance: Any) -> Any:
+    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
+    return 0.5 * eigenvalue * distance * distance
+
+
+def linear_slope(eigenvalue: Any, distance: Any) -> Any:
+    """Its derivative, lambda (x - x*)."""
+    return eigenvalue * distance
+
+
+FORMULAS = (half_square, linear_slope)
 
 
 class Quadratic(Problem):
@@ -23,6 +36,8 @@ class Quadratic(Problem):
     (2.5, [-1.0, -4.0], 4.0, 1.0)
     """
 
+    is_defined_everywhere = True
+
     x_star: Array
     L: float
     mu: float
@@ -30,23 +45,20 @@ class Quadratic(Problem):
     def __init__(
         self, eigenvalues: ArrayLike, x_star: ArrayLike | None = None, *, mu: float | None = None
     ) -> None:
-        lam = numbers(eigenvalues, "eigenvalues")
-        star = np.zeros_like(lam) if x_star is None else numbers(x_star, "x_star")
-        if lam.ndim != 1 or star.shape != lam.shape:
-            raise ValueError(
-                "eigenvalues and x_star must be vectors of one length, got shapes "
-                f"{lam.shape} and {star.shape}"
-            )
-        if not (np.all(np.isfinite(lam)) and np.all(lam >= 0.0) and np.all(np.isfinite(star))):
-            raise ValueError("eigenvalues must be finite and >= 0, and x_star finite")
+        lam = check.array(eigenvalues, "eigenvalues", dtype=np.float64, ndim=1, minimum=0.0)
+        star = np.zeros_like(lam)
+        if x_star is not None:
+            star = check.array(x_star, "x_star", dtype=np.float64, finite=True)
+            check.shape(star, "x_star", lam.shape, like="eigenvalues")
         smallest = float(lam.min(initial=np.inf)) if lam.size else 0.0
-        if mu is not None and not 0.0 <= number(mu, "mu") <= smallest:
-            raise ValueError(f"mu must be in [0, {smallest}], the smallest eigenvalue, got {mu!r}")
+        if mu is not None:
+            advice = f"the smallest eigenvalue is {smallest}"
+            mu = check.real(mu, "mu", minimum=0.0, maximum=smallest, advice=advice)
         self.eigenvalues = lam
         self.x_star = star
         self.f_star = 0.0
         self.L = float(lam.max(initial=0.0))
-        self.mu = smallest if mu is None else float(mu)
+        self.mu = smallest if mu is None else mu
 
     @property
     def dim(self) -> int:
@@ -83,10 +95,10 @@ class Quadratic(Problem):
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
-        from continuized.problems.kernels import compiled
+        from continuized.problems.kernels import make_compiled
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return compiled("quadratic", data, dtype)
+        return make_compiled("quadratic", data, dtype)
 
 
 def paper_convex() -> Quadratic:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 __all__ = ["Batches", "Categorical", "Changing", "Finite", "Law", "Stratified"]
 
@@ -153,7 +153,7 @@ class Batches:
     batch: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "batch", checked_batch(self.batch))
+        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
 
     @property
     def size(self) -> int:
@@ -218,32 +218,12 @@ def events_of(law: Finite, marks: int) -> int:
     return max(1, marks // batch_of(law))
 
 
-def checked_batch(batch: Any) -> int:
-    """How many marks a batch has, or a sentence that says what is wrong."""
-    if not is_whole(batch):
-        raise TypeError(f"batch must be an integer >= 1, got {brief(batch)}")
-    if batch < 1:
-        raise ValueError(f"batch must be an integer >= 1, got {batch}")
-    return int(batch)
-
-
 def checked_probabilities(p: ArrayLike) -> Floats:
     """A distribution as float64, or a sentence that says what is wrong."""
-    try:
-        given = np.asarray(p)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}") from error
-    if isinstance(p, np.ma.MaskedArray):
-        raise TypeError("probabilities are a masked array: the mask would be lost; fill it")
-    if given.dtype.kind not in "fiu":
-        raise TypeError(f"probabilities must be a vector of numbers, got {brief(p)}")
-    values = given.astype(np.float64)
-    if values.ndim != 1 or values.size == 0 or not np.all(np.isfinite(values)):
-        raise ValueError(
-            f"probabilities must be a vector of one or more finite numbers, got {brief(p)}"
-        )
-    if np.any(values < 0.0):
-        raise ValueError(f"probabilities must be >= 0, got {values.min():.6g}")
+    noun = "a vector of numbers"
+    values = check.array(p, "probabilities", dtype=np.float64, ndim=1, minimum=0.0, noun=noun)
+    if not values.size:
+        raise ValueError("probabilities must be one or more, got none")
     total = float(values.sum())
     if abs(total - 1.0) > SUM_TOLERANCE * max(1.0, np.sqrt(values.size)):
         raise ValueError(f"probabilities must sum to 1, but sum to {total:.12g}")

@@ -41,7 +41,9 @@ from continuized.process.flow import (
     no_flow,
 )
 from continuized.process.parameters import check_constants, default_start
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
+
+FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
 
 
 class State(NamedTuple):
@@ -124,6 +126,11 @@ class Method:
         """The mixing weights (a, b) over [t0, t] without an event, dt the gap as drawn."""
         return self.flow_rule(t0, t, dt, *self.constants)
 
+    def fingerprint(self) -> list[tuple[float, ...]]:
+        """What a checkpoint knows it by, whatever it is made of: its coefficients at two events."""
+        carry = self.init(0.0).carry
+        return [self.coefficients(*event, carry) for event in FINGERPRINT_EVENTS]
+
     def init(self, x0: Any) -> State:
         """The state before the first event: z_0 = x_0."""
         return State(0, 0.0, x0, x0)
@@ -136,22 +143,6 @@ class Method:
         g = oracle(y, mark)
         x, z = jump(y, z, g, gamma_k, gamma_prime_k)
         return State(k, t, x, z, carry), Info(y, g)
-
-
-def marked_step(
-    process: Method, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
-) -> State:
-    """From one event to the next where the oracle gives a jump on a support (`oracle.Jump`).
-
-    Eager: every coordinate is mixed.  The lazy kernels do the same at the cost of the support.
-    """
-    k, t, dt, mark = event
-    a, b, _, gamma_prime_k, carry = process.coefficients(k, state.t, t, dt, state.carry)
-    x, z = mix(state.x, state.z, a, b)
-    support, dx, dz = oracle(x, mark)
-    x[support] -= dx
-    z[support] -= gamma_prime_k * dz
-    return State(k, t, x, z, carry)
 
 
 @dataclass(frozen=True)
@@ -224,13 +215,10 @@ class Continuized(Method):
     def __post_init__(self) -> None:
         L, mu = check_constants(self.L, self.mu)
         start = default_start(mu) if self.start is None else self.start
-        if not is_real(start):
-            raise TypeError(f"start must be a number >= 0, inf or None, got {brief(start)}")
-        if not start >= 0.0:
-            raise ValueError(f"start must be a number >= 0, inf or None, got {start!r}")
+        start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
         if mu == 0.0 and start == math.inf:
             raise ValueError("start = inf needs mu > 0; in the convex case x would stand still")
-        _freeze(self, L=L, mu=mu, start=float(start))
+        _freeze(self, L=L, mu=mu, start=start)
 
     @property
     def constants(self) -> tuple[float, float, float]:
@@ -295,9 +283,8 @@ class CustomContinuized(Method):
 
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
-            if not callable(getattr(self, name)):
-                raise TypeError(f"{name} must be a function of t, got {brief(getattr(self, name))}")
-        if not (is_real(self.L) and math.isnan(self.L)):
+            check.function(getattr(self, name), name, "a function of t")
+        if not (check.is_real(self.L) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: seeds.Seed = None) -> clocks.Clock:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 __all__ = ["Gaussian", "Noise"]
 
@@ -55,12 +55,8 @@ def drawn(
 
 def checked_noise(noise: Any) -> None:
     """A noise model or None, or a sentence that says what is wrong."""
-    if noise is None:
-        return
-    if isinstance(noise, type) or not (hasattr(noise, "draw") and hasattr(noise, "sigma2")):
-        raise TypeError(
-            f"noise must be a noise model such as cz.noise.Gaussian(1e-4), got {brief(noise)}"
-        )
+    for method in () if noise is None else ("draw", "sigma2"):
+        check.instance(noise, "noise", method, "a noise model such as cz.noise.Gaussian(1e-4)")
 
 
 @dataclass(frozen=True)
@@ -76,10 +72,7 @@ class Gaussian:
     variance: float
 
     def __post_init__(self) -> None:
-        if not is_real(self.variance):
-            raise TypeError(f"variance must be a real number, got {brief(self.variance)}")
-        if not 0.0 <= self.variance < math.inf:
-            raise ValueError(f"variance must be a finite number >= 0, got {self.variance!r}")
+        check.real(self.variance, "variance", minimum=0.0)
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
         """n independent noise vectors, as rows of length dim, drawn from rng."""

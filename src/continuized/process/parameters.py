@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
 
 
 def check_constants(L: Any, mu: Any) -> tuple[float, float]:
@@ -32,16 +32,11 @@ def check_constants(L: Any, mu: Any) -> tuple[float, float]:
     >>> check_constants(2, 1)
     (2.0, 1.0)
     """
-    for name, value in (("L", L), ("mu", mu)):
-        if not is_real(value):
-            raise TypeError(f"{name} must be a real number, got {brief(value)}")
-    if not 0.0 < as_float(L) < math.inf:
-        raise ValueError(f"L must be a finite number > 0, got {brief(L)}")
-    if not 0.0 <= as_float(mu) < math.inf:
-        raise ValueError(f"mu must be a finite number >= 0, got {brief(mu)}")
+    L = check.real(L, "L", above=0.0)
+    mu = check.real(mu, "mu", minimum=0.0)
     if mu > L:
-        raise ValueError(f"mu must not exceed L, got mu = {brief(mu)} > L = {brief(L)}")
-    return float(L), float(mu)
+        raise ValueError(f"mu must not exceed L, got mu = {mu} > L = {L}")
+    return L, mu
 
 
 def omega(L: float, mu: float) -> float:

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support import validation as check
 from continuized.support.threads import inner
-from continuized.support.validation import brief, is_real
 
 __all__ = ["L1", "Box", "NonNegative", "Prox", "Simplex", "value_after_step"]
 
@@ -45,15 +45,9 @@ class Prox(Protocol):
         ...
 
 
-def _checked(value: Any, name: str) -> float:
-    if not is_real(value) or not 0.0 <= float(value) < math.inf:
-        raise ValueError(f"{name} must be a finite number >= 0, got {brief(value)}")
-    return float(value)
-
-
 @dataclass(frozen=True)
 class L1:
-    """h(x) = weight sum |x_i|; ValueError unless the weight is a finite number >= 0.
+    """h(x) = weight sum |x_i|; the weight is a finite number >= 0.
 
     >>> L1(1.0)(np.array([3.0, -0.5]), 1.0).tolist()
     [2.0, 0.0]
@@ -62,7 +56,7 @@ class L1:
     weight: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "weight", _checked(self.weight, "weight"))
+        object.__setattr__(self, "weight", check.real(self.weight, "weight", minimum=0.0))
 
     def __call__(self, v: Array, step: float) -> Array:
         least = self.weight * step
@@ -88,9 +82,8 @@ class Box:
     high: Any
 
     def __post_init__(self) -> None:
-        low, high = np.asarray(self.low), np.asarray(self.high)
-        if low.dtype.kind not in "fiu" or high.dtype.kind not in "fiu":
-            raise TypeError("the bounds of a box must be real numbers")
+        low = check.array(self.low, "low", noun="a real number or an array of some")
+        high = check.array(self.high, "high", noun="a real number or an array of some")
         if not np.all(low <= high):
             raise ValueError("the bounds of a box must satisfy low <= high")
         object.__setattr__(self, "low", low.copy())
@@ -128,8 +121,7 @@ class Simplex:
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        if _checked(self.total, "total") == 0.0:
-            raise ValueError("total must be > 0, got 0")
+        check.real(self.total, "total", above=0.0)
 
     def __call__(self, v: Array, step: float) -> Array:
         # The projection is max(v - c, 0): c from the largest entries, as many as stay above it.
@@ -185,11 +177,8 @@ def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step
 
 def checked_prox(prox: Any) -> Prox | None:
     """A Prox from what the user gave."""
-    if prox is None or (callable(prox) and hasattr(prox, "value") and not isinstance(prox, type)):
-        return prox
-    if callable(prox) and not isinstance(prox, type):
-        return _Own(prox)
-    raise TypeError(
-        "prox must be None, such as cz.prox.L1(0.1), or a function prox(v, step), "
-        f"got {brief(prox)}"
-    )
+    if prox is None:
+        return None
+    what = "None, such as cz.prox.L1(0.1), or a function prox(v, step)"
+    check.instance(prox, "prox", "__call__", what)
+    return prox if hasattr(prox, "value") else _Own(prox)

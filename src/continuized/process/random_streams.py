@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 from numpy.typing import NDArray
 
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 # The children of a run's root.  Rows of decentralised optimisation are drawn where links are.
 TIMES, MARKS, METRICS, LINKS, COUNTED = 0, 1, 2, 3, 4
@@ -48,13 +48,8 @@ def seed_sequence(rng: Seed) -> Root:
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(rng.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
     if rng is not None:
-        wrong_type = not is_whole(rng)
-        if wrong_type or rng < 0:
-            raise (TypeError if wrong_type else ValueError)(
-                "rng must be an integer >= 0, a SeedSequence, a Generator or None, "
-                f"got {brief(rng)}"
-            )
-    return np.random.SeedSequence(None if rng is None else int(rng))
+        rng = check.whole(rng, "rng", minimum=0, other=("a SeedSequence", "a Generator", "None"))
+    return np.random.SeedSequence(rng)
 
 
 def child(root: Root, *key: int) -> np.random.SeedSequence:

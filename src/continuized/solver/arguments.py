@@ -12,7 +12,8 @@ from continuized.problems.base import Problem
 from continuized.process import clock as clocks
 from continuized.process.methods import METHODS, GradientDescent, Method
 from continuized.process.parameters import check_constants
-from continuized.solver.stopping import Callback, Limits
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Callback
 from continuized.support.validation import as_float, brief, is_real, is_whole
 
 DEFAULT_TOL = 1e-6

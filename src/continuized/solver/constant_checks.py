@@ -20,7 +20,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process.methods import Method
-from continuized.solver.result import Status
+from continuized.process.stepper import Status
 
 ERRORS = 100.0
 SLACK = 1e-6
@@ -130,10 +130,15 @@ def scale_of_gradients(watch: Array, f0: float) -> None:
         watch[G_MAX] = scale
 
 
+def squared_tol(tol: float | None) -> float:
+    """What |g|^2 is compared with; where there is no tol, nothing is as small."""
+    return -1.0 if tol is None else tol * tol
+
+
 def watch_for(method: Method, tol: float | None, noisy: bool, eps: float) -> Array:
     """What a run is watched for: see its entries above."""
     watch = np.zeros(WATCH_SIZE)
-    watch[TOL2] = -1.0 if tol is None else tol * tol
+    watch[TOL2] = squared_tol(tol)
     watch[LIMIT2] = math.inf
     watch[L] = method.L if not noisy else math.nan
     watch[MU] = method.mu

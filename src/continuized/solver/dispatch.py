@@ -12,9 +12,8 @@ from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.process.prox import checked_prox
 from continuized.solver.metric import Identity, given_metric
-from continuized.solver.metric_factory import best_kind, filled, source
-from continuized.solver.setting import Setting
-from continuized.solver.stopping import Limits
+from continuized.solver.metric_factory import best_kind, filled, make_factory
+from continuized.solver.steppers.adaptive import AdaptiveOptions
 
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
@@ -70,22 +69,22 @@ def _is_named_and_exact(method: Any, noise: Any) -> bool:
     return isinstance(method, str) and method == "continuized" and noise is None
 
 
-def adaptive_setting(
-    problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, limits: Limits, record: Any,
+def adaptive_options(
+    problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, tol: float | None, record: Any,
     root: seeds.Root, shape: tuple[int, ...], skipping: bool = False,
-) -> Setting:  # fmt: skip
-    """The setting of such a run, checked."""
+) -> AdaptiveOptions:  # fmt: skip
+    """The options of such a run, checked."""
     if record == "path":
         raise ValueError("a path needs constants that do not change; give L=, or record=True")
     step = checked_prox(prox)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
         raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")
-    made = source(metric, problem, root) if named else None
+    made = make_factory(metric, problem, root) if named else None
     if mu is not None and L is None:
         raise ValueError("mu without L: give both, or neither (restarts stand in for mu)")
     method = None if L is None else Continuized(L, 0.0 if mu is None else mu)
     if method is not None and made is not None:
         raise ValueError("L and mu are not known in a metric that is made on the way; drop them")
     own = Identity() if metric is None or named else given_metric(metric, shape)
-    return Setting(limits, own, made, step, method, bool(record), skipping=skipping)
+    return AdaptiveOptions(tol, own, made, step, method, bool(record), skipping=skipping)

@@ -33,7 +33,7 @@ LEAST_STEPS_OF_A_SKETCH = 30  # which is coarse: the momentum needs time
 
 
 @dataclass(frozen=True)
-class Source:
+class MetricFactory:
     """A kind of metric for a regression: `at(w)` makes it, `steps` is when to make it anew."""
 
     problem: Any
@@ -60,7 +60,7 @@ class Source:
             work = (_sample_size(p) * d * d + 2.0 * d**3) / BLAS_QUICKER
         return float(max(LEAST_STEPS, work / gradient))
 
-    def at(self, w: Array, number: int) -> metrics.Metric:
+    def build(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w, the so-manieth of a run: each has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
         with threads.blas_on_one_thread():
@@ -75,7 +75,7 @@ class Source:
         return nystrom(self.problem, w, rng)
 
 
-def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
+def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:
     """A metric by its name."""
     if kind not in NAMES:
         raise ValueError(f'metric must be one of "diag", "gram", "nystrom", "auto", got {kind!r}')
@@ -90,7 +90,7 @@ def source(kind: Any, problem: Problem, root: seeds.Root) -> Source:
         raise ValueError("the problem has no variables: X has no columns")
     if not np.all(np.isfinite(regression.coordinate_L)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
-    return Source(problem, best_kind(problem) if kind == "auto" else kind, root)
+    return MetricFactory(problem, best_kind(problem) if kind == "auto" else kind, root)
 
 
 def best_kind(problem: Any) -> str:

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from continuized.marked.clock import clock_with_marks
+from continuized.marked.stepper import Marked, MarkedStepper
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
 from continuized.process.noise import Noise, checked_noise
-from continuized.solver import (
-    adaptive,
-    driver,
-    foreign,
-    identity,
-)
-from continuized.solver import (
-    array_api as arrays,
-)
-from continuized.solver import (
-    marked_loop as marked,
-)
+from continuized.process.stepper import Status, Stepper
+from continuized.solver import array_api as arrays
 from continuized.solver.arguments import (
     as_callback,
     as_method,
@@ -36,17 +27,19 @@ from continuized.solver.arguments import (
     limits_of,
 )
 from continuized.solver.dispatch import (
-    adaptive_setting,
+    adaptive_options,
     check_metric_and_prox,
     chosen_for,
     is_adaptive,
 )
-from continuized.solver.marked_loop import Marked
-from continuized.solver.result import Result, Status, reported_gap
-from continuized.solver.stopping import Callback, Limits
+from continuized.solver.loop import Loop
+from continuized.solver.result import Result
+from continuized.solver.steppers.adaptive import AdaptiveStepper
+from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import AnyKeeper
-from continuized.support.progress import Bar, bar
+from continuized.support.checkpoints.checkpointer import open_checkpointer
+from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.progress import bar
 from continuized.support.validation import brief
 
 
@@ -176,103 +169,62 @@ def minimize(
         method, metric, why = chosen_for(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     check_metric_and_prox(method, metric, prox, noise)
-    adaptive_run = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen: Any = method if is_marked or adaptive_run else as_method(method, problem, L, mu)
+    adapts = is_adaptive(method, problem, L, metric, prox, noise)
+    chosen: Any = method if is_marked or adapts else as_method(method, problem, L, mu)
     limits = limits_of(tol, maxiter, clock)
     record = checked_record(record)
     check_nonfinite(nonfinite, checkpoint)
-    checked_noise(noise)
+    if noise is not None:
+        checked_noise(noise)
     if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
         raise TypeError(f"clock must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     called = None if callback is None else as_callback(callback)
-    given = _Given(problem, start, clock, root, limits, record, nonfinite == "skip", called)
-    if adaptive_run:
-        loop = _adaptive(given, L, mu, metric, prox)
+    skipping = nonfinite == "skip"
+    stepper: Stepper
+    if adapts:
+        rest = (limits.tol, record, root, start.shape, skipping)
+        options = adaptive_options(problem, L, mu, metric, prox, *rest)
+        stepper = AdaptiveStepper(problem, start, options)
+        ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked:
         check_marked(chosen, L, mu, noise, record, nonfinite)
-        loop = _marked(given, chosen, tol, maxiter)
+        marked: MarkedStepper = chosen.prepare(problem, start)
+        stepper, law = marked, marked.law
+        limits = limits_of(tol, maxiter, clock, events_of(law, law.size))
+        marked.configure(start, limits.tol, bool(record))
+        ticking = clock_with_marks(clock, marked, root)
     else:
-        loop = _known(given, chosen, noise)
-
-    def who() -> dict[str, str]:
-        rest = (noise, clock, None if rng is None else root, record, limits.tol)
-        return identity.of_run(problem, start, chosen, loop.constants(), *rest)
-
-    with bar(loop.name, loop.limits.maxiter, progress) as show:
-        # Run from here: warnings count the calls between them and the user's line.
-        r = loop.run(show, identity.keeper(path, every, resume, who)).go()
-    if is_marked:
-        r.gap = reported_gap(r.gap, r.fun, problem)
-    return _finished(r, why, nonfinite)
-
-
-class _Given(NamedTuple):
-    """What every loop is given, checked."""
-
-    problem: Problem
-    start: Any
-    clock: clocks.Clock | None
-    root: seeds.Root
-    limits: Limits
-    record: bool | str
-    skipping: bool
-    callback: Callback | None
-
-
-class _Loop(NamedTuple):
-    """A loop that is ready to run, once it has its bar and its keeper.
-
-    constants: what its checkpoints know it by beside the method; None: the method's coefficients.
-    """
-
-    name: str
-    limits: Limits
-    constants: Callable[[], dict[str, Any] | None]
-    run: Callable[[Bar, AnyKeeper], adaptive.Run | marked.Run | driver.Run | foreign.Run]
-
-
-def _adaptive(given: _Given, L: Any, mu: Any, metric: Any, prox: Any) -> _Loop:
-    """Constants that are not known, metrics and proximal steps."""
-    problem, start, clock, root, limits, record, skipping, called = given
-    rest = (limits, record, root, start.shape, skipping)
-    setting = adaptive_setting(problem, L, mu, metric, prox, *rest)
-    stream = (clocks.Poisson(root) if clock is None else clock).stream()
-
-    def run(show: Bar, keeper: AnyKeeper) -> adaptive.Run:
-        return adaptive.Run(problem, start, stream, setting, called, show, keeper)
-
-    return _Loop("continuized", limits, lambda: setting.identity(identity.probe(start)), run)
-
-
-def _marked(given: _Given, method: Any, tol: Any, maxiter: Any) -> _Loop:
-    """Coordinates and rows."""
-    problem, start, clock, root, _, record, _, called = given
-    engine = method.prepare(problem, start)
-    limits = limits_of(tol, maxiter, clock, events_of(engine.law, engine.law.size))
-    stream = clock_with_marks(clock, engine, root).stream()
-
-    def run(show: Bar, keeper: AnyKeeper) -> marked.Run:
-        return marked.Run(engine, start, stream, limits, bool(record), called, show, keeper)
-
-    return _Loop(engine.name, limits, lambda: engine.constants, run)
-
-
-def _known(given: _Given, method: Method, noise: Noise | None) -> _Loop:
-    """Full gradients and constants that are known, on NumPy's arrays or another library's."""
-    problem, start, clock, root, limits, record, skipping, called = given
-    stream = (method.clock(root) if clock is None else clock).stream()
-
-    def run(show: Bar, keeper: AnyKeeper) -> driver.Run | foreign.Run:
-        options: Any = {"record": record, "callback": called, "bar": show, "skipping": skipping}
+        how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
+        how["timed"] = bool(progress) or path is not None
         if isinstance(problem, arrays.ForeignProblem):
-            return foreign.Run(method, problem, stream, limits, **options)
-        rng = None if noise is None else seeds.generator(root, seeds.MARKS)
-        options |= {"noise": noise, "rng": rng, "keeper": keeper}
-        return driver.Run(method, problem, start, stream, limits, **options)
+            stepper = ArrayStepper(chosen, problem, limits.tol, **how)
+        else:
+            how["rng"] = None if noise is None else seeds.generator(root, seeds.MARKS)
+            stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
+        ticking = chosen.clock(root) if clock is None else clock
 
-    return _Loop(method.name, limits, lambda: None, run)
+    def identity() -> dict[str, str]:
+        """Everything but maxiter, the size of tol and the callback, which may change."""
+        return fingerprint_parts(
+            x0=start,
+            method=chosen,
+            constants=stepper.fingerprint(),
+            noise=None if noise is None else [noise, noise.sigma2(start.size)],
+            clock=clock,
+            rng=None if rng is None else root,
+            record=record,
+            tol="none" if limits.tol is None else "given",
+            problem=problem.fingerprint(start),
+        )
+
+    checkpointer = open_checkpointer(path, every, resume, identity)
+    with bar(stepper.name, limits.maxiter, progress) as show:
+        loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
+                    checkpointer=checkpointer)  # fmt: skip
+        loop.run()
+    return _finished(loop.result(), why, nonfinite)
 
 
 def _finished(r: Result, why: str, nonfinite: str) -> Result:

@@ -1,89 +1,65 @@
-"""What is kept of a run: its values, and its states where the path is wanted."""
+"""What is kept of a run: rows of named columns, and the trace and the path made of them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array
+from continuized.solver.array_api import namespace
 from continuized.solver.result import Path, Trace
-from continuized.support.checkpoints.checkpointer import Rows
+from continuized.support.checkpoints.state import Checkpointed, Rows
+
+PATH = ("t", "dt", "x", "z")  # the columns of a path
 
 
-@dataclass
-class Recorder:
-    """Collects one row per event, block by block."""
+class Recorder(Checkpointed):
+    """Rows of a run, an entry to each of its columns, such as ("k", "t", "fun").
 
-    problem: Problem
-    shape: tuple[int, ...]
-    values: bool
-    path: bool
-    k: list[Array] = field(default_factory=list)
-    t: list[Array] = field(default_factory=list)
-    dt: list[Array] = field(default_factory=list)
-    fun: list[Array] = field(default_factory=list)
-    x: list[Array] = field(default_factory=list)
-    z: list[Array] = field(default_factory=list)
-    nfev: int = 0
+    most: where there are more rows than this, every second one is kept, the first among them.
 
-    @property
-    def on(self) -> bool:
-        return self.values or self.path
+    >>> recorder = Recorder(("k", "fun"))
+    >>> recorder.add((0, 8.0))
+    >>> recorder.add((np.array([1, 2]), np.array([4.0, 2.0])))
+    >>> recorder["k"].tolist(), recorder["fun"].tolist()
+    ([0, 1, 2], [8.0, 4.0, 2.0])
+    """
 
-    def add(self, k0: int, t: Array, dt: Array, x: Array, z: Array) -> int:
-        """Events k0 + 1, ... at times t, with the states after them as rows of x and z.
+    changing = ("columns",)
 
-        Returns how many were added: all, or those before the first f that is not finite.
-        """
-        points = x.reshape(len(t), *self.shape)
-        fun = self.problem.values(points)
-        self.nfev += len(t)
-        finite = np.isfinite(fun)
-        n = len(t) if finite.all() else int(np.argmin(finite))
-        if n:
-            self._append(np.arange(k0 + 1, k0 + 1 + n), t[:n], dt[:n], fun[:n], points[:n], z[:n])
-        return n
+    def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
+        self.columns = {name: Rows() for name in columns}
+        self.most = most
 
-    def add_end(self, k: int, t: float, x: Array) -> bool:
-        """The start or the end of a run, whatever f is there; says whether it is finite."""
-        point = x.reshape(1, *self.shape)
-        fun = self.problem.values(point)
-        self.nfev += 1
-        self._append(np.array([k]), np.array([t]), np.zeros(1), fun, point, point)
-        return bool(np.isfinite(fun[0]))
+    def add(self, rows: Sequence[Any]) -> None:
+        """A row, or several: for each column a number, an array of rows, or a list of them."""
+        for column, part in zip(self.columns.values(), rows, strict=True):
+            column.parts.extend(part if isinstance(part, list) else [part])
+        while self.most is not None and len(self) > self.most:
+            for column in self.columns.values():
+                column.replace(column.joined()[::2])
 
-    def drop_end(self) -> None:
-        """Undo `add_end`, where no path is kept."""
-        for rows in (self.k, self.t, self.dt, self.fun):
-            rows.pop()
+    def __len__(self) -> int:
+        """How many rows there are."""
+        parts = next(iter(self.columns.values())).parts
+        return sum(np.size(part) for part in parts)
 
-    def _append(self, k: Array, t: Array, dt: Array, fun: Array, x: Array, z: Array) -> None:
-        self.k.append(k)
-        self.t.append(t)
-        self.dt.append(dt)
-        self.fun.append(fun)
-        if self.path:
-            self.x.append(x.copy())
-            self.z.append(z.reshape(x.shape).copy())
-
-    def _columns(self) -> dict[str, list[Array]]:
-        columns = {"k": self.k, "t": self.t, "dt": self.dt, "fun": self.fun}
-        return columns | ({"x": self.x, "z": self.z} if self.path else {})
-
-    def state(self) -> dict[str, Rows]:
-        """The rows so far."""
-        return {f"row_{name}": Rows(rows, len(rows)) for name, rows in self._columns().items()}
-
-    def restore(self, arrays: dict[str, Array]) -> None:
-        """Put the rows back."""
-        for name, rows in self._columns().items():
-            rows[:] = [arrays[f"row_{name}"]]
+    def __getitem__(self, name: str) -> Any:
+        """A column as one array."""
+        column = self.columns[name]
+        xp = namespace(column.parts[0])
+        return column.joined() if xp is None else xp.stack(column.parts)
 
     def trace(self) -> Trace:
-        return Trace(np.concatenate(self.k), np.concatenate(self.t), np.concatenate(self.fun))
+        """What `minimize` shows of a run."""
+        k, t, fun = (np.asarray(self[name]) for name in ("k", "t", "fun"))
+        passes: Array | None = self["passes"] if "passes" in self.columns else None
+        return Trace(k, t, fun, passes)
 
-    def recorded_path(self) -> Path | None:
-        if not self.path:
+    def path(self) -> Path | None:
+        """The states at all events, where they were recorded."""
+        if "x" not in self.columns:
             return None
-        return Path(*(np.concatenate(rows) for rows in (self.t, self.dt, self.x, self.z)))
+        return Path(*(self[name] for name in PATH))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import OptimizeResult
@@ -30,33 +28,6 @@ class ConstantsWarning(UserWarning):
     ...         print(seen)
     L = 1 is too small: two gradients show that L is at least 4
     """
-
-
-class Status(Enum):
-    """Why a run ended.  The value is the sentence that the user reads.
-
-    >>> Status.COMPLETED.value, Status.COMPLETED.success, Status.MAXITER.success
-    ('All the steps asked for were taken.', True, False)
-    """
-
-    CONVERGED = "The gradient norm is at most tol."
-    COMPLETED = "All the steps asked for were taken."
-    MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol."
-    CLOCK_ENDED = "The recorded clock has no further events."
-    CALLBACK = "The callback raised StopIteration."
-    NOT_FINITE = (
-        "A value of f, a gradient or an iterate was not finite; x is the last good point. "
-        "A larger L, or a fun and jac without overflow, may help."
-    )
-    DIVERGED = (
-        "The gradients grew ten billion times: the run diverges; x is the last point before "
-        "that. L is probably too small, or mu too large."
-    )
-
-    @property
-    def success(self) -> bool:
-        """Whether the run did what was asked of it."""
-        return self in (Status.CONVERGED, Status.COMPLETED)
 
 
 class Trace:
@@ -179,17 +150,3 @@ class Result(OptimizeResult):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))
-
-
-def reported_gap(gap: float | None, fun: float, problem: Any) -> float | None:
-    """A duality gap; 0 where it is negative by no more than rounding errors.
-
-    The gap is f less the dual objective, both means over n rows.  The terms of f are at least 0,
-    and so are as large as f; those of the dual, a_i y_i - a_i^2 / 2 and the like, are in the mean
-    at most 2 sqrt(f f(0)) in size, by Cauchy-Schwarz.  n rounding errors add up as sqrt(n).
-    """
-    if gap is None or not gap < 0.0:
-        return gap
-    size = fun + 2.0 * math.sqrt(fun * problem.fun(np.zeros(problem.dim)))
-    rounding = 4.0 * math.sqrt(len(problem.y)) * math.ulp(1.0) * size
-    return 0.0 if gap >= -rounding else gap

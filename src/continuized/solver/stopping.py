@@ -1,52 +1,14 @@
-"""When a run stops, the same in every loop: the limits, the callback, and how it ended.
-
-`Measure` is what tol is compared with where constants are unknown, and what the user is told.
-"""
+"""What tol is compared with where constants are unknown, and what the user is told of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
-
-from scipy.optimize import OptimizeResult
+from typing import Any
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox
 from continuized.solver.array_api import inner, norm
-from continuized.solver.evaluations import Point
-from continuized.solver.result import Status
-
-Callback = Callable[[Any], Any]
-
-
-class Limits(NamedTuple):
-    """When to stop.  tol None: no test of what is measured."""
-
-    tol: float | None
-    maxiter: int
-
-
-def called_back(callback: Callback, x: Array, fun: float, k: int, t: float) -> Status | None:
-    """Show the callback where the run is; the status, if it says to stop."""
-    try:
-        callback(OptimizeResult(x=x, fun=fun, nit=k, t=t))
-    except StopIteration:
-        return Status.CALLBACK
-    return None
-
-
-def status_at_end(limits: Limits, k: int, measure: Callable[[], float]) -> Status:
-    """Why a run is over after k events, where none of them ended it: maxiter, or the clock.
-
-    `measure` gives what tol is compared with at the end, and is asked only where there is a tol.
-    """
-    if limits.tol is not None and measure() <= limits.tol:
-        return Status.CONVERGED
-    if k < limits.maxiter:
-        return Status.CLOCK_ENDED
-    return Status.COMPLETED if limits.tol is None else Status.MAXITER
-
+from continuized.solver.steppers.evaluations import Evaluation
 
 NO_MINIMUM = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
@@ -54,7 +16,7 @@ NO_MINIMUM = (
 )
 
 
-class Measure:
+class Criterion:
     """The duality gap where it is known (and wanted), otherwise the norm of the gradient, in the
     dual norm of the metric, or of the gradient mapping."""
 
@@ -77,7 +39,7 @@ class Measure:
             return "norm of the gradient mapping"
         return "duality gap" if self.strong > 0.0 else "gradient norm"
 
-    def gap(self, at: Point) -> float | None:
+    def gap(self, at: Evaluation) -> float | None:
         """A bound of f - f*.
 
         For the mean of losses plus l2/2 |w|^2, the dual point made of the slopes of the losses
@@ -87,7 +49,7 @@ class Measure:
             return 0.5 * inner(at.g, at.g) / self.strong
         return None
 
-    def at(self, at: Point, x: Array, gamma: float) -> float:
+    def at(self, at: Evaluation, x: Array, gamma: float) -> float:
         """At a point and x, where a step of length gamma goes from it."""
         gap = self.gap(at)
         if gap is not None:
@@ -98,9 +60,9 @@ class Measure:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
         return norm(at.y - x) / gamma
 
-    def sentence(self, status: Status, x: Array) -> str:
-        """The status in words."""
-        said, problem = status.value.replace("gradient norm", self.name), self._problem
+    def remark(self, x: Array) -> str:
+        """What there is to say of x beside the status: that it separates the data, if it does."""
+        problem = self._problem
         if getattr(problem, "l2", 1.0) == 0.0 and hasattr(problem, "separated_by"):
-            said += NO_MINIMUM if problem.separated_by(x) else ""
-        return said
+            return NO_MINIMUM if problem.separated_by(x) else ""
+        return ""

@@ -11,16 +11,15 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 
 
 def checked_problem(problem: Any) -> Problem:
     """A Problem, and nothing else."""
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a Problem, got {brief(problem)}")
-    return problem
+    checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
+    return checked
 
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
@@ -61,35 +60,22 @@ def excess(problem: Problem, x0: Array) -> float:
 
 def checked_sigma2(sigma2: Any) -> float:
     """The noise's total variance E|noise|^2, a finite number >= 0."""
-    if not (is_real(sigma2) and 0.0 <= as_float(sigma2) < math.inf):
-        raise ValueError(f"sigma2 must be a finite number >= 0, got {brief(sigma2)}")
-    return float(sigma2)
+    return check.real(sigma2, "sigma2", minimum=0.0)
 
 
 def checked_times(times: ArrayLike, name: str = "t", ordered: bool = False) -> Array:
     """Finite times >= 0; never decreasing where `ordered`."""
-    t = _array(times, name, "fiu", "real numbers").astype(np.float64)
-    if not (np.all(np.isfinite(t)) and np.all(t >= 0.0)):
-        raise ValueError(f"{name} must be finite and >= 0, got {brief(times)}")
-    if ordered and (t.ndim > 1 or np.any(np.diff(np.atleast_1d(t)) < 0.0)):
-        raise ValueError(f"{name} must be a sequence in increasing order, got {brief(times)}")
-    return t
+    return check.times(times, name, ordered=ordered)
 
 
 def checked_counts(k: ArrayLike) -> Array:
     """Numbers of events: integers >= 0."""
-    counts = _array(k, "k", "iu", "integers")
-    if np.any(counts < 0):
-        raise ValueError(f"k must be >= 0, got {brief(k)}")
-    return counts.astype(np.int64)
+    return check.array(k, "k", dtype=np.int64, minimum=0, noun="integers >= 0")
 
 
 def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
-    if not isinstance(method, Method):
-        raise TypeError(
-            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
-        )
+    check.instance(method, "method", Method, "a method such as cz.Continuized(L, mu)")
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
@@ -108,16 +94,12 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
 
 def check_probability(value: Any, name: str) -> float:
     """A probability strictly between 0 and 1."""
-    if not (is_real(value) and 0.0 < value < 1.0):
-        raise ValueError(f"{name} must be a probability in (0, 1), got {brief(value)}")
-    return float(value)
+    return check.real(value, name, above=0.0, below=1.0, noun="a probability")
 
 
 def check_positive(value: Any, name: str) -> float:
     """A finite number > 0."""
-    if not (is_real(value) and 0.0 < as_float(value) < math.inf):
-        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
-    return float(value)
+    return check.real(value, name, above=0.0)
 
 
 def check_fits(problem: Problem, x: Array) -> None:
@@ -125,13 +107,3 @@ def check_fits(problem: Problem, x: Array) -> None:
     size = math.prod(x.shape[1:])
     if problem.dim is not None and size != problem.dim:
         raise ValueError(f"x has {size} entries, but the problem has dimension {problem.dim}")
-
-
-def _array(values: ArrayLike, name: str, kinds: str, what: str) -> Array:
-    try:
-        array = np.asarray(values)
-    except ValueError as error:  # ragged
-        raise ValueError(f"{name} must be {what}, got {brief(values)}") from error
-    if array.dtype.kind not in kinds and array.size:
-        raise TypeError(f"{name} must be {what}, got {brief(values)}")
-    return array

@@ -11,13 +11,14 @@ import pytest
 
 from continuized import network
 from continuized.network import A2CiD2, Dual, Faults, Graph, Objective
-from continuized.network.optimisation.engines import ByMessages
-from continuized.network.optimisation.node_models import crew_of
-from continuized.network.optimisation.run import Run
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.protocol.transitions import APPLIED
+from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.process import random_streams as seeds
-from continuized.support.progress import silent
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Loop
 
 GRID = Graph.of("grid:3x4")
 METHODS = ("dual", "plain-dual", "dadao", "a2cid2", "plain-sgd")
@@ -112,14 +113,14 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
     chosen = network.optimisation.minimize.METHODS[method]
     errors = []
     for forget in (False, True):
-        crew = crew_of(chosen, GRID, PARTS["ridge"])
-        faults = Faults(delay=0.2 / crew.edge_rate, loss=0.1, duplication=0.2)
-        engine = ByMessages(GRID, crew, root, faults)
-        progress = Run(engine, PARTS["ridge"], root, 0.0, 10, silent)
-        for most in range(10, 2000, 10):
-            progress.go(most)
+        nodes = make_nodes(chosen, GRID, PARTS["ridge"])
+        faults = Faults(delay=0.2 / nodes.edge_rate, loss=0.1, duplication=0.2)
+        engine = MessageEngine(GRID, nodes, root, faults)
+        stream = OptimisationStepper(method, engine, PARTS["ridge"], 0.0, 10).make_stream(root)
+        while stream.k < 1990:
+            engine.advance(stream.draw(10))
             if forget:
-                engine.post.edge[:, APPLIED] = 0
+                engine.network.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
     assert errors[0] < 1e-12
     assert errors[1] > 1e-6
@@ -134,13 +135,13 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
     faults, root, parts = Faults(deaths=((60.0, 0), (75.0, 6))), seeds.seed_sequence(2), PARTS[kind]
     for method, taken in (("dual", 1.0), ("dadao", -1.0)):
         chosen = network.optimisation.minimize.METHODS[method]
-        engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
-        progress = Run(engine, parts, root, 1e-20, 10, silent)
-        progress.go(60_000)
-        nodes = engine.crew.nodes
-        had = 0.5 * (nodes.y + nodes.z) if method == "dual" else nodes.state[:, [4, 5, 5]].mean(1)
-        w = progress.agreed()
-        assert np.abs(engine.guesses(progress.stream.t)[engine.alive] - w).max() < 1e-8
+        engine = MessageEngine(GRID, make_nodes(chosen, GRID, parts), root, faults)
+        stepper = OptimisationStepper(method, engine, parts, 1e-20, 10)
+        Loop(stepper, stepper.make_stream(root), Limits(None, 60_000)).run()
+        model = engine.nodes.model
+        had = 0.5 * (model.y + model.z) if method == "dual" else model.state[:, [4, 5, 5]].mean(1)
+        w = stepper.find_agreement()
+        assert np.abs(engine.estimate(stepper.t)[engine.alive] - w).max() < 1e-8
         slopes = np.sum([_slope(parts, i, w) for i in np.flatnonzero(engine.alive)], axis=0)
         lost = had[[0, 6]].sum(axis=0)
         assert np.abs(lost).max() > 1e-2

@@ -10,8 +10,7 @@ import pytest
 
 from continuized.network import Dual, Graph, race, split
 from continuized.network.optimisation.dual.function import DualFunction
-from continuized.network.optimisation.engines import AtOnce
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.optimisation.race import (
     INTENSITY,
     PILOT,
@@ -19,7 +18,8 @@ from continuized.network.optimisation.race import (
     counted_rates,
     dual_rounds,
 )
-from continuized.network.simulation.instant_events import count_exchanges
+from continuized.network.simulation.instant import InstantEngine
+from continuized.network.simulation.node_models import silent
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.process import random_streams as seeds
 from continuized.process.clock import Poisson
@@ -49,13 +49,15 @@ def test_exchanges_held_are_those_counted() -> None:
         split(regression(), 5),
         np.array([2.0, 0.3, 1.0, 0.5, 4.0]),
     )
-    engine = AtOnce(g, crew_of(Dual(), g, parts), seeds.seed_sequence(0), work)
+    root = seeds.seed_sequence(0)
+    engine = InstantEngine(g, make_nodes(Dual(), g, parts), root, busy=work)
     events = Poisson(0, 3.0, Categorical(g.P)).stream().draw(2000)
     engine.advance(events)
-    counts, free = np.zeros(5, np.int64), np.zeros(5)
-    count_exchanges(engine.edges, events.t, events.marks, free, work, counts)
-    assert np.array_equal(engine.counts, counts)
-    assert np.array_equal(engine.free, free)
+    counted = InstantEngine(g, silent.make_nodes(), root, busy=work)
+    counted.advance(events)
+    counts, free = counted.busy.counts, counted.busy.free
+    assert np.array_equal(engine.busy.counts, counts)
+    assert np.array_equal(engine.busy.free, free)
     assert 0 < counts.sum() < 1000  # many were refused
 
 
@@ -73,6 +75,7 @@ def test_the_unit_of_time_is_the_users() -> None:
         assert a.time == 64.0 * b.time
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_synchronous_dual_method(kind: str) -> None:
     """Its errors are those of the three sequences written with W itself, not its root."""
@@ -97,6 +100,7 @@ def test_the_synchronous_dual_method(kind: str) -> None:
     np.testing.assert_allclose(found.error, errors, rtol=1e-8)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_all_reduce(kind: str) -> None:
     parts = split(regression(kind), 5)
@@ -135,10 +139,10 @@ def test_a_race_ends() -> None:
 @pytest.mark.parametrize(
     ("work", "complaint"),
     [
-        ([1.0, 1.0], "work must be 5 finite numbers > 0"),
-        ([1.0, 1.0, 1.0, 1.0, 0.0], "one for each node"),
-        ([1.0, 1.0, 1.0, 1.0, math.inf], "5 finite numbers"),
-        ("slow", "work must be a number for each node, got 'slow'"),
+        ([1.0, 1.0], r"work must have shape \(5,\), one for each node, got \(2,\)"),
+        ([1.0, 1.0, 1.0, 1.0, 0.0], r"work must be finite and > 0, but work\[4\] is 0.0"),
+        ([1.0, 1.0, 1.0, 1.0, math.inf], r"work must be finite and > 0, but work\[4\] is inf"),
+        ("slow", "work must be an array of real numbers, got 'slow'"),
     ],
 )
 def test_bad_input(work: Any, complaint: str) -> None:

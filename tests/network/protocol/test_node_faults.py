@@ -29,10 +29,10 @@ from continuized.network.protocol.messages import (
     Message,
 )
 from continuized.network.protocol.node import LIFE, Node
-from continuized.network.protocol.node_model import GossipRule
-from continuized.network.protocol.timeouts import Patience
-from continuized.network.runtime.faulty_link import Link
-from continuized.network.runtime.scheduler import Host
+from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
+from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.network.runtime.scheduler import NodeScheduler
 
 
 def test_the_dead_take_only_their_share() -> None:
@@ -60,7 +60,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
     _, b = pair()
     b.bury(0, 1)
     b.greet(0)
-    new = Node(0, GossipRule([0.0], *CONSTANTS), [1], [1.0],
+    new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
                np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
     assert kinds(new.receive(Message(REQUEST, 1, 0, 1), 0.0)) == [REFUSE]
     (hello,) = new.tick(0.0)
@@ -77,7 +77,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
 
 
 def test_a_node_that_comes_back_to_plain_gossip_says_so_after_it_came() -> None:
-    new = Node(0, GossipRule([0.0], *CONSTANTS), [1], [1.0],
+    new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
                np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
     (hello,) = new.tick(0.0)
     new.fall_back(0.1)
@@ -97,7 +97,7 @@ def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:
 
 
 def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
-    rule = GossipRule([1.0], 0.1, 0.5, 3.0)
+    rule = GossipModel([1.0], 0.1, 0.5, 3.0)
     rule.z = np.array([5.0])
     rule.fall_back()
     np.testing.assert_array_equal(rule.state(), [[3.0], [3.0]])
@@ -109,21 +109,21 @@ def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
     np.testing.assert_array_equal(rule.state(), [[5.5], [5.5]])
 
 
-def test_patience_learns_and_is_bounded() -> None:
-    patience = Patience(100.0)
+def test_timeouts_learn_and_are_bounded() -> None:
+    mean, deviation, wait = UNKNOWN, 0.0, 100.0
     for _ in range(100):
-        patience.took(3.0)
-    assert patience.wait == pytest.approx(6.0, rel=0.01)
+        mean, deviation, wait = update(mean, deviation, 3.0, 100.0)
+    assert wait == pytest.approx(6.0, rel=0.01)
     for _ in range(20):
-        patience.ran_out()
-    assert patience.wait == 100.0
+        wait = lengthen(wait, 100.0)
+    assert wait == 100.0
     for _ in range(200):
-        patience.took(0.0)
-    assert patience.wait == 1.0  # not nothing, or every answer would be late
+        mean, deviation, wait = update(mean, deviation, 0.0, 100.0)
+    assert wait == 1.0  # not nothing, or every answer would be late
 
 
 def test_links_lose_double_and_hold_up() -> None:
-    link = Link(np.random.default_rng(0), 0.1, 0.05, 2.0)
+    link = FaultyLink(np.random.default_rng(0), 0.1, 0.05, 2.0)
     sent = [Message(REQUEST, 0, 1, k) for k in range(20_000)]
     out, t = link.send(sent, 0.0), 0.0
     arrived = [(0.0, message) for message in out]
@@ -134,11 +134,11 @@ def test_links_lose_double_and_hold_up() -> None:
     assert abs(len({m.seq for _, m in arrived}) - 18_000) < 5 * math.sqrt(20_000 * 0.09)
     assert abs(len(arrived) - 18_900) < 5 * math.sqrt(20_000 * 0.15)
     assert np.mean([t for t, _ in arrived]) == pytest.approx(2.0, rel=5.0 / math.sqrt(18_900))
-    perfect = Link(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    perfect = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
     assert perfect.send(sent, 0.0) == sent
 
 
-class Raises(GossipRule):
+class Raises(GossipModel):
     def answer(self) -> np.ndarray:
         raise ValueError("no answer\nfrom me")
 
@@ -146,17 +146,19 @@ class Raises(GossipRule):
 def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
-    host = Host(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
-    assert host.receive([Message(REQUEST, 0, 1, 1)]) == []
-    assert host.fell == [(1, "ValueError: no answer from me")]
-    assert list(host.nodes) == [0]
-    assert host.receive([Message(REQUEST, 0, 1, 2)]) == []
+    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    scheduler = NodeScheduler(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, link)
+    assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []
+    assert scheduler.failures == [(1, "ValueError: no answer from me")]
+    assert list(scheduler.nodes) == [0]
+    assert scheduler.receive([Message(REQUEST, 0, 1, 2)]) == []
 
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
-    host = Host({}, {}, 1000.0, 2.0, Link(np.random.default_rng(0), 0.0, 0.0, 0.0))
-    host.advance(10.0)
-    host.advance(10.001)
-    assert host.t == pytest.approx(1.0)
-    host.advance(70.0)
-    assert host.t == pytest.approx(3.0)  # not 60,000
+    link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
+    scheduler = NodeScheduler({}, {}, 1000.0, 2.0, link)
+    scheduler.advance(10.0)
+    scheduler.advance(10.001)
+    assert scheduler.t == pytest.approx(1.0)
+    scheduler.advance(70.0)
+    assert scheduler.t == pytest.approx(3.0)  # not 60,000

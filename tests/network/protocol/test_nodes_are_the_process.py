@@ -10,8 +10,7 @@ from tests.helpers.wires import Wire, make_nodes
 
 from continuized.network import Gossip, Graph, replay
 from continuized.network import result as outcome
-from continuized.network.runtime.merge_logs import merged
-from continuized.network.runtime.node_process import ENTRY
+from continuized.network.runtime.merge_logs import ENTRY, merge_logs
 
 
 def second_moments(graph: Graph, values: np.ndarray, t: float) -> np.ndarray:
@@ -57,13 +56,13 @@ def test_the_log_replays_to_the_same_values() -> None:
     wire.settle()
     # Node after node: the order in which causes stand before effects has to be found.
     entries = np.array([entry for node in nodes for entry in node.log], ENTRY)
-    log = merged(entries)
+    log = merge_logs(entries)
     assert log is not None
     x, z = replay(graph, values, "accelerated", log)
     np.testing.assert_allclose(x, wire.x()[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(z, [node.rule.state()[1][0] for node in nodes], rtol=0, atol=1e-12)
     pays = np.flatnonzero(entries["kind"] == outcome.PAY)
-    assert merged(np.delete(entries, pays[0])) is None  # an effect without its cause
+    assert merge_logs(np.delete(entries, pays[0])) is None  # an effect without its cause
 
 
 def test_a_log_with_nodes_that_fell_back_replays_to_the_same_values() -> None:
@@ -75,7 +74,7 @@ def test_a_log_with_nodes_that_fell_back_replays_to_the_same_values() -> None:
         wire.run(20.0 + 5.0 * i)
         node.fall_back(wire.t)
     wire.run(60.0)
-    log = merged(np.array([entry for node in nodes for entry in node.log], ENTRY))
+    log = merge_logs(np.array([entry for node in nodes for entry in node.log], ENTRY))
     assert log is not None
     x, z = replay(graph, values, "accelerated", log)
     states = np.array([node.rule.state() for node in nodes])[:, :, 0]

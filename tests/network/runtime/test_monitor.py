@@ -1,4 +1,4 @@
-"""The books of a real run, with stations in memory: they close, and would show a mistake."""
+"""The ledger of a real run, with workers in memory: it closes, and would show a mistake."""
 
 from __future__ import annotations
 
@@ -7,116 +7,116 @@ import pytest
 
 from continuized.network import Gossip, Graph
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
-from continuized.network.runtime.monitor import Board
-from continuized.network.runtime.node_process import Station
-from continuized.network.runtime.transport import Plan
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.node_process import NodeProcess
+from continuized.network.runtime.transport import RunPlan
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)
-PLACES = [[0, 2, 4], [1, 3], [5]]
+WORKERS = [[0, 2, 4], [1, 3], [5]]
 
 
-def plan(**changes: object) -> Plan:
+def plan(**changes: object) -> RunPlan:
     constants = Gossip().constants(GRAPH)._asdict()
     rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
     options = {
-        "graph": GRAPH, "rules": rules, "dim": 1, "places": PLACES, "key": bytes(32),
+        "graph": GRAPH, "rules": rules, "dim": 1, "workers": WORKERS, "key": bytes(32),
         "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0, "skews": np.ones(6),
         "loss": 0.1, "duplication": 0.1, "delay": 0.1, "log": False, "port": None,
     }  # fmt: skip
-    return Plan(**{**options, **changes})
+    return RunPlan(**{**options, **changes})
 
 
-class Hall:
-    """All stations of a plan, and a clock that is moved by hand."""
+class MemoryTransport:
+    """All workers of a plan in this process, and a clock that is moved by hand."""
 
     def __init__(self) -> None:
-        self.stations = [Station(plan().order(place)) for place in range(len(PLACES))]
-        self.streams = [station.stream() for station in self.stations]
-        self.inboxes: list[list] = [[] for _ in PLACES]
-        self.alive = set(range(len(PLACES)))
+        self.processes = [NodeProcess(plan().write_order(worker)) for worker in range(len(WORKERS))]
+        self.streams = [process.open_stream() for process in self.processes]
+        self.inboxes: list[list] = [[] for _ in WORKERS]
+        self.alive = set(range(len(WORKERS)))
         self.wall = 0.0
-        self.tell({"home": plan().home()})
-        self.board = Board(PLACES, 1, averaging=True)
+        self.broadcast({"assignments": plan().assignments()})
+        self.monitor = RunMonitor(WORKERS, 1, averaging=True)
         self.report()
-        self.board.begin()
+        self.monitor.begin()
 
-    def tell(self, header: dict) -> None:
-        for place in self.alive:
-            self.stations[place].command(header)
+    def broadcast(self, header: dict) -> None:
+        for worker in self.alive:
+            self.processes[worker].obey(header)
 
     def run(self, turns: int) -> None:
         for _ in range(turns):
             self.wall += 0.0005
-            for place in self.alive:
-                inbox, self.inboxes[place] = self.inboxes[place], []
-                for other, data in self.stations[place].turn(self.wall, inbox).items():
+            for worker in self.alive:
+                inbox, self.inboxes[worker] = self.inboxes[worker], []
+                for other, data in self.processes[worker].take_turn(self.wall, inbox).items():
                     self.inboxes[other] += self.streams[other].feed(data)
 
     def report(self, final: bool = False) -> None:
-        for place in self.alive:
-            self.board.take(place, self.stations[place].report(final))
+        for worker in self.alive:
+            self.monitor.take_report(worker, self.processes[worker].make_report(final))
 
-    def lose(self, place: int) -> None:
-        """A process ends, without a word."""
-        self.alive.discard(place)
-        for node in PLACES[place]:
-            self.board.bury(node, "killed")
-        self.tell({"dead": [(node, 1) for node in PLACES[place]]})
+    def lose(self, worker: int) -> None:
+        """End a worker without telling it."""
+        self.alive.discard(worker)
+        for node in WORKERS[worker]:
+            self.monitor.record_death(node, "killed")
+        self.broadcast({"dead": [(node, 1) for node in WORKERS[worker]]})
 
 
-def test_the_books_close_in_the_middle_of_a_run_with_what_is_on_its_way() -> None:
-    hall = Hall()
+def test_the_ledger_closes_in_the_middle_of_a_run_with_what_is_on_its_way() -> None:
+    transport = MemoryTransport()
     flying = 0.0
     for _ in range(20):
-        hall.run(40)
-        hall.board._books.clear()
-        hall.report(final=True)
-        flying = max(flying, float(np.abs(hall.board.in_flight()).max()))
-        assert hall.board.ledger_error() < 1e-13
-        assert hall.board.drift() < 1e-12
+        transport.run(40)
+        transport.monitor._final_reports.clear()
+        transport.report(final=True)
+        flying = max(flying, float(np.abs(transport.monitor.in_flight()).max()))
+        assert transport.monitor.ledger_error() < 1e-13
+        assert transport.monitor.drift() < 1e-12
     assert flying > 0.0  # else the test would not test it
-    assert hall.board.messages > 100
+    assert transport.monitor.messages > 100
 
 
-def test_the_books_close_after_a_death() -> None:
-    hall = Hall()
-    hall.run(20)
-    hall.lose(1)
-    hall.run(500)
-    hall.tell({"quiet": True})
-    hall.run(500)
-    hall.report(final=True)
-    board = hall.board
-    assert board.idle[[0, 2]].all()
-    assert board.ledger_error() < 1e-13
-    assert board.drift() > 1e-3  # the dead took their share
-    assert [node for _, node, _ in board.deaths] == [1, 3]
+def test_the_ledger_closes_after_a_death() -> None:
+    transport = MemoryTransport()
+    transport.run(20)
+    transport.lose(1)
+    transport.run(500)
+    transport.broadcast({"quiet": True})
+    transport.run(500)
+    transport.report(final=True)
+    monitor = transport.monitor
+    assert monitor.idle[[0, 2]].all()
+    assert monitor.ledger_error() < 1e-13
+    assert monitor.drift() > 1e-3  # the dead took their share
+    assert [node for _, node, _ in monitor.deaths] == [1, 3]
 
 
 @pytest.mark.parametrize("mistake", ["lost", "twice"])
-def test_the_books_show_a_mistake(mistake: str) -> None:
-    hall = Hall()
-    hall.run(200)
-    node = next(n for s in hall.stations for n in s.host.nodes.values() if n.applied)
+def test_the_ledger_shows_a_mistake(mistake: str) -> None:
+    transport = MemoryTransport()
+    transport.run(200)
+    node = next(n for p in transport.processes for n in p.scheduler.nodes.values() if n.applied)
     x = node.rule.x.copy()
     if mistake == "lost":
         node.rule.pay(np.array([0.0]))  # what is paid goes nowhere
     else:
         node.rule.apply(np.array([0.5]), plain=False)  # what comes was never paid
     assert not np.array_equal(node.rule.x, x)
-    hall.report(final=True)
-    assert hall.board.ledger_error() > 1e-3
+    transport.report(final=True)
+    assert transport.monitor.ledger_error() > 1e-3
 
 
 def test_a_trace_has_a_row_for_each_round_of_reports() -> None:
-    hall = Hall()
+    transport = MemoryTransport()
     for _ in range(5):
-        hall.run(200)
-        hall.report()
-        assert hall.board.round({0, 1, 2})
-        assert not hall.board.round({0, 1, 2})
-    trace = hall.board.trace
+        transport.run(200)
+        transport.report()
+        assert transport.monitor.complete_round({0, 1, 2})
+        assert not transport.monitor.complete_round({0, 1, 2})
+    trace = transport.monitor.trace
     assert len(trace.t) == 6
     assert (np.diff(trace.t) > 0.0).all()
     assert trace.error[0] == 1.0

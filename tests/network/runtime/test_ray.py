@@ -59,6 +59,7 @@ def cluster() -> Iterator[Any]:
         gc.collect()
 
 
+@pytest.mark.needs("ray")
 def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
     r = run(GRAPH, VALUES, "ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0)
     assert r.reached
@@ -81,6 +82,7 @@ print(r.reached, r.ledger_error < 1e-12, len(r.deaths))
 """
 
 
+@pytest.mark.needs("ray")
 def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
     address = cluster.get_runtime_context().gcs_address
     told = subprocess.run(
@@ -91,6 +93,7 @@ def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
     assert [node["Alive"] for node in cluster.nodes()] == [True]
 
 
+@pytest.mark.needs("ray")
 def test_an_actor_is_killed_and_its_node_comes_back(cluster: Any) -> None:
     r = run(
         GRAPH, VALUES, "ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],

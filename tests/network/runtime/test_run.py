@@ -16,10 +16,10 @@ import pytest
 from tests.helpers.wires import OCTAHEDRON
 
 from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
-from continuized.network.protocol.node_model import AVERAGING, GossipRule
+from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.result import FALL
-from continuized.network.runtime import supervisor as supervising
-from continuized.network.runtime.run import _places, _troubles
+from continuized.network.runtime import supervisor
+from continuized.network.runtime.run import _assign_nodes, _plan_changes
 from continuized.network.runtime.transports import local
 
 CYCLE = Graph.of("cycle:6")
@@ -86,7 +86,7 @@ def test_killed_nodes_take_only_their_share_and_one_comes_back() -> None:
     replayed(r, graph)
 
 
-class Failing(GossipRule):
+class Failing(GossipModel):
     """Raises when it is asked for the third time."""
 
     def __init__(self, fails: bool, **options: object) -> None:
@@ -100,7 +100,7 @@ class Failing(GossipRule):
         return super().answer()
 
 
-class NeverMade(GossipRule):
+class NeverMade(GossipModel):
     """Cannot be made at all."""
 
     def __init__(self, **options: object) -> None:
@@ -130,7 +130,7 @@ def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
     np.testing.assert_allclose(r.x[alive], r.x[alive].mean(), atol=1e-2)
 
 
-class Hanging(GossipRule):
+class Hanging(GossipModel):
     """Never comes back from its second answer."""
 
     asked = 0
@@ -143,10 +143,10 @@ class Hanging(GossipRule):
 
 
 def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(supervising, "SILENT", 3.0)
+    monkeypatch.setattr(supervisor, "SILENT", 3.0)
     graph = Graph.of("complete:3")
     constants = Gossip().constants(Graph.of(OCTAHEDRON))._asdict()
-    names = ["continuized.network.protocol.node_model:GossipRule"] * 2 + [
+    names = ["continuized.network.protocol.node_model:GossipModel"] * 2 + [
         "tests.network.runtime.test_run:Hanging"
     ]
     specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
@@ -200,11 +200,11 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
         "import numpy as np\n"
         "from continuized.network import run\n"
         "from continuized.network.runtime.transports import local\n"
-        "start = local.LocalCrew.start\n"
+        "start = local.LocalTransport.start\n"
         "def started(self, plan):\n"
         "    start(self, plan)\n"
         "    print(*[p.pid for p in self._processes.values()], flush=True)\n"
-        "local.LocalCrew.start = started\n"
+        "local.LocalTransport.start = started\n"
         "run('cycle:6', np.arange(6.0), processes=2, tol=1e-300, seconds=60.0)\n"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as child:
@@ -220,17 +220,17 @@ def test_no_process_outlives_a_run_that_is_killed(tmp_path: Path) -> None:
 def test_an_interrupt_ends_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
 
-    class Spy(local.LocalCrew):
+    class Spy(local.LocalTransport):
         def start(self, plan: object) -> None:
             super().start(plan)
             started.extend(self._processes.values())
 
-        def next(self, timeout: float) -> object:
+        def next_report(self, timeout: float) -> object:
             if started and self._processes:
                 raise KeyboardInterrupt
-            return super().next(timeout)
+            return super().next_report(timeout)
 
-    monkeypatch.setattr(local, "LocalCrew", Spy)
+    monkeypatch.setattr(local, "LocalTransport", Spy)
     with pytest.raises(KeyboardInterrupt):
         run(CYCLE, VALUES, processes=2)
     assert len(started) == 2
@@ -259,7 +259,7 @@ def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
 
 
 BAD = {
-    "transport": ({"transport": "pigeon"}, "transport must be one of local, ray"),
+    "transport": ({"transport": "pigeon"}, 'transport must be "local" or "ray", got'),
     "method": ({"method": "quick"}, "method"),
     "NaN": ({"values": [np.nan] * 6}, "finite"),
     "shape": ({"values": [1.0]}, "shape"),
@@ -267,7 +267,10 @@ BAD = {
     "speed": ({"speed": 0.0}, "speed must be a finite number > 0"),
     "tol": ({"tol": -1.0}, "tol must be a finite number > 0"),
     "processes": ({"processes": 0}, "processes must be an integer >= 1"),
-    "kill too many": ({"kill": 6}, "kill must leave one of the 6 nodes"),
+    "kill too many": (
+        {"kill": 6},
+        "kill must be an integer from 0 to 5, got 6; one node must be left",
+    ),
     "kill no one": ({"kill": [(0.1, 9)]}, "node 9"),
     "rejoin alive": ({"rejoin": [(0.1, 1)]}, "was not killed"),
     "address": ({"address": "auto"}, "address"),
@@ -286,13 +289,14 @@ def test_bad_input_is_refused_before_anything_starts(what: str) -> None:
 
 
 def test_nodes_to_be_killed_have_processes_of_their_own() -> None:
-    assert _places(5, 2, {1}) == [[0, 3], [2, 4], [1]]
-    assert _places(3, 8, set()) == [[0], [1], [2]]
+    assert _assign_nodes(5, 2, {1}) == [[0, 3], [2, 4], [1]]
+    assert _assign_nodes(3, 8, set()) == [[0], [1], [2]]
 
 
-def test_kills_that_are_drawn_leave_the_rest_connected() -> None:
+def test_victims_chosen_by_their_number_leave_the_rest_connected() -> None:
     path = Graph.of("path:6")
     for seed in range(20):
-        drawn = [n for _, n, _ in _troubles(3, (), path, np.random.default_rng(seed)).changes]
-        left = sorted(set(range(6)) - set(drawn))
-        assert left == list(range(left[0], left[0] + 3)), drawn
+        changes = _plan_changes(3, (), path, np.random.default_rng(seed)).changes
+        victims = [node for _, node, _ in changes]
+        left = sorted(set(range(6)) - set(victims))
+        assert left == list(range(left[0], left[0] + 3)), victims

@@ -21,7 +21,7 @@ from continuized.network.protocol.messages import (
     WITH_VALUES,
     Message,
 )
-from continuized.network.runtime import wire_format as records
+from continuized.network.runtime import wire_format
 from continuized.network.runtime.wire_format import Codec, Stream
 
 KEY = bytes(range(32))
@@ -134,17 +134,18 @@ def test_a_key_of_another_length_is_refused() -> None:
 
 def test_records_carry_numbers_and_nothing_else() -> None:
     entries = np.array([(1, 2.5)], [("node", "<u4"), ("time", "<f8")])
-    packed = records.pack({"t": 0.1}, {"x": np.eye(2), "log": entries, "none": np.zeros((0, 3))})
-    header, arrays = records.read(io.BytesIO(packed))
+    given = {"x": np.eye(2), "log": entries, "none": np.zeros((0, 3))}
+    packed = wire_format.pack({"t": 0.1}, given)
+    header, arrays = wire_format.read(io.BytesIO(packed))
     assert header == {"t": 0.1}
     np.testing.assert_array_equal(arrays["x"], np.eye(2))
     assert arrays["log"].dtype == entries.dtype
     assert arrays["none"].shape == (0, 3)
-    assert records.read(io.BytesIO(packed[:-1])) is None
+    assert wire_format.read(io.BytesIO(packed[:-1])) is None
     with pytest.raises(TypeError, match="must hold numbers"):
-        records.pack({}, {"x": np.array([object()])})
+        wire_format.pack({}, {"x": np.array([object()])})
     with pytest.raises(TypeError, match="must hold numbers"):
-        records.unpack(_with_type("|O"))
+        wire_format.unpack(_with_type("|O"))
 
 
 def _with_type(kind: str) -> bytes:

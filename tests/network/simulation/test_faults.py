@@ -225,7 +225,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "loss": ({"loss": 1.0}, "loss"),
     "duplication": ({"duplication": "often"}, "duplication"),
     "timeout": ({"timeout": 0.0}, "timeout"),
-    "law": ({"law": "normal"}, "exponential, constant"),
+    "law": ({"law": "normal"}, '"exponential" or "constant"'),
     "deaths": ({"deaths": (3,)}, "pairs"),
     "a death in the past": ({"deaths": ((-1.0, 3),)}, "deaths"),
     "a node too many": ({"deaths": ((1.0, 25),)}, "node 25"),

@@ -222,8 +222,11 @@ def test_a_million_nodes_fit() -> None:
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "values of another length": ({"values": [1.0, 2.0]}, "a row for each node"),
-    "ragged values": ({"values": [[1.0], [1.0, 2.0], [0.0]]}, "values must be numbers"),
-    "NaN": ({"values": [0.0, math.nan, 1.0]}, "node 1"),
+    "ragged values": (
+        {"values": [[1.0], [1.0, 2.0], [0.0]]},
+        "values must be an array of real numbers, got",
+    ),
+    "NaN": ({"values": [0.0, math.nan, 1.0]}, r"values\[1\] is nan"),
     "words": ({"values": ["a", "b", "c"]}, "real numbers"),
     "method": ({"method": "fast"}, '"accelerated", "plain"'),
     "tol": ({"tol": -1.0}, "tol"),

@@ -12,6 +12,8 @@ from continuized import theory
 from continuized.network import Dual, Gossip, Graph, Objective
 from continuized.problems import LeastSquares, LogisticRegression
 
+pytestmark = pytest.mark.blas
+
 GRAPH = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
 TIMES = np.array([0.0, 1.5, 40.0])
 

@@ -11,6 +11,8 @@ from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
 from continuized.support.statistics import Moments, mean_test
 
+pytestmark = pytest.mark.blas
+
 ALPHA = 1e-7
 METHODS = [Gossip(), Gossip(accelerated=False)]
 GRAPHS = ["path:5", "cycle:6", "grid:2x3", "star:5"]

@@ -29,7 +29,7 @@ from continuized import parameters
 from continuized.app.verify import marked as groups
 from continuized.app.verify import marked as marked_checks
 from continuized.app.verify.mutants import ForgottenP, LargestLOfBlock, NoMean
-from continuized.process import oracle
+from continuized.process import reference
 from continuized.theory import bound, moments
 
 ALPHA = 1e-6
@@ -50,9 +50,10 @@ def marks_and_jumps(p, engine):
     """Every mark with its probability, all batches among them, and the eager oracle."""
     if hasattr(engine, "form"):
         blocks = [np.array(block) for block in BLOCKS]
-        return list(enumerate(engine.p)), oracle.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        jumps = reference.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        return list(enumerate(engine.p)), jumps
     batches = itertools.product(range(engine.p.size), repeat=BATCH)
-    jumps = oracle.Rows(p, engine.R2, engine.factors)
+    jumps = reference.Rows(p, engine.R2, engine.factors)
     return [(list(marks), np.prod(engine.p[list(marks)])) for marks in batches], jumps
 
 
@@ -89,6 +90,7 @@ def assert_moments(m, i, M, p, rtol):
     np.testing.assert_allclose(m.fun[i] - p.f_star, 0.5 * np.sum(hessian(p) * M[:d, :d]), rtol=rtol)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("options", [{}, PLAIN], ids=["accelerated", "plain"])
 @pytest.mark.parametrize("name", CASES)
 def test_constant_parameters_equal_a_matrix_exponential(name, options):
@@ -100,6 +102,7 @@ def test_constant_parameters_equal_a_matrix_exponential(name, options):
         assert_moments(m, i, expm(t * G) @ start_moments(p), p, 1e-8)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", ["blocks of least squares", "batches", "batches of kaczmarz"])
 def test_late_moments_have_the_same_relative_accuracy(name):
     """What rounding adds that is not symmetric must not outlive the moments."""
@@ -112,6 +115,7 @@ def test_late_moments_have_the_same_relative_accuracy(name):
     np.testing.assert_allclose(np.concatenate([m.xx[0], m.zz[0]]), M, rtol=1e-8)
 
 
+@pytest.mark.blas
 def test_late_moments_of_fewer_rows_than_columns_decay_evenly():
     """At last one mode is left of them, and beside what rows see there is nothing."""
     X = np.random.default_rng(0).standard_normal((3, 6))
@@ -123,6 +127,7 @@ def test_late_moments_of_fewer_rows_than_columns_decay_evenly():
     np.testing.assert_allclose(m.fun[2] / m.fun[1], (m.z2[1] / m.z2[0]), rtol=1e-6)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", ["blocks of least squares", "batches"])
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]
@@ -160,6 +165,7 @@ def test_exact_moments_are_below_the_bounds(p, method):
     assert ratio.max() > 0.02, "a bound this slack would test nothing"
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", CASES)
 def test_plain_bounds_at_events_hold_for_the_exact_recursion(name):
     p, make = CASES[name]
@@ -172,6 +178,7 @@ def test_plain_bounds_at_events_hold_for_the_exact_recursion(name):
         assert value <= bound(method, p, X0, k=k) * (1 + 1e-9)
 
 
+@pytest.mark.blas
 def test_bounds_by_hand():
     """D of the plain convex bound: 1/2 sum_B L_B/p_B |u_B|^2; and L of the accelerated ones."""
     method = cz.CoordinateDescent([0.9, 0.1], blocks=BLOCKS, **PLAIN)
@@ -230,6 +237,7 @@ def test_R2_of_batches_without_the_term_of_L_H_is_caught():
     assert far > 10.0 * bound(cz.StochasticLeastSquares(batch=8), p, x0, t=10.0)
 
 
+@pytest.mark.blas
 def test_batches_of_one_and_blocks_of_one_have_the_moments_of_the_single_ones():
     for p, one, single in (
         (CLEAN, cz.StochasticLeastSquares(batch=1), cz.StochasticLeastSquares()),

@@ -46,6 +46,7 @@ BOUNDED = [
 ]
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize(("p", "method"), BOUNDED)
 def test_exact_moments_are_below_the_bounds(p, method):
     ratio = bounded_moment(p, method, TIMES) / bound(method, p, X0, t=TIMES)
@@ -60,6 +61,7 @@ def test_S_replaced_by_the_largest_L_is_caught():
         assert np.max(fun / bound(cz.CoordinateDescent(), p, x0, t=TIMES)) > 10.0
 
 
+@pytest.mark.blas
 def test_bounds_by_hand():
     p = QUADRATIC
     lam, u = p.eigenvalues, X0 - p.x_star
@@ -100,6 +102,7 @@ def test_bounds_by_hand():
     np.testing.assert_allclose(bound(slow, CLEAN, X0, k=4), top / (2 * engine.kappa + 16))
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("name", CASES)
 def test_plain_bounds_at_events_hold_for_the_exact_recursion(name):
     p, make = CASES[name]
@@ -139,6 +142,7 @@ def test_the_weighted_bound_at_events_holds_exactly(name):
         assert value <= bound(method, p, X0, k=k) * (1 + 1e-9)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("options", [{}, {"start": 0.0}, PLAIN])
 def test_the_dual_bound_holds_for_the_exact_dual_moments(options):
     """D is a quadratic of the dual variables, and its coordinates are marks like any other."""
@@ -162,6 +166,7 @@ def test_the_dual_bound_holds_for_the_exact_dual_moments(options):
         assert bound(method, p, X0, t=0.0) == pytest.approx(by_hand, rel=1e-9)
 
 
+@pytest.mark.blas
 def test_rows_that_do_not_span_the_space():
     """x* is the solution nearest x_0, and what no row sees stays."""
     X = np.array([[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, -1.0, 0.0], [2.0, 1.0, 0.0]])
@@ -175,6 +180,7 @@ def test_rows_that_do_not_span_the_space():
         np.testing.assert_allclose(bound(method, p, far, t=TIMES), bound(method, p, X0, t=TIMES))
 
 
+@pytest.mark.blas
 def test_started_at_the_solution_nothing_moves():
     for p, method in BOUNDED:
         assert np.all(moments(p, method, p.x_star, [0.0, 5.0]).xx <= 1e-25)

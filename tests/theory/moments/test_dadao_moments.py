@@ -35,6 +35,7 @@ def written_out(
     return [float(diagonal[:, X].mean()), float(diagonal[:, XT].sum())]
 
 
+@pytest.mark.blas
 def test_the_moments_are_those_of_the_whole_system() -> None:
     parts, H = ridge(3, 20.0)
     found = theory.moments((UNEVEN, parts), DADAO(), 0.0, [0.0, 3.0, 3.0, 90.0])
@@ -50,6 +51,7 @@ def test_the_moments_are_those_of_the_whole_system() -> None:
     assert found.xz.shape == (4, 3)
 
 
+@pytest.mark.blas
 def test_the_unit_of_the_functions_does_not_matter() -> None:
     found = []
     for scale in (1e-8, 1.0, 1e8):
@@ -70,6 +72,7 @@ def test_the_bound_holds(spec: str, kappa: float) -> None:
     assert np.all(exact <= theory.bound(DADAO(), pair, 0.0, t=times))
 
 
+@pytest.mark.blas
 def test_nothing_to_do() -> None:
     parts = Objective.of([LeastSquares([[1.0]], [0.0])] * 2)
     assert theory.bound(DADAO(), ("path:2", parts), 0.0, t=0.0) == 0.0

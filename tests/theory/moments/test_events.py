@@ -12,6 +12,8 @@ from continuized import flow, parameters
 from continuized.theory import moments
 from continuized.theory.moments import events as event_moments
 
+pytestmark = pytest.mark.blas
+
 
 def laguerre(n):
     return np.polynomial.laguerre.laggauss(n)

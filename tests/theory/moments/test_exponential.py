@@ -5,6 +5,8 @@ import pytest
 
 from continuized.theory.moments.integrate import exponential
 
+pytestmark = pytest.mark.blas
+
 
 def symmetric(eigenvalues):
     Q = np.linalg.qr(np.random.default_rng(0).standard_normal((len(eigenvalues),) * 2))[0]

@@ -50,10 +50,10 @@ def dying(graph: Graph, kill: int, seed: int) -> list[int]:
     """So many nodes, without which the rest are connected."""
     import numpy as np
 
-    from continuized.network.runtime.faults import drawn
+    from continuized.network.faults import choose_victims
 
     try:
-        return drawn(graph, kill, np.random.default_rng(seed))
+        return choose_victims(graph, kill, np.random.default_rng(seed))
     except ValueError as error:
         raise BadInput(f"--kill: {error}") from error
 

@@ -17,11 +17,11 @@ from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import oracle
 from continuized.process import random_streams as seeds
+from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
-from continuized.process.methods import marked_step
+from continuized.process.reference import marked_step
 from continuized.support.statistics import MeanTest, Moments, mean_test
 
 # Early times, and enough coordinates for the sum over them to be nearly normal.
@@ -97,7 +97,7 @@ def _along(engine: Any, events: clocks.Events, times: list[float]) -> Array:
     for time in times:
         until = int(np.searchsorted(events.t, time, side="right"))
         if until > done:
-            engine.advance(events.marks[done:until], coefs[done:until])  # type: ignore[index]
+            engine.take(events.marks[done:until], coefs[done:until])  # type: ignore[index]
             done, last = until, float(events.t[until - 1])
         rows.append(_at(engine, last, time))
     return np.stack(rows)
@@ -206,10 +206,10 @@ def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
     for start in (None, 0.0, 5.0):
         for p in (small_quadratic(), noisy):
             engine: Any = subject.coordinate_descent(start=start).prepare(p, np.zeros(p.dim))
-            jumps: Any = oracle.Coordinates(p, engine.form.L_i, engine.p)
+            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p)
             worst = max(worst, lazy_distance(engine, jumps, effort.seed))
         engine = subject.stochastic_least_squares(start=start).prepare(exact, np.zeros(exact.dim))
-        jumps = oracle.Rows(exact, engine.R2, engine.factors)
+        jumps = reference.Rows(exact, engine.R2, engine.factors)
         worst = max(worst, lazy_distance(engine, jumps, effort.seed))
     return Measurement(worst, 1e-12)
 
@@ -222,7 +222,7 @@ def lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float
         block = stream.draw(20)
         for event in block.each():
             state = marked_step(engine.process, state, event, jumps)
-        engine.advance(block.marks, coefficients(engine.process, block, 0.0))
+        engine.take(block.marks, coefficients(engine.process, block, 0.0))
         difference = np.abs(engine.point() - state.x).max()
         worst = max(worst, float(difference / (1.0 + np.abs(state.x).max())))
     return worst
@@ -302,10 +302,10 @@ def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
         method = subject.coordinate_descent(start=start, blocks=BLOCKS)
         engine: Any = method.prepare(p, np.zeros(p.dim))
         together = [np.array(block) for block in BLOCKS]
-        jumps: Any = oracle.Coordinates(p, engine.form.L_i, engine.p, together)
+        jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, together)
         worst = max(worst, lazy_distance(engine, jumps, effort.seed))
         batches = subject.stochastic_least_squares(start=start, batch=3)
         engine = batches.prepare(rows, np.zeros(rows.dim))
-        jumps = oracle.Rows(rows, engine.R2, engine.factors)
+        jumps = reference.Rows(rows, engine.R2, engine.factors)
         worst = max(worst, lazy_distance(engine, jumps, effort.seed))
     return Measurement(worst, 1e-12)

@@ -10,8 +10,8 @@ import numpy as np
 from continuized.app.verify import network_mutants
 from continuized.app.verify.claims import Effort, Mutant, Subject
 from continuized.marked.blocks import partition
-from continuized.marked.coordinate import BlockCoordinates, CoordinateDescent, Coordinates
-from continuized.marked.rows import Rows, StochasticLeastSquares
+from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
+from continuized.marked.rows import RowStepper, StochasticLeastSquares
 from continuized.marked.separable import primal_form
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
@@ -115,7 +115,7 @@ class ShortNesterov(Nesterov):
 class ForgottenP(CoordinateDescent):
     """gamma' in place of gamma'/p_i."""
 
-    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         engine = super().prepare(problem, x0)
         engine.weights = np.ones_like(engine.weights)
         return engine
@@ -124,7 +124,7 @@ class ForgottenP(CoordinateDescent):
 class LargestL(CoordinateDescent):
     """S replaced by max L_i."""
 
-    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         engine = super().prepare(problem, x0)
         L = float(engine.form.L_i.max())
         engine.process = Continuized(L, min(engine.form.mu, L), self.start)
@@ -134,16 +134,16 @@ class LargestL(CoordinateDescent):
 class LargestLOfBlock(CoordinateDescent):
     """L_B replaced by the largest L_i in the block."""
 
-    def prepare(self, problem: Problem, x0: Array) -> Coordinates:
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         blocks, form = partition(self.blocks, x0.size), primal_form(problem)
         L = np.maximum.reduceat(form.L_i[blocks.members], blocks.bounds[:-1])
-        return BlockCoordinates(replace(form, L_i=L), self, x0.ravel(), problem, blocks)
+        return BlockStepper(replace(form, L_i=L), self, x0.ravel(), problem, blocks)
 
 
 class NoMean(StochasticLeastSquares):
     """R2 of batches without the term (1 - 1/b) L_H."""
 
-    def prepare(self, problem: Problem, x0: Array) -> Rows:
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
         engine = super().prepare(problem, x0)
         engine.R2 = engine.row.R2 / engine.batch
         L = engine.R2 * engine.kappa
@@ -154,7 +154,7 @@ class NoMean(StochasticLeastSquares):
 class NoKappa(StochasticLeastSquares):
     """R2 in place of R2 kappa in the parameters."""
 
-    def prepare(self, problem: Problem, x0: Array) -> Rows:
+    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
         engine = super().prepare(problem, x0)
         engine.process = Continuized(engine.R2, min(engine.mu, engine.R2), self.start)
         return engine

@@ -1,36 +1,30 @@
-"""Whether what a user gives is a graph: pairs, rates, components."""
+"""Checks that what a user gives is a graph: pairs, rates, components."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graphs import families as specs
-from continuized.network.graphs import files as edge_files
-from continuized.problems.base import Array, numbers
-from continuized.support.validation import brief
+from continuized.network.graphs import families
+from continuized.network.graphs.files import Edges
+from continuized.problems.base import Array
+from continuized.support import validation as check
 
 
 def checked_pairs(graph: Any) -> Array:
     """Pairs of nodes as an array of integers (m, 2)."""
-    what = "a graph must be a spec, a file, a networkx graph or pairs (i, j) of nodes"
-    if not isinstance(graph, np.ndarray) and not isinstance(graph, Iterable):
-        raise TypeError(f"{what}, got {brief(graph)}")
-    listed = graph if isinstance(graph, np.ndarray) else list(graph)
-    try:
-        pairs = np.array(listed)
-    except ValueError:
-        pairs = np.zeros(0)
-    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iuf":
-        raise TypeError(f"{what}, got {brief(graph)}")
+    what = "a spec, a file, a networkx graph or pairs (i, j) of nodes"
+    listed = graph if isinstance(graph, np.ndarray) else check.sequence(graph, "a graph", what)
+    pairs = check.array(listed, "a graph", noun=what)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise check.refusal(TypeError, "a graph", what, graph)
     # Among integers NumPy takes True for 1.
     given = itertools.chain.from_iterable(listed) if isinstance(listed, list) else ()
     if any(isinstance(node, bool | np.bool_) for node in given):
-        raise TypeError(f"{what}, and True and False are none, got {brief(graph)}")
+        raise check.refusal(TypeError, "a graph", what, graph, "True and False are no nodes")
     if pairs.dtype.kind == "f" and not np.array_equal(pairs, np.floor(pairs)):
         raise ValueError("nodes must be integers >= 0, but some are fractions, NaN or infinite")
     if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= 2**31:
@@ -45,12 +39,12 @@ def check_simple(nodes: int, edges: Array, labels: tuple[Any, ...] | None = None
     low, high = edges.min(axis=1), edges.max(axis=1)
     loops = np.flatnonzero(low == high)
     if loops.size:
-        node = named(low[loops[0]], labels)
+        node = label_of(low[loops[0]], labels)
         raise ValueError(f"node {node} is joined to itself ({loops.size} such loops): remove them")
     keys = np.sort(low * nodes + high)
     twice = keys[1:][keys[1:] == keys[:-1]]
     if twice.size:
-        i, j = (named(end, labels) for end in divmod(int(twice[0]), nodes))
+        i, j = (label_of(end, labels) for end in divmod(int(twice[0]), nodes))
         raise ValueError(
             f"the edge ({i}, {j}) stands more than once ({twice.size} repetitions): "
             "keep one, with the sum of the rates"
@@ -71,26 +65,19 @@ def check_connected(
     sizes = np.bincount(component)
     shown = []
     for k in np.argsort(-sizes, kind="stable")[:4]:
-        some = ", ".join(str(named(i, labels)) for i in np.flatnonzero(component == k)[:3])
+        some = ", ".join(str(label_of(i, labels)) for i in np.flatnonzero(component == k)[:3])
         shown.append(f"{sizes[k]} ({some}{', ...' if sizes[k] > 3 else ''})")
     rest = f" and {count - 4} more" if count > 4 else ""
     raise ValueError(
         f"the graph{' ' + name if name else ''} is not connected: it has {count} components, of "
-        f"sizes (and nodes) {', '.join(shown)}{rest}; {specs.advice(name)}"
+        f"sizes (and nodes) {', '.join(shown)}{rest}; {families.advise(name)}"
     )
 
 
 def checked_P(rates: ArrayLike, edges: Array) -> Array:
     """Rates as probabilities."""
-    try:
-        P = np.array(rates, dtype=np.float64)
-        are_numbers = np.asarray(rates).dtype.kind not in "bSU"
-    except (TypeError, ValueError, OverflowError):
-        are_numbers = False
-    if not are_numbers:
-        raise TypeError(f"rates must be numbers, one for each edge, got {brief(rates)}")
-    if P.shape != (len(edges),):
-        raise ValueError(f"rates must be one for each of the {len(edges)} edges, got {P.shape}")
+    P = check.array(rates, "rates", dtype=np.float64)
+    check.shape(P, "rates", (len(edges),), each="edge")
     wrong = np.flatnonzero(~(np.isfinite(P) & (P > 0.0)))
     if wrong.size:
         raise ValueError(
@@ -101,8 +88,8 @@ def checked_P(rates: ArrayLike, edges: Array) -> Array:
     return np.asarray(P / P.sum())
 
 
-def from_networkx(graph: Any) -> edge_files.Edges:
-    """The edges of a networkx graph, in its own order."""
+def read_networkx(graph: Any) -> Edges:
+    """Read the edges of a networkx graph, in its own order."""
     if graph.is_directed() or graph.is_multigraph():
         raise TypeError(
             f"a graph must be a plain networkx.Graph, got {type(graph).__name__}; "
@@ -114,11 +101,14 @@ def from_networkx(graph: Any) -> edge_files.Edges:
     if with_rate not in (0, len(rows)):
         raise ValueError(f'{with_rate} of {len(rows)} edges have a "weight"; give all or none')
     pairs = np.array([row[:2] for row in rows], dtype=np.int64).reshape(-1, 2)
-    rates = numbers([rate for *_, rate in rows], 'the attribute "weight"') if with_rate else None
+    rates = None
+    if with_rate:
+        given = [rate for *_, rate in rows]
+        rates = check.array(given, 'the attribute "weight"', dtype=np.float64)
     plain = list(graph.nodes) == list(range(len(number)))
-    return edge_files.Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
+    return Edges(len(number), pairs, rates, None if plain else tuple(graph.nodes))
 
 
-def named(node: Any, labels: tuple[Any, ...] | None) -> Any:
-    """A node as the user calls it."""
+def label_of(node: Any, labels: tuple[Any, ...] | None) -> Any:
+    """Return the name that the user has for a node."""
     return int(node) if labels is None else labels[int(node)]

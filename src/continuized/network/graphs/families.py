@@ -1,23 +1,33 @@
-"""Graphs by name: `path:100`, `grid:30x30`, `erdos:1000:0.01`, ...  No loop over the nodes."""
+"""Graphs by name: `path:100`, `grid:30x30`, `erdos:1000:0.01`, ...
+
+First the families that their sizes determine, then the random ones, then how a name is read.  No
+family is made by a loop over the nodes.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.support.files import check_memory
-from continuized.support.validation import brief, is_whole
+from continuized.support.validation import is_whole, short_repr
 
+GRAMMAR = (
+    "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
+    "smallworld:N:K:P; the last four also with :SEED"
+)
+MOST_DIGITS = 18  # what 64 bits hold
+MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
 
 
-class Made(NamedTuple):
-    """Nodes, edges and, where the graph has a natural drawing, positions."""
+class Member(NamedTuple):
+    """A graph of a family: nodes, edges and, where it has a natural drawing, positions."""
 
     nodes: int
     edges: Array
@@ -29,14 +39,55 @@ def check_nodes(n: int, degree: float = 2.0) -> None:
     check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
 
 
-def on_circle(n: int) -> Array:
-    """n points around the unit circle."""
+def place_on_circle(n: int) -> Array:
+    """Place n points around the unit circle."""
     turn = 2.0 * np.pi * np.arange(n) / n
     return np.column_stack([np.cos(turn), np.sin(turn)])
 
 
-def erdos(rng: np.random.Generator, n: int, p: float) -> Made:
-    """Each pair is an edge with probability p, independently (Erdős and Rényi).
+def make_path(n: int) -> Member:
+    """Join nodes in a line."""
+    check_nodes(n)
+    i = np.arange(n)
+    return Member(n, np.column_stack([i[:-1], i[1:]]), np.column_stack([i, 0 * i]).astype(float))
+
+
+def make_cycle(n: int) -> Member:
+    """Join nodes in a ring."""
+    if n < 3:
+        raise ValueError(f"a cycle needs at least 3 nodes, got {n}; use path:{n}")
+    check_nodes(n)
+    i = np.arange(n)
+    return Member(n, np.column_stack([i, (i + 1) % n]), place_on_circle(n))
+
+
+def make_grid(rows: int, columns: int) -> Member:
+    """Join each node of a grid to those beside it."""
+    check_nodes(rows * columns)
+    at = np.arange(rows * columns).reshape(rows, columns)
+    across = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
+    down = np.column_stack([at[:-1].ravel(), at[1:].ravel()])
+    y, x = np.divmod(at.ravel(), columns)
+    return Member(rows * columns, np.vstack([across, down]), np.column_stack([x, -y]).astype(float))
+
+
+def make_complete(n: int) -> Member:
+    """Join every pair."""
+    check_memory(16.0 * n * n, f"all edges among {n} nodes", "fewer nodes, or a sparse graph")
+    i, j = np.triu_indices(n, 1)
+    return Member(n, np.column_stack([i, j]), place_on_circle(n))
+
+
+def make_star(n: int) -> Member:
+    """Join node 0 to all others."""
+    check_nodes(n)
+    edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
+    around: Array = place_on_circle(max(n - 1, 1))
+    return Member(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
+
+
+def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Member:
+    """Join each pair with probability p, independently (Erdős and Rényi).
 
     The pairs are numbered, and the gaps between those that are edges are geometric.
     """
@@ -48,25 +99,25 @@ def erdos(rng: np.random.Generator, n: int, p: float) -> Made:
     found = [np.zeros(0, dtype=np.int64)]
     last = -1
     while last < pairs:
-        # Gaps beyond all pairs are cut, lest their sum overflow.
+        # Gaps beyond all pairs are cut, so that their sum cannot overflow.
         size = int(1.1 * p * (pairs - last)) + 10
         gaps = np.minimum(rng.geometric(p, size), pairs + 1)
         found.append(last + np.cumsum(gaps))
         last = int(found[-1][-1])
     number = np.concatenate(found)
-    return Made(n, _pair(number[number < pairs]))
+    return Member(n, _pairs(number[number < pairs]))
 
 
-def _pair(number: Array) -> Array:
-    """The pairs j < i in the order (1, 0), (2, 0), (2, 1), (3, 0), ... by their numbers."""
+def _pairs(number: Array) -> Array:
+    """Find pairs j < i by their numbers in the order (1, 0), (2, 0), (2, 1), (3, 0), ..."""
     i = ((1.0 + np.sqrt(8.0 * number + 1.0)) / 2.0).astype(np.int64)
     i -= i * (i - 1) // 2 > number  # the root may be rounded up or down
     i += i * (i + 1) // 2 <= number
     return np.column_stack([number - i * (i - 1) // 2, i])
 
 
-def geometric(rng: np.random.Generator, n: int, r: float) -> Made:
-    """Points of the unit square, uniform; those at a distance of at most r are joined."""
+def draw_geometric(rng: np.random.Generator, n: int, r: float) -> Member:
+    """Draw uniform points of the unit square; join those at a distance of at most r."""
     from scipy.spatial import cKDTree
 
     if not r > 0.0:
@@ -76,14 +127,14 @@ def geometric(rng: np.random.Generator, n: int, r: float) -> Made:
     check_memory(40.0 * expected, f"about {expected:.3g} edges", "a smaller R")
     points = rng.random((n, 2))
     pairs = cKDTree(points).query_pairs(r, output_type="ndarray").astype(np.int64)
-    return Made(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
+    return Member(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
 
 
-def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
-    """A ring, each node joined to its k nearest; each edge rewired with probability p.
+def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Member:
+    """Join each node of a ring to its k nearest; rewire each edge with probability p.
 
-    As Watts and Strogatz have it: the far end moves to a uniform node.  One that would make a
-    loop or a double edge is drawn again.
+    To rewire is to move the far end to a uniform node (Watts and Strogatz).  One that would make
+    a loop or a double edge is drawn again.
     """
     if k != int(k) or int(k) % 2 or not 2 <= k < n:
         raise ValueError(f"smallworld:N:K:P needs an even K, 2 <= K < N, got K = {k:g}")
@@ -95,16 +146,16 @@ def small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Made:
     moving = np.flatnonzero(rng.random(i.size) < p)
     for _ in range(ROUNDS):
         if not moving.size:
-            return Made(n, np.column_stack([i, j]), on_circle(n))
+            return Member(n, np.column_stack([i, j]), place_on_circle(n))
         j[moving] = rng.integers(0, n, moving.size)
         wrong = np.zeros(i.size, dtype=bool)
-        wrong[moving] = _bad(n, i, j, moving)[moving]
+        wrong[moving] = _find_bad(n, i, j, moving)[moving]
         moving = np.flatnonzero(wrong)
     raise ValueError(f"smallworld:{n}:{k:g}:{p:g} has no room to rewire: take a smaller K")
 
 
-def regular(rng: np.random.Generator, d: int, n: int) -> Made:
-    """Every node has degree d: the ends are paired at random.
+def draw_regular(rng: np.random.Generator, d: int, n: int) -> Member:
+    """Give every node degree d, by pairing the ends of edges at random.
 
     Pairs that make a loop or a double edge are paired anew, together with as many others drawn
     at random, until none is left; the law is close to uniform for d much smaller than n.
@@ -113,34 +164,34 @@ def regular(rng: np.random.Generator, d: int, n: int) -> Made:
         raise ValueError(f"regular:DxN needs D < N and D N even, got D = {d}, N = {n}")
     check_nodes(n, d)
     if 2 * d > n:  # so dense that repairs would hardly end: what is missing is sparse instead
-        return _complement(n, regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
+        return _complement(n, draw_regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
     ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)
     for _ in range(ROUNDS):
-        bad = np.flatnonzero(_bad(n, *ends.T))
+        bad = np.flatnonzero(_find_bad(n, *ends.T))
         if not bad.size:
-            return Made(n, np.sort(ends, axis=1))
+            return Member(n, np.sort(ends, axis=1))
         others = rng.integers(0, len(ends), bad.size + 2)
         chosen = np.unique(np.concatenate([bad, others]))
         ends[chosen] = rng.permutation(ends[chosen].ravel()).reshape(-1, 2)
     raise ValueError(f"regular:{d}x{n} could not be drawn; take another seed")
 
 
-def _complement(n: int, edges: Array | None) -> Made:
-    """The pairs that are not among the edges."""
+def _complement(n: int, edges: Array | None) -> Member:
+    """Take the pairs that are not among the edges."""
     pairs = np.column_stack(np.triu_indices(n, 1))
     if edges is None:
-        return Made(n, pairs)
-    return Made(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
+        return Member(n, pairs)
+    return Member(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
 
 
 def _keys(n: int, i: Array, j: Array) -> Array:
-    """One number to an edge, whichever end comes first."""
+    """Give an edge one number, whichever end comes first."""
     keys: Array = np.minimum(i, j) * n + np.maximum(i, j)
     return keys
 
 
-def _bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
-    """Which edges are loops or repeat another; of equal ones, all but the first.
+def _find_bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
+    """Mark the edges that are loops or repeat another; of equal ones, all but the first.
 
     Those in `later` count as coming after all others.
     """
@@ -154,24 +205,32 @@ def _bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
     return np.asarray(bad)
 
 
-GRAMMAR = (
-    "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
-    "smallworld:N:K:P; the last four also with :SEED"
-)
-MOST_DIGITS = 18  # what 64 bits hold
-MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
+class Family(NamedTuple):
+    """How the numbers of a family are written, and what makes a member of it from them.
 
-
-class Kind(NamedTuple):
-    """A family: how its numbers are written, and what makes it (from them, or with a generator)."""
+    What makes a member of a random family also takes a generator, first.
+    """
 
     form: str
-    make: Callable[..., Made]
+    make: Callable[..., Member]
     random: bool = False
 
 
-def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
-    """The graph that a spec names, and its full name.
+FAMILIES: dict[str, Family] = {
+    "path": Family("N", make_path),
+    "cycle": Family("N", make_cycle),
+    "grid": Family("RxC", make_grid),
+    "complete": Family("N", make_complete),
+    "star": Family("N", make_star),
+    "regular": Family("DxN", draw_regular, random=True),
+    "erdos": Family("N:P", draw_erdos, random=True),
+    "geometric": Family("N:R", draw_geometric, random=True),
+    "smallworld": Family("N:K:P", draw_small_world, random=True),
+}
+
+
+def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
+    """Make the graph that a spec names; return it with its full name.
 
     A random family takes its seed from the spec, else from `rng`, else it is 0: a spec names
     one graph, always the same.
@@ -181,20 +240,20 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
     ('erdos:10:0.5:0', 10)
     """
     kind, *fields = spec.strip().split(":")
-    if kind not in KINDS:
-        raise ValueError(f"unknown graph {brief(spec)}: give a file that exists, or {GRAMMAR}")
-    form, make, random = KINDS[kind]
+    if kind not in FAMILIES:
+        raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
+    form, make, random = FAMILIES[kind]
     wanted = form.replace("x", ":").split(":")
     try:
         first = fields[0].split("x") if "x" in form else fields[:1]
-        sizes = [_positive(field) for field in first] if fields else []
-        given = [*sizes, *map(_number, fields[1 : form.count(":") + 1])]
-        rest = [_seed(field) for field in fields[form.count(":") + 1 :]]
+        sizes = [_read_size(field) for field in first] if fields else []
+        given = [*sizes, *map(_read_number, fields[1 : form.count(":") + 1])]
+        rest = [_read_seed(field) for field in fields[form.count(":") + 1 :]]
     except ValueError as error:
-        raise ValueError(f"graph {brief(spec)}: {error}; write {kind}:{form}") from None
+        raise ValueError(f"graph {short_repr(spec)}: {error}; write {kind}:{form}") from None
     if len(given) != len(wanted) or len(rest) > random:
         more = " or with :SEED behind" if random else ""
-        raise ValueError(f"graph {brief(spec)} is not of the form {kind}:{form}{more}")
+        raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
     if not random:
         if rng is not None:
             raise ValueError(f"{spec} is not random: leave out rng=")
@@ -210,96 +269,42 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Made, str]:
 
 
 def is_spec(text: str) -> bool:
-    """Whether a text begins like a spec (a file may have any other name)."""
-    return text.strip().partition(":")[0] in KINDS
+    """Tell whether a text begins like a spec (a file may have any other name)."""
+    return text.strip().partition(":")[0] in FAMILIES
 
 
-def _positive(text: str) -> int:
+def _read_size(text: str) -> int:
     _check_digits(text, "integer > 0", MOST_DIGITS)
     if int(text) == 0:
-        raise ValueError(f"{brief(text)} is no integer > 0")
+        raise ValueError(f"{short_repr(text)} is no integer > 0")
     return int(text)
 
 
-def _seed(text: str) -> int:
+def _read_seed(text: str) -> int:
     _check_digits(text, "seed, an integer >= 0", MOST_DIGITS_OF_SEED)
     return int(text)
 
 
 def _check_digits(text: str, what: str, most: int) -> None:
     if not (text.isascii() and text.isdigit()):
-        raise ValueError(f"{brief(text)} is no {what}")
+        raise ValueError(f"{short_repr(text)} is no {what}")
     if len(text) > most:
-        raise ValueError(f"{brief(text)} has {len(text)} digits, more than {most}")
+        raise ValueError(f"{short_repr(text)} has {len(text)} digits, more than {most}")
 
 
-def _number(text: str) -> float:
+def _read_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f"{brief(text)} is no number")
+        raise ValueError(f"{short_repr(text)} is no number")
     return value
 
 
-def path(n: int) -> Made:
-    """A line of nodes."""
-    check_nodes(n)
-    i = np.arange(n)
-    return Made(n, np.column_stack([i[:-1], i[1:]]), np.column_stack([i, 0 * i]).astype(float))
-
-
-def cycle(n: int) -> Made:
-    """A ring."""
-    if n < 3:
-        raise ValueError(f"a cycle needs at least 3 nodes, got {n}; use path:{n}")
-    check_nodes(n)
-    i = np.arange(n)
-    return Made(n, np.column_stack([i, (i + 1) % n]), on_circle(n))
-
-
-def grid(rows: int, columns: int) -> Made:
-    """Rows x columns, each node joined to those beside it."""
-    check_nodes(rows * columns)
-    at = np.arange(rows * columns).reshape(rows, columns)
-    across = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
-    down = np.column_stack([at[:-1].ravel(), at[1:].ravel()])
-    y, x = np.divmod(at.ravel(), columns)
-    return Made(rows * columns, np.vstack([across, down]), np.column_stack([x, -y]).astype(float))
-
-
-def complete(n: int) -> Made:
-    """Every pair."""
-    check_memory(16.0 * n * n, f"all edges among {n} nodes", "fewer nodes, or a sparse graph")
-    i, j = np.triu_indices(n, 1)
-    return Made(n, np.column_stack([i, j]), on_circle(n))
-
-
-def star(n: int) -> Made:
-    """Node 0 joined to all others."""
-    check_nodes(n)
-    edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
-    around: Array = on_circle(max(n - 1, 1))
-    return Made(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
-
-
-KINDS: dict[str, Kind] = {
-    "path": Kind("N", path),
-    "cycle": Kind("N", cycle),
-    "grid": Kind("RxC", grid),
-    "complete": Kind("N", complete),
-    "star": Kind("N", star),
-    "regular": Kind("DxN", regular, random=True),
-    "erdos": Kind("N:P", erdos, random=True),
-    "geometric": Kind("N:R", geometric, random=True),
-    "smallworld": Kind("N:K:P", small_world, random=True),
-}
-
-
-def advice(name: str) -> str:
-    """What to change in a random spec that came out in several components."""
-    more: dict[str, Any] = {
+def advise(name: str) -> str:
+    """Say what to change in a spec whose graph came out in several components."""
+    more = {
         "regular": "a degree of at least 3",
         "erdos": "a larger P",
         "geometric": "a larger R",

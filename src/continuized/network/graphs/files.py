@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.validation import brief
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 FORM = "a line must be `i j` or `i j rate`"
 
@@ -27,8 +28,8 @@ class Edges(NamedTuple):
     labels: tuple[Any, ...] | None
 
 
-def read(path: Path) -> Edges:
-    """The edges in a file.
+def read_edges(path: Path) -> Edges:
+    """Read the edges in a file.
 
     - Text: a line to an edge, `i j` or `i j rate`, separated by spaces or tabs; what stands
       behind a # is a comment, and so are empty lines.
@@ -44,7 +45,7 @@ def read(path: Path) -> Edges:
         raise ValueError(f"{path} is no text file of edges") from None
     kind = path.suffix.lower()
     if kind == ".json":
-        return numbered(_from_json(path, text), str(path))
+        return number_nodes(_parse_json(path, text), str(path))
     rows: Iterable[tuple[int, list[str]]]
     if kind == ".csv":
         rows = ((k, row) for k, row in enumerate(csv.reader(io.StringIO(text)), 1))
@@ -53,32 +54,32 @@ def read(path: Path) -> Edges:
     else:
         lines = (line.partition("#")[0].split() for line in text.splitlines())
         rows = ((k, row) for k, row in enumerate(lines, 1) if row)
-    return numbered([_edge(path, k, row) for k, row in rows], str(path))
+    return number_nodes([_check_edge(path, k, row) for k, row in rows], str(path))
 
 
 def _is_heading(row: Sequence[str]) -> bool:
     if len(row) == 3:
-        return math.isnan(_rate(row[2])) and row[2].lower() != "nan"
+        return math.isnan(_read_rate(row[2])) and row[2].lower() != "nan"
     return [cell.lower() for cell in row] in (["source", "target"], ["i", "j"], ["from", "to"])
 
 
-def _edge(path: Path, line: int, row: Sequence[str]) -> tuple[Any, Any, float | None]:
+def _check_edge(path: Path, line: int, row: Sequence[str]) -> tuple[Any, Any, float | None]:
     if len(row) not in (2, 3):
-        raise ValueError(f"{path}, line {line}: {FORM}, got {brief(' '.join(row))}")
-    rate = _rate(row[2]) if len(row) == 3 else None
+        raise ValueError(f"{path}, line {line}: {FORM}, got {short_repr(' '.join(row))}")
+    rate = _read_rate(row[2]) if len(row) == 3 else None
     if rate is not None and not (math.isfinite(rate) and rate > 0.0):
-        raise ValueError(f"{path}, line {line}: a rate must be a number > 0, got {brief(row[2])}")
+        raise check.refusal(ValueError, f"{path}, line {line}: a rate", "a number > 0", row[2])
     return row[0], row[1], rate
 
 
-def _rate(text: str) -> float:
+def _read_rate(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         return math.nan
 
 
-def _from_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
+def _parse_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -89,13 +90,14 @@ def _from_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
     edges = []
     for k, row in enumerate(found, 1):
         if not (isinstance(row, list) and all(isinstance(end, int | str) for end in row[:2])):
-            raise ValueError(f"{path}, edge {k} must be [i, j] or [i, j, rate], got {brief(row)}")
-        edges.append(_edge(path, k, [str(cell) for cell in row]))
+            what = "[i, j] or [i, j, rate]"
+            raise check.refusal(ValueError, f"{path}, edge {k}", what, row)
+        edges.append(_check_edge(path, k, [str(cell) for cell in row]))
     return edges
 
 
-def numbered(edges: Sequence[tuple[Any, Any, float | None]], where: str) -> Edges:
-    """Edges between nodes of any names.
+def number_nodes(edges: Sequence[tuple[Any, Any, float | None]], where: str) -> Edges:
+    """Number the nodes of edges, whatever their names.
 
     Integers that leave no gap from 0 on stay as they are; other integers are numbered in their
     order, and names in that of their appearance.

@@ -11,25 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.graphs import (
-    families as specs,
-)
-from continuized.network.graphs import (
-    files as edge_files,
-)
-from continuized.network.graphs import (
-    optimal_rates as best_rates,
-)
-from continuized.network.graphs import (
-    spectrum,
-)
+from continuized.network.graphs import families, optimal_rates, spectrum
 from continuized.network.graphs.checks import (
     check_connected,
     check_simple,
     checked_P,
     checked_pairs,
-    from_networkx,
+    read_networkx,
 )
+from continuized.network.graphs.files import Edges, read_edges
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 
@@ -65,14 +55,14 @@ class Graph:
 
     @classmethod
     def of(cls, graph: Any, rates: ArrayLike | None = None, *, rng: seeds.Seed = None) -> Graph:
-        """From a Graph, a spec, pairs of nodes, a file, or a graph of networkx.
+        """Make a Graph from a spec, pairs of nodes, a file, a graph of networkx, or a Graph.
 
         - A spec: path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN (degree D),
           erdos:N:P, geometric:N:R (in the unit square), smallworld:N:K:P (K neighbours on a
           ring, rewired with probability P).  The last four are random, with `rng`, or :SEED at
           the end of the spec, else 0.
         - Pairs: an array or a sequence (i, j) of nodes 0, 1, ..., n - 1.
-        - A file, its path as a str or a Path: see `network.graphs.edge_files.read`.
+        - A file, its path as a str or a Path: see `network.graphs.files.read_edges`.
         - networkx.Graph: the attribute "weight" gives rates where every edge has one.
 
         rates: a number > 0 for each edge, in the order of `edges`; P is proportional to them.
@@ -85,8 +75,8 @@ class Graph:
         >>> Graph.of([(0, 1), (1, 2)], rates=[3.0, 1.0]).P.tolist()
         [0.75, 0.25]
         """
-        if isinstance(graph, str) and specs.is_spec(graph):
-            made, name = specs.parse(graph, rng)
+        if isinstance(graph, str) and families.is_spec(graph):
+            made, name = families.parse(graph, rng)
             return cls._checked(made.nodes, made.edges, rates, name, made.positions)
         if rng is not None:
             raise ValueError("rng= is for random specs such as erdos:100:0.1")
@@ -94,15 +84,15 @@ class Graph:
             return graph if rates is None else replace(graph, P=checked_P(rates, graph.edges))
         if isinstance(graph, str | Path):
             if isinstance(graph, str) and not Path(graph).is_file():
-                specs.parse(graph)  # says what a spec looks like
-            return cls._from_edges(edge_files.read(Path(graph)), rates, str(graph))
+                families.parse(graph)  # says what a spec looks like
+            return cls._from_edges(read_edges(Path(graph)), rates, str(graph))
         if hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
-            return cls._from_edges(from_networkx(graph), rates, str(graph.name or ""))
+            return cls._from_edges(read_networkx(graph), rates, str(graph.name or ""))
         edges = checked_pairs(graph)
         return cls._checked(int(edges.max(initial=-1)) + 1, edges, rates, "")
 
     @classmethod
-    def _from_edges(cls, found: edge_files.Edges, rates: ArrayLike | None, name: str) -> Graph:
+    def _from_edges(cls, found: Edges, rates: ArrayLike | None, name: str) -> Graph:
         chosen = found.rates if rates is None else rates
         return cls._checked(found.nodes, found.edges, chosen, name, None, found.labels)
 
@@ -123,7 +113,7 @@ class Graph:
 
     @cached_property
     def _ranges(self) -> spectrum.Ranges:
-        return spectrum.constants(self.nodes, self.edges, self.P)
+        return spectrum.bound_constants(self.nodes, self.edges, self.P)
 
     @property
     def mu_g_range(self) -> tuple[float, float]:
@@ -170,13 +160,13 @@ class Graph:
         return self.theta / (0.5 * self.mu_g)
 
     def resistances(self) -> Array:
-        """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+        """Compute (e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
         return spectrum.resistances(self.nodes, self.edges, self.P)
 
-    def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> best_rates.Optimised:
-        """The rates with the largest theta, and a bound that certifies them; for small graphs.
+    def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> optimal_rates.Optimised:
+        """Find the rates with the largest theta, with a bound that certifies them; small graphs.
 
-        See `network.graphs.best_rates.optimise`; `.graph` of the answer is the graph with them.
+        See `network.graphs.optimal_rates.optimise`; `.graph` of the answer is the graph with them.
         It stops when theta is within tol of the bound, or after maxiter steps.
 
         Raises ValueError for more than 300 nodes, and where tol is not in (0, 1).
@@ -185,5 +175,5 @@ class Graph:
         >>> round(g.optimise_rates().theta / g.theta, 2)
         1.05
         """
-        P, theta, bound = best_rates.optimise(self.nodes, self.edges, self.P, tol, maxiter)
-        return best_rates.Optimised(replace(self, P=P), theta, bound)
+        P, theta, bound = optimal_rates.optimise(self.nodes, self.edges, self.P, tol, maxiter)
+        return optimal_rates.Optimised(replace(self, P=P), theta, bound)

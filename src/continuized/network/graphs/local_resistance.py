@@ -29,8 +29,8 @@ NODES = 20_000  # touched for an edge, before its bounds are taken as they are
 STEPS = 300
 
 
-def largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, float]:
-    """Bounds of R, where mu_g is the gap from below."""
+def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, float]:
+    """Bound R from below and from above, where mu_g is a lower bound of the gap."""
     i, j = edges.T
     strength = np.bincount(edges.ravel(), np.repeat(P, 2), minlength=nodes)
     # If all nodes but i and j were one, these would be the resistances: a lower bound.
@@ -41,7 +41,7 @@ def largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, flo
     both, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([P, P])
     sorted_by = np.argsort(both[:, 0], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=nodes))])
-    low, high = _compiled()(
+    low, high = _compile()(
         indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength, edges[order],
         P[order], mu_g, float(below.max()), TOL, NODES, STEPS,
     )  # fmt: skip
@@ -49,18 +49,18 @@ def largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, flo
 
 
 @cache
-def _compiled() -> Any:
+def _compile() -> Any:
     from continuized.support.jit import compile_formulas, jit
 
-    compile_formulas(_grow, _apply, _routed)
-    return jit(_largest)
+    compile_formulas(_grow, _apply, _route)
+    return jit(_bound_edges)
 
 
-def _largest(
+def _bound_edges(
     indptr: Array, neighbours: Array, weight: Array, strength: Array, edges: Array, P: Array,
     mu_g: float, low: float, tol: float, most: int, steps: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """The largest lower and the largest upper bound over the edges."""
+    """Return the largest lower and the largest upper bound over the edges."""
     n = len(strength)
     f, r, p, Ap = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     seen = np.zeros(n, np.bool_)
@@ -98,7 +98,7 @@ def _largest(
             lower = f[i] - f[j]
             for node in touched[:count]:
                 lower += f[node] * r[node]
-            upper = min(upper, lower + _routed(touched[:count], parent, up, r, Ap))
+            upper = min(upper, lower + _route(touched[:count], parent, up, r, Ap))
             if shifted > 0.0:
                 last = mu_g + beta / step * (1.0 / (step * shifted) - 1.0)
                 upper = min(upper, lower + rr / last)
@@ -118,7 +118,7 @@ def _grow(
     indptr: Array, neighbours: Array, weight: Array, touched: Array, seen: Array, parent: Array,
     up: Array, inner: int, count: int,
 ) -> int:  # fmt: skip
-    """Touch the neighbours of what was touched last."""
+    """Touch the neighbours of what was touched last; return how many nodes are touched."""
     end = count
     for s in range(inner, count):
         for q in range(indptr[touched[s]], indptr[touched[s] + 1]):
@@ -134,7 +134,7 @@ def _apply(
     indptr: Array, neighbours: Array, weight: Array, strength: Array, touched: Array, p: Array,
     Ap: Array,
 ) -> float:  # fmt: skip
-    """Lambda p, and p^T Lambda p."""
+    """Put Lambda p into Ap; return p^T Lambda p."""
     total = 0.0
     for node in touched:
         value = strength[node] * p[node]
@@ -145,8 +145,8 @@ def _apply(
     return total
 
 
-def _routed(touched: Array, parent: Array, up: Array, r: Array, load: Array) -> float:
-    """The energy of carrying r along the tree to its root, where the sum of r is 0."""
+def _route(touched: Array, parent: Array, up: Array, r: Array, load: Array) -> float:
+    """Carry r along the tree to its root, where the sum of r is 0; return the energy of that."""
     for node in touched:
         load[node] = r[node]
     energy = 0.0

@@ -8,10 +8,10 @@ Over the probabilities P of the edges, theta(P) = sqrt(mu_g C / 2) is to be larg
 are minima of functions linear in P.  So both are concave and homogeneous, and so is their
 geometric mean: by sqrt(ab) = min_s (s a + b/s) / 2, theta is a minimum of linear functions too.
 
-Each eigenvector, each potential f = Lambda^+ (e_i - e_j) / R_e and each s met so far is a cut, an
+Each eigenvector, each potential f = Lambda^+ (e_i - e_j) / R_e and each s met so far is a cut: an
 upper bound of theta that is linear in P.  A linear programme maximises the lowest of the cuts: its
 value bounds theta from above for all P (the certificate, good to the programme's tolerance, 1e-7),
-and its solution is where to look next, drawn half-way to the best P so far, for cutting planes
+and its solution is where to look next, moved half-way to the best P so far, because cutting planes
 alone jump about.
 """
 
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.support.validation import brief, is_real, is_whole
+from continuized.support import validation as check
 
 LARGEST = 300  # nodes: every step takes all eigenvalues and a linear programme
-CUTS = 8  # added at a step, of either kind
+CUTS_PER_STEP = 8  # of either kind
 INWARD = 0.5  # the share of the best P in the next one to be tried
 
 
@@ -44,8 +44,8 @@ class Optimised(NamedTuple):
     bound: float
 
 
-class Seen(NamedTuple):
-    """What is known at one P: the cuts v and f as rows over the edges, and mu_g, C."""
+class Cuts(NamedTuple):
+    """What is known at one P: the cuts of v and of f as rows over the edges, mu_g and C."""
 
     gaps: Array
     conductances: Array
@@ -54,13 +54,14 @@ class Seen(NamedTuple):
 
     @property
     def theta(self) -> float:
+        """The rate of accelerated gossip at this P."""
         return math.sqrt(0.5 * self.mu_g * self.C)
 
 
 def optimise(
     nodes: int, edges: Array, P: Array, tol: float = 1e-3, maxiter: int = 500
 ) -> tuple[Array, float, float]:
-    """The best P found from a first one, its theta, and an upper bound of all thetas.
+    """Find the best P from a first one; return it, its theta, and an upper bound of all thetas.
 
     Stops when theta >= (1 - tol) bound, or after maxiter steps with what there is.  Every P_e of
     the answer is > 0.
@@ -69,31 +70,29 @@ def optimise(
     """
     if nodes > LARGEST:
         raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
-    if not (is_real(tol) and 0.0 < tol < 1.0):
-        raise ValueError(f"tol must be a number in (0, 1), got {brief(tol)}")
-    if not is_whole(maxiter) or maxiter < 0:
-        raise ValueError(f"maxiter must be an integer >= 0, got {brief(maxiter)}")
+    tol = check.real(tol, "tol", above=0.0, below=1.0)
+    maxiter = check.whole(maxiter, "maxiter", minimum=0)
     best, P = P, P
-    seen = look(nodes, edges, P)
-    theta, bound = seen.theta, math.inf
-    gaps, conductances, slopes = [seen.gaps], [seen.conductances], [math.sqrt(seen.C / seen.mu_g)]
+    cuts = find_cuts(nodes, edges, P)
+    theta, bound = cuts.theta, math.inf
+    gaps, conductances, slopes = [cuts.gaps], [cuts.conductances], [math.sqrt(cuts.C / cuts.mu_g)]
     for _ in range(maxiter):
-        corner, bound_now = _highest(np.vstack(gaps), np.vstack(conductances), slopes)
+        corner, bound_now = _raise_lowest_cut(np.vstack(gaps), np.vstack(conductances), slopes)
         bound = min(bound, bound_now)
         if theta >= (1.0 - tol) * bound:
             break
         P = INWARD * best + (1.0 - INWARD) * corner
-        seen = look(nodes, edges, P)
-        gaps.append(seen.gaps)
-        conductances.append(seen.conductances)
-        slopes.append(math.sqrt(seen.C / seen.mu_g))
-        if seen.theta > theta:
-            best, theta = P, seen.theta
+        cuts = find_cuts(nodes, edges, P)
+        gaps.append(cuts.gaps)
+        conductances.append(cuts.conductances)
+        slopes.append(math.sqrt(cuts.C / cuts.mu_g))
+        if cuts.theta > theta:
+            best, theta = P, cuts.theta
     return best / best.sum(), theta, bound
 
 
-def look(nodes: int, edges: Array, P: Array) -> Seen:
-    """mu_g, C and the cuts at P: v and f of the lowest eigenvalues and conductances."""
+def find_cuts(nodes: int, edges: Array, P: Array) -> Cuts:
+    """Find mu_g, C and the cuts at P: v and f of the lowest eigenvalues and conductances."""
     i, j = edges.T
     Lambda = np.zeros((nodes, nodes))
     Lambda[i, j] = Lambda[j, i] = -P
@@ -102,18 +101,18 @@ def look(nodes: int, edges: Array, P: Array) -> Seen:
     values, V = values[1:], V[:, 1:]  # without the constants
     across = V[i] - V[j]  # (m, n - 1)
     resistances = (across**2 / values).sum(axis=1)
-    rows = np.argsort(-resistances)[:CUTS]
+    rows = np.argsort(-resistances)[:CUTS_PER_STEP]
     f = (across[rows] / values) @ V.T / resistances[rows, None]
-    return Seen(
-        across[:, :CUTS].T ** 2,
+    return Cuts(
+        across[:, :CUTS_PER_STEP].T ** 2,
         (f[:, i] - f[:, j]) ** 2,
         float(values[0]),
         1.0 / float(resistances.max()),
     )
 
 
-def _highest(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Array, float]:
-    """The P at which the lowest cut is highest, and how high.
+def _raise_lowest_cut(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Array, float]:
+    """Find the P at which the lowest cut is highest, and how high it is there.
 
     Unknowns (P, a, b, h): a <= every gaps P, b <= every conductances P, h <= (s a + b/s) / 2
     for every s, sum P = 1; h, which is sqrt(2) theta there, is maximised.
@@ -126,8 +125,8 @@ def _highest(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Arr
     scale = float(np.median(gaps[0] / unit_a))
     scale = scale if scale > 0.0 else 1.0
     rows = np.vstack([
-        np.hstack([-gaps / unit_a / scale, _column(len(gaps), 0)]),
-        np.hstack([-conductances / unit_b / scale, _column(len(conductances), 1)]),
+        np.hstack([-gaps / unit_a / scale, _select(len(gaps), 0)]),
+        np.hstack([-conductances / unit_b / scale, _select(len(conductances), 1)]),
         np.column_stack([
             np.zeros((len(s), m)), -0.5 * s * unit_a, -0.5 / s * unit_b, np.ones(len(s))
         ]),
@@ -146,7 +145,7 @@ def _highest(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Arr
     return found.x[:m], float(found.x[-1]) * scale / math.sqrt(2.0)
 
 
-def _column(rows: int, which: int) -> Array:
+def _select(rows: int, which: int) -> Array:
     out = np.zeros((rows, 3))
     out[:, which] = 1.0
     return out

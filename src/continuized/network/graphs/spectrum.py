@@ -40,18 +40,18 @@ class Ranges(NamedTuple):
     how: str
 
 
-def constants(nodes: int, edges: Array, P: Array) -> Ranges:
-    """Both constants of gossip, each with its bounds."""
+def bound_constants(nodes: int, edges: Array, P: Array) -> Ranges:
+    """Bound both constants of gossip."""
     if nodes <= EXACT_UP_TO:
-        return _dense(nodes, edges, P)
+        return _solve_dense(nodes, edges, P)
     narrow = width(nodes, edges) <= NARROW
     mu_g = _gap_narrow(nodes, edges, P) if narrow else _gap_wide(laplacian(nodes, edges, P))
-    R = local_resistance.largest(nodes, edges, P, mu_g[0])
+    R = local_resistance.bound_largest(nodes, edges, P, mu_g[0])
     return Ranges(mu_g, R, "narrow" if narrow else "wide")
 
 
 def laplacian(nodes: int, edges: Array, P: Array) -> Any:
-    """Lambda, as a sparse array."""
+    """Build Lambda as a sparse array."""
     from scipy.sparse import csr_array
 
     i, j = edges.T
@@ -60,7 +60,7 @@ def laplacian(nodes: int, edges: Array, P: Array) -> Any:
 
 
 def width(nodes: int, edges: Array) -> int:
-    """The size of the largest breadth-first level, seen from a node at the rim."""
+    """Count the nodes of the largest breadth-first level, seen from a node at the rim."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import dijkstra
 
@@ -72,7 +72,7 @@ def width(nodes: int, edges: Array) -> int:
 
 
 def resistances(nodes: int, edges: Array, P: Array) -> Array:
-    """(e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
+    """Compute (e_i - e_j)^T Lambda^+ (e_i - e_j) of every edge, exact to rounding."""
     if nodes > EXACT_UP_TO:
         raise ValueError(
             f"all resistances are for graphs of up to {EXACT_UP_TO} nodes, this one has {nodes}; "
@@ -85,14 +85,14 @@ def resistances(nodes: int, edges: Array, P: Array) -> Array:
     return found
 
 
-def _dense(nodes: int, edges: Array, P: Array) -> Ranges:
+def _solve_dense(nodes: int, edges: Array, P: Array) -> Ranges:
     gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
     R = float(resistances(nodes, edges, P).max())
     return Ranges((gap, gap), (R, R), "exact")
 
 
-def _factor(nodes: int, edges: Array, P: Array) -> Any:
-    """Lambda without node 0, factorised, rows and columns in the same order."""
+def _factorise(nodes: int, edges: Array, P: Array) -> Any:
+    """Factorise Lambda without node 0, rows and columns in the same order."""
     from scipy.sparse.linalg import splu
 
     grounded = laplacian(nodes, edges, P)[1:, 1:].tocsc()
@@ -105,14 +105,14 @@ def _factor(nodes: int, edges: Array, P: Array) -> Any:
 
 
 def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
-    """1/mu_g is the largest eigenvalue of Lambda^+; a solve applies it.
+    """Bound mu_g by Lanczos on Lambda^+, whose largest eigenvalue is 1/mu_g; a solve applies it.
 
     A solve may lose as many digits as the gap is small, 8 of them on a path of a million nodes;
     sum_e P_e (v_i - v_j)^2 loses none, and bounds mu_g from above.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
-    factor = _factor(nodes, edges, P)
+    factor = _factorise(nodes, edges, P)
 
     def solve(v: Array) -> Array:
         v = v.ravel() - v.mean()
@@ -120,7 +120,7 @@ def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
         return np.asarray(out - out.mean())
 
     operator = LinearOperator((nodes, nodes), matvec=solve, dtype=np.float64)
-    v = eigsh(operator, k=1, which="LA", tol=TOL_INVERSE, v0=_direction(nodes))[1][:, 0]
+    v = eigsh(operator, k=1, which="LA", tol=TOL_INVERSE, v0=_draw_direction(nodes))[1][:, 0]
     image = solve(v)
     found = float(v @ image)
     error = float(np.linalg.norm(image - found * v))
@@ -130,16 +130,16 @@ def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
 
 
 def _gap_wide(Lambda: Any) -> tuple[float, float]:
-    """Lanczos on Lambda beside the constants, keeping two vectors only.
+    """Bound mu_g by Lanczos on Lambda beside the constants, keeping two vectors only.
 
     The basis loses its orthogonality, which costs steps and repeats Ritz values, but
-    |beta_k s_k|, s the eigenvector of the tridiagonal matrix, still is how far the Ritz value is
-    from an eigenvalue, up to rounding (Paige 1980).
+    |beta_k s_k|, where s is the eigenvector of the tridiagonal matrix, still tells how far the Ritz
+    value is from an eigenvalue, up to rounding (Paige 1980).
     """
     from scipy.linalg import eigh_tridiagonal
 
     n = Lambda.shape[0]
-    before, now = np.zeros(n), _direction(n)
+    before, now = np.zeros(n), _draw_direction(n)
     now /= np.linalg.norm(now)
     alpha: list[float] = []
     beta: list[float] = []
@@ -161,6 +161,6 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
     )
 
 
-def _direction(nodes: int) -> Array:
+def _draw_direction(nodes: int) -> Array:
     v = np.random.default_rng(SEED).standard_normal(nodes)
     return np.asarray(v - v.mean())

@@ -14,8 +14,8 @@ from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process import random_streams as seeds
+from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.support.validation import brief, is_whole
 
 Regression = LeastSquares | LogisticRegression
 KINDS: dict[float, type[Regression]] = {
@@ -225,37 +225,31 @@ def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
     """
     (checked,) = _listed([problem])
     count = len(checked.y)
-    if not (is_whole(nodes) and 1 <= nodes <= count):
-        raise ValueError(
-            f"nodes must be an integer from 1 to {count}, the number of rows, got {brief(nodes)}"
-        )
+    advice = f"there are {count} rows"
+    nodes = check.whole(nodes, "nodes", minimum=1, maximum=count, advice=advice)
     order = np.arange(count)
     if rng is not None:
         order = seeds.generator(seeds.seed_sequence(rng), seeds.MARKS).permutation(count)
-    small, larger = divmod(count, int(nodes))
-    sizes = np.full(int(nodes), small) + (np.arange(int(nodes)) < larger)
+    small, larger = divmod(count, nodes)
+    sizes = np.full(nodes, small) + (np.arange(int(nodes)) < larger)
     return Objective(
         checked.loss,
         _dense_rows([checked.X])[order],
         checked.y[order].astype(np.float64),
         np.concatenate([[0], np.cumsum(sizes)]),
-        np.full(int(nodes), nodes / count),
-        np.full(int(nodes), checked.l2),
+        np.full(nodes, nodes / count),
+        np.full(nodes, checked.l2),
     )._checked()
 
 
 def _listed(problems: Any) -> list[Regression]:
     if isinstance(problems, str) or not isinstance(problems, Sequence) or len(problems) == 0:
-        raise TypeError(
-            "problems must be an Objective (see network.split) or a regression for each node, "
-            f"got {brief(problems)}"
-        )
+        what = "an Objective (see network.split) or a regression for each node"
+        raise check.refusal(TypeError, "problems", what, problems)
     for i, p in enumerate(problems):
         if type(p) not in KINDS.values():
-            raise TypeError(
-                f"the problem of node {i} must be LeastSquares or LogisticRegression, got "
-                f"{brief(p)}"
-            )
+            what = "LeastSquares or LogisticRegression"
+            raise check.refusal(TypeError, f"the problem of node {i}", what, p)
         if not p.is_plain:
             raise ValueError(
                 f"the problem of node {i} has weights or an intercept; give one without"

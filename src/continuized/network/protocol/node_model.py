@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuized.network.gossip import Constants, mixed, paid
-from continuized.support.validation import brief
+from continuized.support.validation import short_repr
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class Rule(Protocol):
         """Start from what a neighbour answered."""
 
 
-class GossipRule:
+class GossipModel:
     """Gossip averaging: the answer is x, the transfer d = x_i - x_j.
 
     A method whose nodes differ only in what they exchange overrides `answer`.
@@ -139,15 +139,15 @@ class RuleSpec:
         module, colon, name = self.factory.partition(":")
         if not colon:
             raise ValueError(
-                f'a rule is named as "package.module:function", got {brief(self.factory)}'
+                f'a rule is named as "package.module:function", got {short_repr(self.factory)}'
             )
         if module == "__main__":
             raise ValueError(
                 "a rule must stand in a module that other processes can import, "
-                f"got {brief(self.factory)}"
+                f"got {short_repr(self.factory)}"
             )
         made: Rule = getattr(importlib.import_module(module), name)(**self.arrays, **self.options)
         return made
 
 
-AVERAGING = "continuized.network.protocol.node_model:GossipRule"
+AVERAGING = "continuized.network.protocol.node_model:GossipModel"

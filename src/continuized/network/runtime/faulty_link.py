@@ -10,13 +10,13 @@ import numpy as np
 from continuized.network.protocol.messages import Message
 
 
-class Link:
-    """The way out of some nodes.
+class FaultyLink:
+    """Carries what the nodes of a worker send, with the faults that were asked for.
 
     Parameters
     ----------
     loss, duplication : float
-        The probability that a message is lost, and that one which is not goes out twice.
+        The probability that a message is lost, and that one which is not lost goes out twice.
     delay : float
         The mean of the exponential time that each copy is held up, in units of t.
     """
@@ -32,11 +32,11 @@ class Link:
 
     @property
     def due(self) -> float:
-        """When the next message is to leave."""
+        """The time at which the next message is to leave."""
         return self._held[0][0] if self._held else np.inf
 
     def send(self, messages: Iterable[Message], t: float) -> list[Message]:
-        """What leaves at t: of these messages, and of those held up before."""
+        """Take these messages in; return what leaves at t, of them and of those held up before."""
         if self._perfect:
             return list(messages)
         for message in messages:

@@ -1,4 +1,4 @@
-"""The logs of many nodes in one order, in which causes stand before effects."""
+"""The logs of many nodes merged into one, in which causes stand before effects."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from numpy.typing import NDArray
 
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
 
+# An entry of a node's log as it travels.
+ENTRY = np.dtype(
+    [("kind", "u1"), ("node", "<u4"), ("peer", "<u4"), ("seq", "<u8"), ("time", "<f8")]
+)
+NO_ENTRIES = np.zeros(0, ENTRY)
 
-def merged(entries: NDArray[Any]) -> Log | None:
-    """One log: each node's entries in its own order, ANSWER before PAY before APPLY.
 
-    A node's entries must come in its order; nothing else is asked of the order given.  None
-    where an effect has no cause in the log: then a process took a part of it to its grave.
+def merge_logs(entries: NDArray[Any]) -> Log | None:
+    """Merge entries into one log: each node's in its own order, ANSWER before PAY before APPLY.
+
+    A node's entries must come in its own order; nothing else is asked of the order given.  The
+    answer is None where an effect has no cause in the log: a worker that was killed took a part
+    of the log with it.
     """
-    order = _order(entries)
+    order = _sort_causally(entries)
     if order is None:
         return None
     kept = entries[order]
@@ -26,8 +33,8 @@ def merged(entries: NDArray[Any]) -> Log | None:
     return Log(kind, node, peer, seq, kept["time"].copy())
 
 
-def _order(entries: NDArray[Any]) -> list[int] | None:
-    causes = _causes(entries)
+def _sort_causally(entries: NDArray[Any]) -> list[int] | None:
+    causes = _find_causes(entries)
     own: dict[int, list[int]] = {}
     for k, i in enumerate(entries["node"].tolist()):
         own.setdefault(i, []).append(k)
@@ -51,18 +58,21 @@ def _order(entries: NDArray[Any]) -> list[int] | None:
     return order if len(order) == len(causes) else None
 
 
-def _causes(entries: NDArray[Any]) -> list[int | None]:
-    """The entry that must stand before each; itself, so that it never can, where that is missing.
+def _find_causes(entries: NDArray[Any]) -> list[int | None]:
+    """Find the entry that must stand before each one.
 
-    An exchange is named by its initiator, its other end and its number.
+    Where that is missing, the entry is its own cause, and so never gets its turn.  An exchange
+    is named by its initiator, its other end and its number.
     """
     columns = (entries[name].tolist() for name in ("kind", "node", "peer", "seq"))
     names = [
         (kind, *((i, j) if kind in (PAY, JOIN) else (j, i)), seq)
         for kind, i, j, seq in zip(*columns, strict=True)
     ]
-    place = {name: k for k, name in enumerate(names)}
+    position = {name: k for k, name in enumerate(names)}
     return [
-        None if kind in (ANSWER, FALL) else place.get((PAY if kind == APPLY else ANSWER, *name), k)
+        None
+        if kind in (ANSWER, FALL)
+        else position.get((PAY if kind == APPLY else ANSWER, *name), k)
         for k, (kind, *name) in enumerate(names)
     ]

@@ -1,4 +1,4 @@
-"""What a run knows of its nodes: their last reports, who lives, the books."""
+"""What a run knows of its nodes: their last reports, who lives, and the ledger of transfers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
 _LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
 
 
-class Board:
-    """The nodes of a run as their last reports show them.
+class RunMonitor:
+    """Holds the nodes of a run as their last reports show them.
 
-    `averaging`: nodes agree on the mean of (x + z) / 2, as in gossip; else on the mean of
-    their answers.
+    With `averaging`, nodes agree on the mean of (x + z) / 2, as in gossip; without it, on the
+    mean of their answers.
     """
 
-    def __init__(self, places: Sequence[Sequence[int]], dim: int, averaging: bool) -> None:
-        nodes = sum(map(len, places))
-        self.places = places
+    def __init__(self, workers: Sequence[Sequence[int]], dim: int, averaging: bool) -> None:
+        nodes = sum(map(len, workers))
+        self.workers = workers
         self.averaging = averaging
         self.x, self.z, self.answer = (np.full((nodes, dim), np.nan) for _ in range(3))
         self.start = np.full((nodes, dim), np.nan)  # the share each living node began with
@@ -36,29 +36,29 @@ class Board:
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
         self.rows: list[tuple[float, int, float]] = []
-        self.t = 0.0  # the mean of the clocks of the places where nodes live
-        self._times = np.zeros(len(places))
-        self._since = np.zeros(len(places))  # t when the clock of a place started
-        self.dropped = np.zeros(len(places), dtype=np.int64)
-        self.idle = np.zeros(len(places), dtype=bool)
-        self.final = np.zeros(len(places), dtype=bool)
-        self.heard = np.full(len(places), time.monotonic())
+        self.t = 0.0  # the mean of the clocks of the workers that have living nodes
+        self._times = np.zeros(len(workers))
+        self._since = np.zeros(len(workers))  # t when the clock of each worker started
+        self.dropped = np.zeros(len(workers), dtype=np.int64)
+        self.idle = np.zeros(len(workers), dtype=bool)
+        self.final = np.zeros(len(workers), dtype=bool)
+        self.heard = np.full(len(workers), time.monotonic())
         self._counts = np.zeros((nodes, len(_COUNTS)))
-        self._past = np.zeros(len(_COUNTS))  # of lives that ended
-        self._fresh: set[int] = set()
-        self._books: list[dict[str, NDArray[Any]]] = []
+        self._past = np.zeros(len(_COUNTS))  # the counts of nodes up to their deaths
+        self._fresh: set[int] = set()  # workers that reported since the last row
+        self._final_reports: list[dict[str, NDArray[Any]]] = []
         self.error = 1.0  # of the last row
         self._began: tuple[Array, float] | None = None
 
-    def complete(self) -> bool:
-        """Whether every node was heard of, or is dead."""
+    def has_heard_of_all(self) -> bool:
+        """Tell whether every node has reported or is dead."""
         dead = {node for _, node, _ in self.deaths}
-        return all(self.living[node] or node in dead for nodes in self.places for node in nodes)
+        return all(self.living[node] or node in dead for nodes in self.workers for node in nodes)
 
-    def take(self, place: int, record: Record) -> list[tuple[int, str]]:
-        """A report; returns the nodes that fell since the last, and why."""
+    def take_report(self, worker: int, record: Record) -> list[tuple[int, str]]:
+        """Take in a report; return the nodes that failed since the last one, and why."""
         header, arrays = record
-        self.heard[place] = time.monotonic()
+        self.heard[worker] = time.monotonic()
         if "t" not in header:
             return []
         at = arrays["number"]
@@ -70,49 +70,49 @@ class Board:
             self.living[node] = True
             if self._began is not None:
                 self.joins.append((self.t, node))
-        self._tell_time(place, header["t"])
-        self.dropped[place] = header["dropped"]
-        self.idle[place], self.final[place] = header["idle"], header["final"]
+        self._update_time(worker, header["t"])
+        self.dropped[worker] = header["dropped"]
+        self.idle[worker], self.final[worker] = header["idle"], header["final"]
         if header["final"]:
-            self._books.append(arrays)
-        self._fresh.add(place)
-        return [(int(node), why) for node, why in header["fell"]]
+            self._final_reports.append(arrays)
+        self._fresh.add(worker)
+        return [(int(node), reason) for node, reason in header["failures"]]
 
-    def restart(self, place: int) -> None:
-        """The process of a place starts again, and with it its clock."""
-        self._since[place] = self.t
-        self.heard[place] = time.monotonic()
+    def restart_clock(self, worker: int) -> None:
+        """Note that a worker starts again, and its clock with it."""
+        self._since[worker] = self.t
+        self.heard[worker] = time.monotonic()
 
-    def _tell_time(self, place: int, t: float) -> None:
-        self._times[place] = self._since[place] + t
-        there = [k for k, nodes in enumerate(self.places) if self.living[list(nodes)].any()]
+    def _update_time(self, worker: int, t: float) -> None:
+        self._times[worker] = self._since[worker] + t
+        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
         if there:  # a death may take the quickest clock away; time does not go back for it
             self.t = max(self.t, float(self._times[there].mean()))
 
-    def bury(self, node: int, why: str) -> None:
-        """A node died; its last values stay on the board."""
+    def record_death(self, node: int, reason: str) -> None:
+        """Note that a node died; its last values stay."""
         self.living[node] = False
-        self.deaths.append((self.t, node, why))
+        self.deaths.append((self.t, node, reason))
         largest = max(self._past[_LARGEST], self._counts[node, _LARGEST])
         self._past += self._counts[node]
         self._past[_LARGEST] = largest
         self._counts[node] = 0.0
 
     def begin(self) -> None:
-        """All nodes have told their start."""
+        """Start the trace, once all nodes have reported their start."""
         centre = self.centre()
         self._began = (centre, self._squares(centre))
         self.rows.append((0.0, 0, 1.0))
 
-    def round(self, places: set[int]) -> bool:
-        """Add a row to the trace if all these places have reported since the last."""
-        if not places <= self._fresh:
+    def complete_round(self, workers: set[int]) -> bool:
+        """Add a row to the trace, and tell so, if all these workers reported since the last."""
+        if not workers <= self._fresh:
             return False
         self._fresh.clear()
-        self.row()
+        self.add_row()
         return True
 
-    def row(self) -> None:
+    def add_row(self) -> None:
         """Add a row to the trace."""
         assert self._began is not None
         if self.living.any():
@@ -121,30 +121,31 @@ class Board:
 
     @property
     def messages(self) -> int:
-        """Exchanges that were paid, each counted once."""
+        """The number of exchanges that were paid, each counted once."""
         return int(self.total("exchanges"))
 
     @property
     def trace(self) -> Trace:
+        """The error along the run."""
         t, messages, error = zip(*self.rows, strict=True)
         return Trace(np.array(t), np.array(messages), np.array(error))
 
     def total(self, name: str) -> float:
-        """A count over all nodes, the dead included."""
+        """Sum a count over all nodes, the dead included (of largest ages, take the largest)."""
         k = _COUNTS[name]
         if k == _LARGEST:
             return float(max(self._counts[:, k].max(), self._past[k]))
         return float(self._counts[:, k].sum() + self._past[k])
 
     def staleness(self) -> Staleness | None:
-        """The ages of answers so far."""
+        """Summarise the ages of answers so far."""
         count = int(self.total("ages"))
         if count == 0:
             return None
         return Staleness(self.total("age_sum") / count, self.total("age_largest"), count)
 
     def centre(self) -> Array:
-        """The value that the living nodes would agree on, from their last reports."""
+        """Compute the value that the living nodes would agree on, from their last reports."""
         alive = self.living
         if not self.averaging:
             return np.asarray(self.answer[alive].mean(axis=0))
@@ -152,13 +153,13 @@ class Board:
         return np.asarray(share / (2.0 * max(1, int(alive.sum()))))
 
     def in_flight(self) -> Array:
-        """Paid and not applied, between living nodes, in shares; known from the last reports."""
+        """Sum what was paid and not applied between living nodes, from the last reports."""
         applied: dict[tuple[int, int], int] = {}
-        for arrays in self._books:
+        for arrays in self._final_reports:
             for node, peer, seq in arrays["applied"].tolist():
                 applied[node, peer] = seq
         flying = np.zeros(self.x.shape[1])
-        for arrays in self._books:
+        for arrays in self._final_reports:
             for (node, peer, seq), worth in zip(
                 arrays["owed"].tolist(), arrays["worth"], strict=True
             ):
@@ -167,10 +168,11 @@ class Board:
         return flying
 
     def ledger_error(self) -> float:
-        """How far the books are from closing.
+        """Measure how far the ledger is from closing.
 
-        Living nodes' shares, less those they began with, less what they had from nodes now
-        dead, and what is on its way between them, sum to zero; relative to the sizes of these.
+        What living nodes hold, less what they began with, less what they had from nodes now
+        dead, plus what is on its way between them, sums to zero.  The error is relative to the
+        sizes of these.
         """
         alive = self.living
         shares = self.x[alive] + self.z[alive]
@@ -180,7 +182,7 @@ class Board:
         return float(np.abs(left).sum() / sizes) if sizes > 0.0 else 0.0
 
     def drift(self) -> float:
-        """How far the value to agree on has moved, in root mean square deviations of the start."""
+        """Measure how far the value to agree on moved, in standard deviations of the start."""
         assert self._began is not None
         centre, squares = self._began
         deviation = np.sqrt(squares / len(self.x))
@@ -188,7 +190,7 @@ class Board:
         return moved / float(deviation) if deviation > 0.0 else moved
 
     def rounding(self) -> float:
-        """What rounding may make of the error."""
+        """Bound what rounding may contribute to the error."""
         assert self._began is not None
         return rounding_of_mean(self._values(), self._began[1])
 
@@ -197,10 +199,3 @@ class Board:
 
     def _squares(self, centre: Array) -> float:
         return float(((self._values() - centre) ** 2).sum())
-
-
-def entries(records: list[NDArray[Any]]) -> NDArray[Any]:
-    """All entries of a log, in the order they came."""
-    from continuized.network.runtime.node_process import ENTRY
-
-    return np.concatenate([np.zeros(0, ENTRY), *records])

@@ -1,4 +1,4 @@
-"""A process of nodes, without its sockets: frames and commands in, frames and reports out.
+"""A worker's nodes, without its sockets: frames and commands in, frames and reports out.
 
 Transports carry its bytes: local processes by TCP and pipes, Ray by calls of actors.
 """
@@ -14,123 +14,127 @@ from numpy.typing import NDArray
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import Array, RuleSpec
-from continuized.network.runtime.faulty_link import Link
-from continuized.network.runtime.scheduler import Host, sentence
+from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
+from continuized.network.runtime.scheduler import NodeScheduler, describe_error
 from continuized.network.runtime.wire_format import Codec, Record, Stream
 
-ENTRY = np.dtype(
-    [("kind", "u1"), ("node", "<u4"), ("peer", "<u4"), ("seq", "<u8"), ("time", "<f8")]
-)
-NOTHING = np.zeros(0, ENTRY)
-LINK = 0xFFFFFFFF  # the key of a link's own random stream; nodes have their numbers
+LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
-class Station:
-    """The nodes of one process, made from an order (see `crew.Plan.order`)."""
+class NodeProcess:
+    """Runs the nodes of one worker, as its order says (see `RunPlan.write_order`)."""
 
     def __init__(self, order: Record) -> None:
         header, arrays = order
-        self.place = int(header["place"])
+        self.worker = int(header["worker"])
         self.codec = Codec(bytes.fromhex(header["key"]), int(header["dim"]))
-        self.home: dict[int, int] = {}  # the place of each node
-        self._loose: list[Message] = []  # between nodes of this place
+        self.worker_of: dict[int, int] = {}  # the worker of each node
+        self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
-        link = Link(
-            _generator([*header["seed"], LINK, self.place]),
+        link = FaultyLink(
+            _make_generator([*header["seed"], LINK_KEY, self.worker]),
             *(float(header[name]) for name in ("loss", "duplication", "delay")),
         )
-        nodes, fell = {}, []
-        for told in header["nodes"]:
+        nodes, failures = {}, []
+        for given in header["nodes"]:
             try:
-                nodes[told["number"]] = self._made(told, arrays, header)
+                nodes[given["number"]] = self._make_node(given, arrays, header)
             except Exception as error:  # a rule is the user's code: only its own node dies of it
-                fell.append((told["number"], sentence(error)))
-        skews = {told["number"]: float(told["skew"]) for told in header["nodes"]}
-        self.host = Host(nodes, skews, float(header["speed"]), float(header["stride"]), link)
-        self.host.fell += fell
+                failures.append((given["number"], describe_error(error)))
+        skews = {given["number"]: float(given["skew"]) for given in header["nodes"]}
+        speed, stride = float(header["speed"]), float(header["stride"])
+        self.scheduler = NodeScheduler(nodes, skews, speed, stride, link)
+        self.scheduler.failures += failures
 
-    def stream(self) -> Stream:
-        """For the bytes of one connection."""
+    def open_stream(self) -> Stream:
+        """Make a stream for the bytes of one connection."""
         return Stream(self.codec)
 
-    def turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
-        """Let time pass, take messages in; the frames to send, by place."""
-        loose, self._loose = self._loose, []
-        self.host.advance(wall)
-        out = self.host.receive([*loose, *messages])
-        out += self.host.turn()
+    def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
+        """Let time pass and take messages in; return the frames to send, by worker."""
+        internal, self._internal = self._internal, []
+        self.scheduler.advance(wall)
+        out = self.scheduler.receive([*internal, *messages])
+        out += self.scheduler.wake_due()
         frames: dict[int, list[bytes]] = {}
         for message in out:
-            place = self.home.get(message.receiver)
-            if place == self.place:
-                self._loose.append(message)
-            elif place is not None:
-                frames.setdefault(place, []).append(self.codec.encode(message))
-        return {place: b"".join(parts) for place, parts in frames.items()}
+            worker = self.worker_of.get(message.receiver)
+            if worker == self.worker:
+                self._internal.append(message)
+            elif worker is not None:
+                frames.setdefault(worker, []).append(self.codec.encode(message))
+        return {worker: b"".join(parts) for worker, parts in frames.items()}
 
-    def wait(self) -> float:
-        """Seconds of wall time until something is due."""
-        return 0.0 if self._loose else self.host.rest()
+    def seconds_to_wait(self) -> float:
+        """Return the seconds of wall time until something is due."""
+        return 0.0 if self._internal else self.scheduler.seconds_to_sleep()
 
-    def command(self, header: dict[str, Any]) -> None:
-        """What the run tells: where nodes are, who died or came back, to fall back, to finish."""
-        self.home.update({int(number): int(place) for number, place in header.get("home", ())})
-        for number, node in self.host.nodes.items():
-            for peer, lives in header.get("dead", ()):
+    def obey(self, command: dict[str, Any]) -> None:
+        """Follow a command of the run.
+
+        It tells where nodes are, who died or came back, to go on as plain gossip, or to finish.
+        """
+        for number, worker in command.get("assignments", ()):
+            self.worker_of[int(number)] = int(worker)
+        for number, node in self.scheduler.nodes.items():
+            for peer, lives in command.get("dead", ()):
                 node.bury(peer, lives)
-            for peer in header.get("back", ()):
+            for peer in command.get("back", ()):
                 node.greet(peer)
-            if header.get("plain") and not node.rule.plain:
-                node.fall_back(max(node.now, self.host.own_time(number)))
-            node.quiet = node.quiet or bool(header.get("quiet"))
+            if command.get("plain") and not node.rule.plain:
+                node.fall_back(max(node.now, self.scheduler.local_time(number)))
+            node.quiet = node.quiet or bool(command.get("quiet"))
 
-    def log(self) -> NDArray[Any]:
-        """The entries since the last call."""
-        fresh = np.array(self._entries, ENTRY) if self._entries else NOTHING
+    def take_log(self) -> NDArray[Any]:
+        """Return the entries of the log since the last call."""
+        fresh = np.array(self._entries, ENTRY) if self._entries else NO_ENTRIES
         self._entries.clear()
         return fresh
 
-    def report(self, final: bool = False) -> Record:
-        """The state of every node, and what happened so far; at the end, what is still owed."""
-        states = self._states()
-        nodes = [self.host.nodes[number] for number in states]
-        fell, self.host.fell = self.host.fell, []
+    def make_report(self, final: bool = False) -> Record:
+        """Report the state of every node and the counts so far; at the end, also what is owed."""
+        states = self._read_states()
+        nodes = [self.scheduler.nodes[number] for number in states]
+        failures, self.scheduler.failures = self.scheduler.failures, []
         header = {
-            "t": self.host.t,
-            "idle": all(node.quiet and node.idle for node in nodes) and not self._loose,
-            "fell": fell,
+            "t": self.scheduler.t,
+            "idle": all(node.quiet and node.idle for node in nodes) and not self._internal,
+            "failures": failures,
             "dropped": self.codec.dropped,
             "final": final,
         }
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
             "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
-            **self._rows(states),
+            **self._stack_states(states),
         }
-        return header, {**arrays, **self._owed(nodes)} if final else arrays
+        return header, {**arrays, **self._list_owed(nodes)} if final else arrays
 
-    def _states(self) -> dict[int, tuple[Array, Array, Array]]:
-        """(x, z, answer) of every node that has a value."""
+    def _read_states(self) -> dict[int, tuple[Array, Array, Array]]:
+        """Read (x, z, answer) of every node that has a value."""
         states = {}
-        for number, node in list(self.host.nodes.items()):
+        for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
                     states[number] = (*node.rule.state(), node.rule.answer())
                 except Exception as error:  # as above
-                    self.host.fail(number, error)
+                    self.scheduler.fail(number, error)
         return states
 
-    def _rows(self, states: dict[int, tuple[Array, Array, Array]]) -> dict[str, NDArray[Any]]:
+    def _stack_states(
+        self, states: dict[int, tuple[Array, Array, Array]]
+    ) -> dict[str, NDArray[Any]]:
         names = ("x", "z", "answer", "start", "of_dead")
         rows = {name: np.zeros((len(states), self.codec.dim)) for name in names}
         for k, (number, (x, z, answer)) in enumerate(states.items()):
             rows["x"][k], rows["z"][k], rows["answer"][k] = x, z, answer
-            node = self.host.nodes[number]
+            node = self.scheduler.nodes[number]
             rows["start"][k], rows["of_dead"][k] = node.began, node.of_dead
         return rows
 
-    def _owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
-        """What was paid and not acknowledged, and the last numbers that were applied."""
+    def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
+        """List what was paid and not acknowledged, and the last numbers that were applied."""
         owed = [(n.number, peer, o.seq) for n in nodes for peer, o in n.owed.items()]
         worth = [n.rule.worth(o.plain) * o.d for n in nodes for o in n.owed.values()]
         applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.applied.items()]
@@ -140,23 +144,25 @@ class Station:
             "applied": np.array(applied, np.int64).reshape(-1, 3),
         }
 
-    def _made(self, told: dict[str, Any], arrays: dict[str, Any], header: dict[str, Any]) -> Node:
-        number = int(told["number"])
-        given = {name: arrays[f"{number}/{name}"] for name in told["arrays"]}
-        rule = RuleSpec(told["factory"], given, told["options"]).make()
+    def _make_node(
+        self, given: dict[str, Any], arrays: dict[str, Any], header: dict[str, Any]
+    ) -> Node:
+        number = int(given["number"])
+        its_arrays = {name: arrays[f"{number}/{name}"] for name in given["arrays"]}
+        rule = RuleSpec(given["factory"], its_arrays, given["options"]).make()
         return Node(
             number,
             rule,
-            told["neighbours"],
-            told["P"],
-            _generator([*header["seed"], number, told["life"]]),
+            given["neighbours"],
+            given["P"],
+            _make_generator([*header["seed"], number, given["life"]]),
             timeout=float(header["timeout"]),
-            life=int(told["life"]),
+            life=int(given["life"]),
             logging=bool(header["log"]),
-            joining=bool(told["joining"]),
+            joining=bool(given["joining"]),
             log=self._entries,
         )
 
 
-def _generator(key: list[int]) -> np.random.Generator:
+def _make_generator(key: list[int]) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(key))

@@ -1,8 +1,7 @@
-"""Nodes that run for real: `network.run`."""
+"""`network.run`: nodes that run for real, in processes of their own."""
 
 from __future__ import annotations
 
-import math
 import os
 import secrets
 from collections.abc import Iterator, Sequence
@@ -12,31 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.analysis.stability import delay_limit
+from continuized.network.analysis import delay_limit
 from continuized.network.arguments import as_gossip, checked_values
-from continuized.network.faults import DELAYS_TO_WAIT, Faults
+from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
 from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
 from continuized.network.result import Outcome
-from continuized.network.runtime.faults import drawn
-from continuized.network.runtime.monitor import Board
-from continuized.network.runtime.supervisor import Goal, Supervisor, Troubles
-from continuized.network.runtime.transport import Crew, Plan
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.supervisor import Goal, PlannedChanges, Supervisor
+from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.network.runtime.wire_format import KEY_BYTES
-from continuized.problems.base import number
 from continuized.process.random_streams import Seed, child, seed_sequence
+from continuized.support import validation as check
 from continuized.support.progress import bar
-from continuized.support.validation import brief, is_whole
 
 TRANSPORTS = ("local", "ray")
-PER_CORE = 1  # processes, unless told otherwise
 BUSY = 0.25  # the part of its time that a node may spend in exchanges
-TRIP = 0.001  # seconds that an exchange takes, about
-SMALL = 0.1  # of the delay made on purpose: nothing is gained by less
-LOOKS = 4.0  # at its mailbox, by one process or the other, that an exchange takes
+SECONDS_PER_EXCHANGE = 0.001  # about
+STRIDE_PER_DELAY = 0.1  # of the delay made on purpose: a shorter stride gains nothing
+TURNS_PER_EXCHANGE = 4.0  # of one worker or the other
 MOST_PER_CORE = 5000.0  # exchanges a second
-PATIENCE = 0.5  # seconds, at most, before a node gives up or sends again
+TIMEOUT = 0.5  # seconds, at most, before a node gives up or sends again
 KILL_EVERY = 0.3  # seconds
 
 
@@ -76,7 +72,7 @@ def run(
     method : "accelerated", "plain" or Gossip
         With rules, only a name for the result.
     processes : int, optional
-        How many processes share the nodes; nodes to be killed have one of their own.  By
+        How many processes share the nodes; each node to be killed has one of its own.  By
         default one for each core.
     speed : float, optional
         Units of t a second: all edges together ring so often, at most.  By default what keeps
@@ -124,22 +120,23 @@ def run(
     (True, True, True)
     """
     graph = Graph.of(graph)
-    _check_port(port)
-    rules, shape = _rules(graph, values, method)
+    if port is not None:
+        check.whole(port, "port", minimum=1, maximum=65535, other="None")
+    rules, shape = _make_rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
-    troubles = _troubles(kill, rejoin, graph, np.random.default_rng(root))
-    pace, stride = _pace(graph, speed)
-    plan = Plan(
+    planned = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
+    pace, stride = _choose_speed(graph, speed)
+    plan = RunPlan(
         graph=graph,
         rules=rules,
-        dim=_dim(rules),
-        places=_places(graph.nodes, processes, troubles.nodes()),
+        dim=_find_dim(rules),
+        workers=_assign_nodes(graph.nodes, processes, planned.nodes()),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=pace,
-        stride=max(stride, SMALL * faults.delay),
-        timeout=pace * PATIENCE + DELAYS_TO_WAIT * faults.delay,
+        stride=max(stride, STRIDE_PER_DELAY * faults.delay),
+        timeout=pace * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
         skews=faults.speeds(graph.nodes),
         loss=faults.loss,
         duplication=faults.duplication,
@@ -148,20 +145,24 @@ def run(
         port=port,
     )
     averaging = not _are_rules(values)
-    board = Board(plan.places, plan.dim, averaging)
+    monitor = RunMonitor(plan.workers, plan.dim, averaging)
     watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
-    goal = Goal(_positive(tol, "tol"), _positive(seconds, "seconds"), watched)
-    with _crew(transport, address, port) as crew, bar("network", None, progress, "message") as tell:
-        supervisor = Supervisor(crew, plan, board, troubles, goal, tell)
+    seconds = check.real(seconds, "seconds", above=0.0)
+    goal = Goal(check.real(tol, "tol", above=0.0), seconds, watched)
+    with (
+        _open_transport(transport, address, port) as opened,
+        bar("network", None, progress, "message") as show_progress,
+    ):
+        supervisor = Supervisor(opened, plan, monitor, planned, goal, show_progress)
         supervisor.run()
     name = method if isinstance(method, str) else method.name
-    return supervisor.outcome(name, shape)
+    return supervisor.make_outcome(name, shape)
 
 
-def _rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tuple[int, ...]]:
-    """A rule for each node, and the shape of the result."""
+def _make_rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tuple[int, ...]]:
+    """Make a rule for each node; return them with the shape of the result."""
     if _are_rules(values):
         if len(values) != graph.nodes:
             raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
@@ -180,8 +181,8 @@ def _are_rules(values: Any) -> bool:
     )
 
 
-def _dim(rules: Sequence[RuleSpec]) -> int:
-    """How many numbers an answer has; a node whose rule fails will say so itself."""
+def _find_dim(rules: Sequence[RuleSpec]) -> int:
+    """Find how many numbers an answer has; a node whose rule fails will say so itself."""
     failure: Exception | None = None
     for rule in rules:
         try:
@@ -191,69 +192,59 @@ def _dim(rules: Sequence[RuleSpec]) -> int:
     raise ValueError(f"no node's rule can be made: {failure}") from failure
 
 
-def _places(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
-    """The nodes of each process: dealt out in turn, so that neighbours seldom share one."""
-    count = PER_CORE * (os.cpu_count() or 1) if processes is None else processes
-    if not is_whole(count) or count < 1:
-        raise ValueError(f"processes must be an integer >= 1, got {brief(processes)}")
+def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
+    """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
+    count = (os.cpu_count() or 1) if processes is None else processes
+    count = check.whole(count, "processes", minimum=1)
     others = [node for node in range(nodes) if node not in alone]
     shared = [others[k::count] for k in range(min(count, len(others)))]
     return shared + [[node] for node in sorted(alone)]
 
 
-def _pace(graph: Graph, speed: float | None) -> tuple[float, float]:
-    """Units of t a second, and at most at a stretch (see `Host`)."""
+def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
+    """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
-    pace = min(busy / TRIP, MOST_PER_CORE * (os.cpu_count() or 1))
-    return _positive(pace if speed is None else speed, "speed"), busy / LOOKS
+    pace = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
+    pace = check.real(pace if speed is None else speed, "speed", above=0.0)
+    return pace, busy / TURNS_PER_EXCHANGE
 
 
-def _positive(value: Any, name: str) -> float:
-    given = number(value, name)
-    if not 0.0 < given < math.inf:
-        raise ValueError(f"{name} must be a finite number > 0, got {brief(value)}")
-    return given
-
-
-def _check_port(port: Any) -> None:
-    if port is not None and not (is_whole(port) and 0 < port < 2**16):
-        raise ValueError(f"port must be an integer from 1 to 65535 or None, got {brief(port)}")
-
-
-def _troubles(kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator) -> Troubles:
+def _plan_changes(
+    kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator
+) -> PlannedChanges:
+    """Check when which nodes are to die and to come back; choose those to kill if asked."""
     nodes = graph.nodes
-    if is_whole(kill):
-        if not 0 <= kill < nodes:
-            raise ValueError(f"kill must leave one of the {nodes} nodes, got {brief(kill)}")
-        kill = [(KILL_EVERY * (k + 1), i) for k, i in enumerate(drawn(graph, int(kill), random))]
-    plan = Faults(deaths=kill, joins=rejoin)  # checks them
-    if plan.absent():
-        raise ValueError(f"node {min(plan.absent())} is to rejoin, but was not killed before")
-    if len(plan.deaths) - len(plan.joins) >= nodes:
+    if check.is_whole(kill):
+        advice = "one node must be left"
+        count = check.whole(kill, "kill", minimum=0, maximum=nodes - 1, advice=advice)
+        victims = choose_victims(graph, count, random)
+        kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
+    faults = Faults(deaths=kill, joins=rejoin)  # checks them
+    if faults.absent():
+        raise ValueError(f"node {min(faults.absent())} is to rejoin, but was not killed before")
+    if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
-    return Troubles(plan.changes(nodes))
+    return PlannedChanges(faults.changes(nodes))
 
 
 @contextmanager
-def _crew(transport: str, address: str | None, port: int | None) -> Iterator[Crew]:
-    if transport == "local":
+def _open_transport(name: str, address: str | None, port: int | None) -> Iterator[Transport]:
+    """Make the transport of this name, and close it at the end."""
+    check.one_of(name, "transport", TRANSPORTS)
+    if name == "local":
         if address is not None:
             raise ValueError('address= is for transport="ray"')
-        from continuized.network.runtime.transports.local import LocalCrew
+        from continuized.network.runtime.transports.local import LocalTransport
 
-        crew: Crew = LocalCrew()
-    elif transport == "ray":
+        transport: Transport = LocalTransport()
+    else:
         if port is not None:
             raise ValueError('port= is for transport="local"; Ray chooses its own')
-        from continuized.network.runtime.transports.ray import RayCrew
+        from continuized.network.runtime.transports.ray import RayTransport
 
-        crew = RayCrew(address)
-    else:
-        raise ValueError(
-            f"transport must be one of {', '.join(TRANSPORTS)}, got {brief(transport)}"
-        )
+        transport = RayTransport(address)
     try:
-        yield crew
+        yield transport
     finally:
-        crew.close()
+        transport.close()

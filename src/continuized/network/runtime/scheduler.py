@@ -1,8 +1,8 @@
-"""Several nodes in one process, and the clock that they read.
+"""The nodes of one worker, and the clock that they read.
 
-The clock runs at `speed` units of t a second of wall time.  A process that was kept from running,
-or has more to do than it can, slows its clock instead of letting messages age: nodes know nothing
-but their own time, so that only the pace changes.
+The clock runs at `speed` units of t a second of wall time.  A worker that was kept from running,
+or that has more to do than it can, slows its clock instead of letting messages age.  Nodes know
+nothing but their own time, so that nothing else changes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,24 @@ from collections.abc import Iterable, Mapping
 
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
-from continuized.network.runtime.faulty_link import Link
-from continuized.support.validation import brief
+from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.support.validation import short_repr
 
-LONGEST = 200  # letters of an error that is passed on whole
+LONGEST = 200  # letters of an error message that is passed on whole
 
 
-class Host:
-    """Nodes by their numbers, each with the speed of its own clock (1 + skew), and their link.
+class NodeScheduler:
+    """Wakes nodes when they are due, and hands them their messages.
 
-    `stride`: the most, in units of t, that the clock moves on between two looks, but for sleep.
+    Parameters
+    ----------
+    nodes, skews : by the number of the node
+        Each node, and the speed of its own clock (1 + skew).
+    speed, stride : float
+        Units of t a second, and the most that the clock moves on between two looks at the wall
+        clock, sleep apart.
+    link : FaultyLink
+        What carries the messages that nodes send.
     """
 
     def __init__(
@@ -30,16 +38,16 @@ class Host:
         skews: Mapping[int, float],
         speed: float,
         stride: float,
-        link: Link,
+        link: FaultyLink,
     ) -> None:
         self.nodes = dict(nodes)
         self.speed, self.stride = speed, stride
         self.t = 0.0
         self.link = link
-        self.fell: list[tuple[int, str]] = []  # nodes whose rule raised, and what
+        self.failures: list[tuple[int, str]] = []  # nodes whose rule raised, and what it said
         self._skews = dict(skews)
         self._wall: float | None = None
-        self._rest = 0.0
+        self._sleep = 0.0  # seconds that the worker was told it may sleep
         self._dues: list[tuple[float, int]] = []
         self._next: dict[int, float] = {}
         for number in self.nodes:
@@ -47,53 +55,53 @@ class Host:
 
     @property
     def due(self) -> float:
-        """The t at which something is to be done, even if nothing comes."""
+        """The t at which something is to be done even if no message comes."""
         return min(self._dues[0][0] if self._dues else float("inf"), self.link.due)
 
     def advance(self, wall: float) -> None:
-        """Look at the wall clock."""
+        """Look at the wall clock, and move t on."""
         if self._wall is not None:
             passed = self.speed * max(0.0, wall - self._wall)
-            self.t += min(passed, self.speed * self._rest + self.stride)
-        self._wall, self._rest = wall, 0.0
+            self.t += min(passed, self.speed * self._sleep + self.stride)
+        self._wall, self._sleep = wall, 0.0
 
-    def rest(self) -> float:
-        """Seconds of wall time until something is due: so long the process may sleep."""
-        self._rest = max(0.0, (self.due - self.t) / self.speed)
-        return self._rest
+    def seconds_to_sleep(self) -> float:
+        """Return the seconds of wall time until something is due."""
+        self._sleep = max(0.0, (self.due - self.t) / self.speed)
+        return self._sleep
 
-    def turn(self) -> list[Message]:
-        """What the nodes, and their link, send because time passed."""
+    def wake_due(self) -> list[Message]:
+        """Wake the nodes that are due; return what they and their link send."""
         due: list[int] = []
         while self._dues and self._dues[0][0] <= self.t:
             when, number = heapq.heappop(self._dues)
-            if self._next.get(number) == when:  # else it was put earlier since, and is done
+            if self._next.get(number) == when:  # else it was woken at an earlier time
                 del self._next[number]
                 due.append(number)
         out = [message for number in due for message in self._act(number, None)]
         return self.link.send(out, self.t)
 
     def receive(self, messages: Iterable[Message]) -> list[Message]:
-        """What the nodes send because messages came."""
+        """Hand messages to their nodes; return what these and their link send."""
         out: list[Message] = []
         for message in messages:
             out += self._act(message.receiver, message)
         return self.link.send(out, self.t)
 
-    def own_time(self, number: int) -> float:
-        """The time on a node's own clock."""
+    def local_time(self, number: int) -> float:
+        """Return the time on a node's own clock."""
         return self.t * self._skews[number]
 
     def fail(self, number: int, error: Exception) -> None:
-        """The node dies of an error."""
+        """Remove a node that died of an error."""
         del self.nodes[number]
-        self.fell.append((number, sentence(error)))
+        self.failures.append((number, describe_error(error)))
 
     def _act(self, number: int, message: Message | None) -> list[Message]:
         node = self.nodes.get(number)
         if node is None:
             return []
-        now = max(node.now, self.own_time(number))
+        now = max(node.now, self.local_time(number))
         try:
             out = node.tick(now) if message is None else node.receive(message, now)
         except Exception as error:  # a rule is the user's code: only its own node dies of it
@@ -109,7 +117,7 @@ class Host:
             heapq.heappush(self._dues, (due, number))
 
 
-def sentence(error: Exception) -> str:
-    """An error on one line."""
+def describe_error(error: Exception) -> str:
+    """Write an error on one line."""
     text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text if len(text) < LONGEST else brief(text)}"
+    return f"{type(error).__name__}: {text if len(text) < LONGEST else short_repr(text)}"

@@ -1,4 +1,4 @@
-"""The loop of a real run: it hears reports, makes the troubles asked for, ends in time."""
+"""The loop of a real run: it hears reports, kills and revives as asked, and ends in time."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.analysis.stability import too_stale
+from continuized.network.analysis import too_stale
 from continuized.network.gossip import Gossip
 from continuized.network.result import Outcome
-from continuized.network.runtime.merge_logs import merged
-from continuized.network.runtime.monitor import Board, entries
-from continuized.network.runtime.transport import Crew, Event, Plan
+from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
+from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
 from continuized.support.progress import Bar
 
-SILENT = 10.0  # seconds after which a process that says nothing is ended
+SILENT = 10.0  # seconds after which a worker that says nothing is ended
 BEGIN_WITHIN = 10.0
-SETTLE_WITHIN = 3.0  # for exchanges under way to be finished, at the end
+SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
 FINAL_WITHIN = 5.0
-LOOK_EVERY = 0.05
+WAIT_AT_MOST = 0.05  # seconds for one report
 SOON = 300.0  # units of t before the share of exchanges is looked at
 DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
 OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
@@ -45,17 +46,17 @@ class StalenessWarning(UserWarning):
 
 
 @dataclass
-class Troubles:
-    """Kills and returns to come: (seconds, node, whether it comes back), in time."""
+class PlannedChanges:
+    """Kills and returns still to come: (seconds, node, whether it comes back), in order."""
 
     changes: list[tuple[float, int, bool]]
 
     def nodes(self) -> set[int]:
-        """The nodes that need a process of their own."""
+        """Return the nodes that need a worker of their own."""
         return {node for _, node, _ in self.changes}
 
-    def due(self, seconds: float) -> list[tuple[int, bool]]:
-        """(node, whether it comes back) of those due by now, which are taken off."""
+    def take_due(self, seconds: float) -> list[tuple[int, bool]]:
+        """Take off the changes due by now, and return them as (node, whether it comes back)."""
         now = [(node, back) for when, node, back in self.changes if when <= seconds]
         self.changes = [change for change in self.changes if change[0] > seconds]
         return now
@@ -63,7 +64,7 @@ class Troubles:
 
 @dataclass
 class Goal:
-    """When to end, and what may be too slow for acceleration (None: nothing)."""
+    """When a run ends, and the method to watch for staleness (None: nothing to watch)."""
 
     tol: float
     seconds: float
@@ -72,167 +73,176 @@ class Goal:
 
 @dataclass
 class Supervisor:
-    """One run."""
+    """Runs the workers of one plan, from their start to their last reports."""
 
-    crew: Crew
-    plan: Plan
-    board: Board
-    troubles: Troubles
+    transport: Transport
+    plan: RunPlan
+    monitor: RunMonitor
+    planned: PlannedChanges
     goal: Goal
-    tell: Bar
+    show_progress: Bar
     wall: float = 0.0
     reached: bool = False
-    plain: bool = False  # whether it fell back
+    plain: bool = False  # whether nodes went on as plain gossip
     _log: list[NDArray[Any]] = field(default_factory=list)
-    _lives: dict[int, int] = field(default_factory=dict)  # of nodes that died: how often
-    _coming: set[int] = field(default_factory=set)  # nodes on their way back
+    _death_counts: dict[int, int] = field(default_factory=dict)
+    _rejoining: set[int] = field(default_factory=set)  # started again, not yet heard of
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
     def __post_init__(self) -> None:
-        self._home = dict(self.plan.home())
-        self._places = set(range(len(self.plan.places)))  # whose processes live
+        self._worker_of = dict(self.plan.assignments())
+        self._running = set(range(len(self.plan.workers)))  # the workers that have not ended
 
     def run(self) -> None:
-        """From the start of the processes to their last reports."""
-        self.crew.start(self.plan)
-        self.board.heard[:] = time.monotonic()
-        if not self._until(self.board.complete, BEGIN_WITHIN):
+        """Start the workers, follow them until the run is over, and collect their last reports."""
+        self.transport.start(self.plan)
+        self.monitor.heard[:] = time.monotonic()
+        if not self._wait_until(self.monitor.has_heard_of_all, BEGIN_WITHIN):
             raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
-        self.board.begin()
+        self.monitor.begin()
         began = time.monotonic()
-        while not self._over(time.monotonic() - began):
-            self._hear()
+        while not self._is_over(time.monotonic() - began):
+            self._handle_next_report()
         self.wall = time.monotonic() - began
-        self.crew.tell({"quiet": True})
-        self._until(lambda: self._all(self.board.idle), SETTLE_WITHIN)
-        self.crew.tell({"end": True})
-        if not self._until(lambda: self._all(self.board.final), FINAL_WITHIN):
-            for place in [place for place in self._places if not self.board.final[place]]:
-                self._lost(place, "it gave no last report")
-        self.board.row()
+        self.transport.broadcast({"quiet": True})
+        self._wait_until(lambda: self._all_running(self.monitor.idle), SETTLE_WITHIN)
+        self.transport.broadcast({"end": True})
+        if not self._wait_until(lambda: self._all_running(self.monitor.final), FINAL_WITHIN):
+            for worker in [w for w in self._running if not self.monitor.final[w]]:
+                self._lose_worker(worker, "it gave no last report")
+        self.monitor.add_row()
 
-    def outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
-        """What the run came to."""
-        board = self.board
+    def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
+        """Build the result of the run."""
+        monitor = self.monitor
         return Outcome(
-            x=(board.x if board.averaging else board.answer).reshape(shape),
-            z=board.z.reshape(shape),
-            t=board.t,
+            x=(monitor.x if monitor.averaging else monitor.answer).reshape(shape),
+            z=monitor.z.reshape(shape),
+            t=monitor.t,
             method=method,
-            messages=board.messages,
+            messages=monitor.messages,
             tol=self.goal.tol,
             reached=self.reached,
-            error=board.error,
-            trace=board.trace,
-            deaths=board.deaths,
-            joins=board.joins,
-            ledger_error=board.ledger_error(),
-            mean_drift=board.drift(),
-            events_per_s=board.messages / max(self.wall, 1e-9),
-            staleness=board.staleness(),
-            dropped=int(board.dropped.sum()),
+            error=monitor.error,
+            trace=monitor.trace,
+            deaths=monitor.deaths,
+            joins=monitor.joins,
+            ledger_error=monitor.ledger_error(),
+            mean_drift=monitor.drift(),
+            events_per_s=monitor.messages / max(self.wall, 1e-9),
+            staleness=monitor.staleness(),
+            dropped=int(monitor.dropped.sum()),
             fell_back=self.plain,
-            rounding=board.rounding(),
-            log=merged(entries(self._log)) if self.plan.log else None,
+            rounding=monitor.rounding(),
+            log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
         )
 
-    def _all(self, flags: NDArray[Any]) -> bool:
-        return all(flags[place] for place in self._places)
+    def _all_running(self, flags: NDArray[Any]) -> bool:
+        return all(flags[worker] for worker in self._running)
 
-    def _over(self, elapsed: float) -> bool:
-        if elapsed >= self.goal.seconds or not self.board.living.any():
+    def _is_over(self, elapsed: float) -> bool:
+        if elapsed >= self.goal.seconds or not self.monitor.living.any():
             return True
-        for node, back in self.troubles.due(elapsed):
+        for node, back in self.planned.take_due(elapsed):
             if back:
                 self._revive(node)
             else:
-                self.crew.kill(self._home[node])
-        if self.troubles.changes or self._coming:
+                self.transport.kill(self._worker_of[node])
+        if self.planned.changes or self._rejoining:
             return False  # what was asked for is still to come
-        self.reached = self.board.error <= self.goal.tol
+        self.reached = self.monitor.error <= self.goal.tol
         return self.reached
 
-    def _until(self, done: Callable[[], bool], seconds: float) -> bool:
+    def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
         limit = time.monotonic() + seconds
         while not done():
             if time.monotonic() >= limit:
                 return False
-            self._hear()
+            self._handle_next_report()
         return True
 
-    def _hear(self) -> None:
-        """Wait a little for an event, and act on it."""
-        event = self.crew.next(LOOK_EVERY)
-        if event is not None:
-            self._take(event)
-        for place in self._places:
-            if time.monotonic() - self.board.heard[place] > SILENT:
-                self._reasons[place] = f"its process said nothing for {SILENT:.0f} s"
-                self.board.heard[place] = time.monotonic()
-                self.crew.kill(place)
+    def _handle_next_report(self) -> None:
+        """Wait a little for a report and act on it; end workers that have long been silent."""
+        report = self.transport.next_report(WAIT_AT_MOST)
+        if report is not None:
+            self._handle(report)
+        for worker in self._running:
+            if time.monotonic() - self.monitor.heard[worker] > SILENT:
+                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
+                self.monitor.heard[worker] = time.monotonic()
+                self.transport.kill(worker)
 
-    def _take(self, event: Event) -> None:
-        if event.record is None:
-            if not self.board.final[event.place]:
-                self._lost(event.place, self._reasons.get(event.place, event.why))
+    def _handle(self, report: WorkerReport) -> None:
+        if report.record is None:
+            if not self.monitor.final[report.worker]:
+                self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))
             return
-        header, arrays = event.record
+        header, arrays = report.record
         if "entries" in arrays:
             self._log.append(arrays["entries"])
-        if header.get("started") and self._lives:  # one that came back has no past
-            self._tell_lives()
-        fell = self.board.take(event.place, event.record)
-        self._coming -= set(arrays.get("number", ()))
-        self._bury(fell)
-        if self.board.rows and self.board.living.any() and self.board.round(self._places):
-            dead = f", {len(self.board.deaths)} dead" if self.board.deaths else ""
-            self.tell(self.board.messages, f"error {self.board.error:.1e}{dead}")
-            self._watch()
+        if header.get("started") and self._death_counts:
+            # A worker that came back knows of no deaths.
+            self._broadcast_deaths()
+        failures = self.monitor.take_report(report.worker, report.record)
+        self._rejoining -= set(arrays.get("number", ()))
+        self._record_deaths(failures)
+        if (
+            self.monitor.rows
+            and self.monitor.living.any()
+            and self.monitor.complete_round(self._running)
+        ):
+            dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
+            self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
+            self._check_staleness()
 
-    def _lost(self, place: int, why: str) -> None:
-        """A process ended."""
-        self._places.discard(place)
-        nodes = self.plan.places[place]
-        self._bury([(n, why) for n in nodes if self.board.living[n] or n in self._coming])
-        self._coming -= set(nodes)
+    def _lose_worker(self, worker: int, reason: str) -> None:
+        """Note that a worker has ended, and its nodes with it."""
+        self._running.discard(worker)
+        nodes = self.plan.workers[worker]
+        self._record_deaths(
+            [(n, reason) for n in nodes if self.monitor.living[n] or n in self._rejoining]
+        )
+        self._rejoining -= set(nodes)
 
-    def _bury(self, fell: list[tuple[int, str]]) -> None:
-        for node, why in fell:
-            self.board.bury(node, why)
-            self._lives[node] = self._lives.get(node, 0) + 1
-        if fell:
-            self._tell_lives()
+    def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
+        for node, reason in failures:
+            self.monitor.record_death(node, reason)
+            self._death_counts[node] = self._death_counts.get(node, 0) + 1
+        if failures:
+            self._broadcast_deaths()
 
     def _revive(self, node: int) -> None:
-        place = self._home[node]
-        self.board.restart(place)
-        self._places.add(place)
-        self._coming.add(node)
-        self.crew.revive(place, self._lives.get(node, 0))
-        self._tell_lives()
+        worker = self._worker_of[node]
+        self.monitor.restart_clock(worker)
+        self._running.add(worker)
+        self._rejoining.add(node)
+        self.transport.revive(worker, self._death_counts.get(node, 0))
+        self._broadcast_deaths()
 
-    def _tell_lives(self) -> None:
-        back = [n for n in self._lives if self.board.living[n] or n in self._coming]
-        self.crew.tell({"dead": list(self._lives.items()), "back": back, "plain": self.plain})
+    def _broadcast_deaths(self) -> None:
+        back = [n for n in self._death_counts if self.monitor.living[n] or n in self._rejoining]
+        self.transport.broadcast(
+            {"dead": list(self._death_counts.items()), "back": back, "plain": self.plain}
+        )
 
-    def _watch(self) -> None:
+    def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.
 
         These nodes make up for rings that found them busy, so that delay does harm by exchanges
         that are missing, and not before it is long against 1/theta by age.
         """
-        method, stale = self.goal.accelerated, self.board.staleness()
-        if method is None or self.plain or self.board.t < SOON:
+        method, stale = self.goal.accelerated, self.monitor.staleness()
+        if method is None or self.plain or self.monitor.t < SOON:
             return
-        share = self.board.messages / self.board.t
+        share = self.monitor.messages / self.monitor.t
         age = 0.0 if stale is None else stale.mean
         aged = method.constants(self.plan.graph).theta * age
-        at_most = share + DEVIATIONS * math.sqrt(share / self.board.t)
+        at_most = share + DEVIATIONS * math.sqrt(share / self.monitor.t)
         verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
         if verdict == "past":
             self.plain = True
-            self.crew.tell({"plain": True})
+            self.transport.broadcast({"plain": True})
         elif verdict == "fine" or self._warned:
             return
         self._warned = True

@@ -1,4 +1,7 @@
-"""What a run asks of a transport, and the orders with which it starts the processes."""
+"""What a run asks of a transport, and the plan from which a transport starts its workers.
+
+A worker is an operating-system process (or an actor of Ray) that runs some of the nodes.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,8 @@ from continuized.network.protocol.node_model import RuleSpec
 from continuized.network.runtime.wire_format import Record
 
 
-def adjacency(graph: Graph) -> list[tuple[list[int], list[float]]]:
-    """Of every node: its neighbours, and the P_ij of the edges to them."""
+def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
+    """List, for every node, its neighbours and the P_ij of the edges to them."""
     around: list[tuple[list[int], list[float]]] = [([], []) for _ in range(graph.nodes)]
     for (i, j), P in zip(graph.edges.tolist(), graph.P.tolist(), strict=True):
         for here, there in ((i, j), (j, i)):
@@ -26,13 +29,13 @@ def adjacency(graph: Graph) -> list[tuple[list[int], list[float]]]:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that the processes of a run are told."""
+class RunPlan:
+    """Everything that the workers of a run are told."""
 
     graph: Graph
     rules: Sequence[RuleSpec]
     dim: int
-    places: Sequence[Sequence[int]]  # the nodes of each process
+    workers: Sequence[Sequence[int]]  # the nodes of each worker
     key: bytes
     seed: Sequence[int]
     speed: float
@@ -45,16 +48,16 @@ class Plan:
     log: bool
     port: int | None
 
-    def home(self) -> list[tuple[int, int]]:
-        """(node, place) of every node."""
-        return [(number, place) for place, nodes in enumerate(self.places) for number in nodes]
+    def assignments(self) -> list[tuple[int, int]]:
+        """List the pairs (node, its worker), one for each node."""
+        return [(number, worker) for worker, nodes in enumerate(self.workers) for number in nodes]
 
-    def order(self, place: int, life: int = 0) -> Record:
-        """For the process of a place; with life > 0, of nodes that come back."""
+    def write_order(self, worker: int, life: int = 0) -> Record:
+        """Write the order that starts a worker; with life > 0, its nodes come back from death."""
         arrays: dict[str, NDArray[Any]] = {}
         nodes = []
-        around = adjacency(self.graph)
-        for number in self.places[place]:
+        around = list_neighbours(self.graph)
+        for number in self.workers[worker]:
             rule = self.rules[number]
             neighbours, P = around[number]
             arrays |= {f"{number}/{name}": array for name, array in rule.arrays.items()}
@@ -72,7 +75,7 @@ class Plan:
                 }
             )
         header = {
-            "place": place,
+            "worker": worker,
             "key": self.key.hex(),
             "dim": self.dim,
             "seed": list(self.seed),
@@ -83,38 +86,38 @@ class Plan:
             "duplication": self.duplication,
             "delay": self.delay,
             "log": self.log,
-            "port": 0 if self.port is None else self.port + place,
+            "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,
         }
         return header, arrays
 
 
-class Event(NamedTuple):
-    """A report of a place, or (None, why) when its process has ended."""
+class WorkerReport(NamedTuple):
+    """What was heard of a worker: a report, or None and the reason when it has ended."""
 
-    place: int
+    worker: int
     record: Record | None
-    why: str = ""
+    reason: str = ""
 
 
-class Crew(Protocol):
-    """The processes of a run."""
+class Transport(Protocol):
+    """Starts the workers of a run, and carries commands to them and reports from them."""
 
-    def start(self, plan: Plan) -> None:
-        """Start them all, and the clocks."""
+    def start(self, plan: RunPlan) -> None:
+        """Start all workers, then their clocks."""
 
-    def revive(self, place: int, life: int) -> None:
-        """Start a place again whose process ended."""
+    def revive(self, worker: int, life: int) -> None:
+        """Start a worker again that has ended."""
 
-    def tell(self, header: dict[str, Any]) -> None:
-        """A command for every place (see `Station.command`)."""
+    def broadcast(self, command: dict[str, Any]) -> None:
+        """Send a command to every worker (see `NodeProcess.obey`)."""
 
-    def next(self, timeout: float) -> Event | None:
-        """The next event; None if there is none within this many seconds."""
+    def next_report(self, timeout: float) -> WorkerReport | None:
+        """Return the next report, or None if none comes within this many seconds."""
 
-    def kill(self, place: int) -> None:
-        """End its process at once, without a word to it."""
+    def kill(self, worker: int) -> None:
+        """End a worker at once, without telling it."""
 
     def close(self) -> None:
-        """End them all; may be called at any time, and twice."""
+        """End all workers.  May be called at any time, and more than once."""

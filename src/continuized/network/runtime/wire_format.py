@@ -9,7 +9,7 @@ little-endian.  The key is drawn for each run, so that nothing but the run's own
 frame.  What is not exactly such a frame is dropped and counted; nothing in it is looked at
 before its code is found to be right.
 
-Records go between a run and its processes, through pipes that only the two hold: a JSON header and
+Records go between a run and its workers, through pipes that only the two hold: a JSON header and
 arrays, as bytes,
 
     length of the header, length of the arrays (4 and 8 bytes), the header, the arrays' bytes
@@ -38,7 +38,10 @@ _NUMBER = 8
 
 
 class Codec:
-    """Frames of one run: its key, and how many numbers a message with values has."""
+    """Encodes and decodes the frames of one run.
+
+    `key` authenticates them; `dim` is how many numbers a message with values has.
+    """
 
     def __init__(self, key: bytes, dim: int) -> None:
         if len(key) != KEY_BYTES:
@@ -49,7 +52,7 @@ class Codec:
         self.dropped = 0
 
     def encode(self, message: Message) -> bytes:
-        """The frame of a message."""
+        """Make the frame of a message."""
         kind, sender, receiver, seq, plain, values = message
         numbers = b"" if values is None else np.asarray(values, "<f8").tobytes()
         count = len(numbers) // _NUMBER
@@ -58,13 +61,13 @@ class Codec:
         return _LENGTH.pack(len(body) + _CODE) + body + hmac.digest(self._key, body, "sha256")
 
     def decode(self, frame: bytes) -> Message | None:
-        """The message of a frame without its length; None, and counted, if it is not one."""
-        message = self._decoded(frame)
+        """Read the message of a frame without its length; None, and counted, if it is not one."""
+        message = self._decode(frame)
         if message is None:
             self.dropped += 1
         return message
 
-    def _decoded(self, frame: bytes) -> Message | None:
+    def _decode(self, frame: bytes) -> Message | None:
         if not _HEADER.size + _CODE <= len(frame) <= self.longest:
             return None
         body, code = frame[:-_CODE], frame[-_CODE:]
@@ -85,10 +88,10 @@ class Codec:
 
 
 class Stream:
-    """Frames out of bytes as they come; `broken` once a length cannot be one of this run's.
+    """Finds the frames in bytes as they come; `broken` once a length cannot be one of this run's.
 
-    After a wrong length nothing tells where the next frame starts: the connection is of no more
-    use, and its owner should close it.
+    After a wrong length nothing tells where the next frame starts.  The connection is then of no
+    use any more, and its owner should close it.
     """
 
     def __init__(self, codec: Codec) -> None:
@@ -97,7 +100,7 @@ class Stream:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Message]:
-        """The messages that are complete with these bytes."""
+        """Yield the messages that are complete with these bytes."""
         if self.broken:
             return
         self._buffer += data
@@ -127,7 +130,7 @@ Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> bytes:
-    """The bytes of a record.
+    """Write a record as bytes.
 
     >>> unpack(pack({"t": 1.5}, {"x": np.arange(2.0)}))
     ({'t': 1.5}, {'x': array([0., 1.])})
@@ -146,30 +149,30 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
 
 
 def unpack(data: bytes) -> Record:
-    """The record of its bytes."""
+    """Read a record from its bytes."""
     head, body = _LENGTHS.unpack_from(data)
     start = _LENGTHS.size
-    return _record(data[start : start + head], data[start + head : start + head + body])
+    return _parse_record(data[start : start + head], data[start + head : start + head + body])
 
 
 def read(stream: IO[bytes]) -> Record | None:
-    """The next record of a pipe; None at its end."""
-    lengths = _read(stream, _LENGTHS.size)
+    """Read the next record of a pipe; return None at its end."""
+    lengths = _read_exactly(stream, _LENGTHS.size)
     if lengths is None:
         return None
     head, body = _LENGTHS.unpack(lengths)
     if head + body > _LONGEST:
         raise ValueError(f"a record of {head + body} bytes: the pipe carries something else")
-    first, second = _read(stream, head), _read(stream, body)
-    return None if first is None or second is None else _record(first, second)
+    first, second = _read_exactly(stream, head), _read_exactly(stream, body)
+    return None if first is None or second is None else _parse_record(first, second)
 
 
-def _read(stream: IO[bytes], count: int) -> bytes | None:
+def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:
     data = stream.read(count)
     return data if len(data) == count else None
 
 
-def _record(head: bytes, body: bytes) -> Record:
+def _parse_record(head: bytes, body: bytes) -> Record:
     header = json.loads(head)
     arrays, start = {}, 0
     for name, kind, shape in header.pop(_ARRAYS):

@@ -1,8 +1,8 @@
-"""Data of a regression as users give it: checked, and copied only where it must be.
+"""Checks of the data of a regression as users give it, which is copied only where it must be.
 
-Sparse matrices are checked first:
-SciPy converts one format to another in compiled code that trusts every index: a wrong one reads
-or writes anywhere in memory.  Nothing here calls such code, and nothing of the matrix is changed.
+The parts of a sparse matrix are checked before SciPy converts it, in every format: SciPy does that
+in compiled code that trusts each index, and a wrong one reads or writes anywhere in memory.  The
+user's own matrix is never changed.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, numbers, real_array
-from continuized.support.validation import brief, is_whole
+from continuized.problems.base import Array, float_type
+from continuized.support import validation as check
 
 INT32_MAX = int(np.iinfo(np.int32).max)
 
@@ -22,9 +22,7 @@ def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
     """X as a C-ordered array or a canonical CSR array, float32 or float64; y as float64."""
     from scipy import sparse
 
-    _refuse_masked(X, "X")
-    _refuse_masked(y, "y")
-    labels = numbers(y, "y")
+    labels = check.array(y, "y", dtype=np.float64, finite=True)
     X = _checked_sparse(X) if sparse.issparse(X) else _checked_dense(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix with a row for each entry of y, got shape {X.shape}")
@@ -39,9 +37,6 @@ def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
             f"{labels.shape}"
         )
     _refuse_not_finite(X)
-    if not np.all(np.isfinite(labels)):
-        i = int(np.argmin(np.isfinite(labels)))
-        raise ValueError(f"y must hold finite numbers only, but y[{i}] is {labels[i]}")
     return X, labels
 
 
@@ -60,14 +55,8 @@ def check_labels(y: Array) -> None:
 
 def checked_weights(weights: Any, n: int) -> Array:
     """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
-    _refuse_masked(weights, "weights")
-    values = numbers(weights, "weights")
-    if values.shape != (n,):
-        raise ValueError(f"weights must be a vector of {n}, one a row, got shape {values.shape}")
-    wrong = np.flatnonzero(~((values >= 0.0) & (values < np.inf)))
-    if wrong.size:
-        i = int(wrong[0])
-        raise ValueError(f"weights must be finite and >= 0, but weights[{i}] is {values[i]}")
+    values = check.array(weights, "weights", dtype=np.float64, minimum=0.0)
+    check.shape(values, "weights", (n,), each="row")
     with np.errstate(over="ignore"):
         total = float(values.sum())
     if total == 0.0:
@@ -81,33 +70,20 @@ def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
     """Labels 0, ..., classes - 1 as integers and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
-    if not is_whole(classes):
-        raise TypeError(f"classes must be an integer or None, got {brief(classes)}")
+    classes = check.whole(classes, "classes", other="None")
     wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
     if wrong.size:
         raise ValueError(
             f"y must hold labels 0, 1, ..., classes - 1 (classes = {classes}), but {wrong.size} of "
             f"its {y.size} entries differ, the first is {wrong[0]}"
         )
-    return y.astype(np.intp), int(classes)
-
-
-def _refuse_masked(values: Any, name: str) -> None:
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array: the mask would be lost; drop or fill its rows")
-
-
-def _dtype(given: np.dtype[Any], name: str) -> Any:
-    """float32 is kept; integers and other floats become float64."""
-    if given.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of real numbers, got dtype {given}")
-    return np.float32 if given == np.float32 else np.float64
+    return y.astype(np.intp), classes
 
 
 def _checked_dense(X: Any) -> Array:
-    given = real_array(X, "X")
+    given = check.array(X, "X")
     # An array that is in order, aligned and of the right type is used as it is, not copied.
-    return np.require(given, _dtype(given.dtype, "X"), ("C_CONTIGUOUS", "ALIGNED"))
+    return np.require(given, float_type(given.dtype), ("C_CONTIGUOUS", "ALIGNED"))
 
 
 def _checked_sparse(X: Any) -> Any:
@@ -115,8 +91,10 @@ def _checked_sparse(X: Any) -> Any:
 
     if X.ndim != 2:
         return X
+    if X.dtype.kind not in check.NUMBERS:
+        raise TypeError(f"X must be an array of real numbers, got dtype {X.dtype}")
     check_format(X)  # before it is converted: compiled code would follow a wrong index anywhere
-    csr = sparse.csr_array(X, dtype=_dtype(X.dtype, "X"))  # of a CSR matrix, it shares the arrays
+    csr = sparse.csr_array(X, dtype=float_type(X.dtype))  # of a CSR matrix, it shares the arrays
     csr.check_format(full_check=True)  # drops what stands after the last entry, too
     if not csr.has_canonical_format:
         if any(np.shares_memory(a, b) for a, b in zip(_arrays(csr), _arrays(X), strict=False)):
@@ -147,7 +125,7 @@ def _refuse_not_finite(X: Any) -> None:
     else:
         i, j = int(np.searchsorted(X.indptr, first, side="right")) - 1, int(X.indices[first])
     raise ValueError(
-        f"X must hold finite numbers only, but X[{i}, {j}] is {entries.flat[first]} "
+        f"X must be finite, but X[{i}, {j}] is {entries.flat[first]} "
         f"({wrong.size} such {'entry' if wrong.size == 1 else 'entries'} in all)"
     )
 
@@ -163,30 +141,30 @@ def check_format(X: Any) -> None:
     ...
     ValueError: X is not a valid sparse matrix: indices[0] is 7, it must be in [0, 2)
     """
-    check = CHECKS.get(X.format)
-    wrong = None if check is None else check(X)
+    find_fault = CHECKS.get(X.format)
+    wrong = None if find_fault is None else find_fault(X)
     if wrong is not None:
         raise ValueError(f"X is not a valid sparse matrix: {wrong}")
 
 
-def _compressed(X: Any) -> str | None:
-    """Of CSR and CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
+def _find_compressed_fault(X: Any) -> str | None:
+    """Find what is wrong in CSR or CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
     lines, across = X.shape if X.format == "csr" else X.shape[::-1]
-    return _not_a(X.data, "data", 1) or _lines(X, lines, across)
+    return _find_wrong_array(X.data, "data", 1) or _find_line_fault(X, lines, across)
 
 
-def _blocks(X: Any) -> str | None:
-    wrong = _not_a(X.data, "data", 3)
+def _find_block_fault(X: Any) -> str | None:
+    wrong = _find_wrong_array(X.data, "data", 3)
     if wrong is not None:
         return wrong
     sides = X.data.shape[1:]
     if 0 in sides or X.shape[0] % sides[0] or X.shape[1] % sides[1]:
         return f"blocks of {sides} do not fill the shape {X.shape}"
-    return _lines(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
+    return _find_line_fault(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
 
 
-def _lines(X: Any, lines: int, across: int) -> str | None:
-    wrong = _not_whole(X.indptr, "indptr") or _not_whole(X.indices, "indices")
+def _find_line_fault(X: Any, lines: int, across: int) -> str | None:
+    wrong = _find_wrong_integers(X.indptr, "indptr") or _find_wrong_integers(X.indices, "indices")
     if wrong is not None:
         return wrong
     held = min(len(X.indices), len(X.data))
@@ -197,22 +175,22 @@ def _lines(X: Any, lines: int, across: int) -> str | None:
     falls = np.flatnonzero(X.indptr[1:] < X.indptr[:-1])
     if falls.size:
         return f"indptr[{falls[0] + 1}] is less than the entry before it"
-    return _outside(X.indices[: X.indptr[-1]], "indices", across)
+    return _find_outside(X.indices[: X.indptr[-1]], "indices", across)
 
 
-def _coordinates(X: Any) -> str | None:
+def _find_coordinate_fault(X: Any) -> str | None:
     parts = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
-    wrong = _not_a(X.data, "data", 1)
+    wrong = _find_wrong_array(X.data, "data", 1)
     for name, (indices, size) in parts.items():
-        wrong = wrong or _not_whole(indices, name)
+        wrong = wrong or _find_wrong_integers(indices, name)
         if wrong is None and len(indices) != len(X.data):
             wrong = f"{name} has {len(indices)} entries, but data has {len(X.data)}"
-        wrong = wrong or _outside(indices, name, size)
+        wrong = wrong or _find_outside(indices, name, size)
     return wrong
 
 
-def _diagonals(X: Any) -> str | None:
-    wrong = _not_whole(X.offsets, "offsets") or _not_a(X.data, "data", 2)
+def _find_diagonal_fault(X: Any) -> str | None:
+    wrong = _find_wrong_integers(X.offsets, "offsets") or _find_wrong_array(X.data, "data", 2)
     if wrong is None and len(X.offsets) != len(X.data):
         return f"there are {len(X.offsets)} offsets, but data has {len(X.data)} rows"
     if wrong is None and len(np.unique(X.offsets)) != len(X.offsets):
@@ -220,9 +198,9 @@ def _diagonals(X: Any) -> str | None:
     return wrong
 
 
-def _lists(X: Any) -> str | None:
-    """Of LIL, a list of columns and a list of entries for each row."""
-    wrong = _not_a(X.rows, "rows", 1) or _not_a(X.data, "data", 1)
+def _find_list_fault(X: Any) -> str | None:
+    """Find what is wrong in LIL: a list of columns and a list of entries for each row."""
+    wrong = _find_wrong_array(X.rows, "rows", 1) or _find_wrong_array(X.data, "data", 1)
     if wrong is not None:
         return wrong
     if not len(X.rows) == len(X.data) == X.shape[0]:
@@ -237,26 +215,26 @@ def _lists(X: Any) -> str | None:
     return None
 
 
-def _keys(X: Any) -> str | None:
+def _find_key_fault(X: Any) -> str | None:
     for i, j in X.keys():  # noqa: SIM118 (a matrix is no dictionary: iterating gives its rows)
         if not (0 <= i < X.shape[0] and 0 <= j < X.shape[1]):
             return f"the entry ({i}, {j}) is outside the shape {X.shape}"
     return None
 
 
-def _not_a(part: Any, name: str, ndim: int) -> str | None:
+def _find_wrong_array(part: Any, name: str, ndim: int) -> str | None:
     if not isinstance(part, np.ndarray) or part.ndim != ndim:
         return f"{name} must be an array of dimension {ndim}"
     return None
 
 
-def _not_whole(part: Any, name: str) -> str | None:
-    if _not_a(part, name, 1) or part.dtype.kind not in "iu":
+def _find_wrong_integers(part: Any, name: str) -> str | None:
+    if _find_wrong_array(part, name, 1) or part.dtype.kind not in "iu":
         return f"{name} must be a vector of integers"
     return None
 
 
-def _outside(indices: Array, name: str, size: int) -> str | None:
+def _find_outside(indices: Array, name: str, size: int) -> str | None:
     if not indices.size or (indices.min() >= 0 and indices.max() < size):
         return None
     k = int(np.argmax((indices < 0) | (indices >= size)))
@@ -264,11 +242,11 @@ def _outside(indices: Array, name: str, size: int) -> str | None:
 
 
 CHECKS: dict[str, Callable[[Any], str | None]] = {
-    "csr": _compressed,
-    "csc": _compressed,
-    "bsr": _blocks,
-    "coo": _coordinates,
-    "dia": _diagonals,
-    "lil": _lists,
-    "dok": _keys,
+    "csr": _find_compressed_fault,
+    "csc": _find_compressed_fault,
+    "bsr": _find_block_fault,
+    "coo": _find_coordinate_fault,
+    "dia": _find_diagonal_fault,
+    "lil": _find_list_fault,
+    "dok": _find_key_fault,
 }

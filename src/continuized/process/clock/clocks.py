@@ -12,14 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from continuized.process.clock.events import Floats, Stream
 from continuized.process.marks import Law
 from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generator, seed_sequence
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 
 def _check_law(marks: Any) -> None:
-    if marks is None:
-        return
-    if isinstance(marks, type) or not callable(getattr(marks, "draw", None)):
-        raise TypeError(f"marks must be a law such as cz.marks.Categorical(p), got {brief(marks)}")
+    if marks is not None:
+        check.instance(marks, "marks", "draw", "a law such as cz.marks.Categorical(p)")
 
 
 def _drawn(
@@ -39,8 +37,8 @@ class Poisson:
     With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
     The times do not depend on the marks, and times a rate are those of rate 1.
 
-    rng: int, SeedSequence or Generator; None takes one from the system, once.  Raises ValueError
-    unless the rate is a finite number > 0, TypeError where `marks` is no law.
+    rng: int, SeedSequence or Generator; None takes one from the system, once.  The rate is a finite
+    number > 0.  Raises TypeError where `marks` is no law.
 
     >>> [round(e.t, 6) for e in Poisson(0).stream().draw(3).each()]
     [3.293528, 4.056659, 5.309026]
@@ -52,8 +50,7 @@ class Poisson:
     root: Root = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if not (is_real(self.rate) and np.isfinite(self.rate) and self.rate > 0.0):
-            raise ValueError(f"rate must be a finite number > 0, got {brief(self.rate)}")
+        check.real(self.rate, "rate", above=0.0)
         _check_law(self.marks)
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
@@ -156,7 +153,7 @@ class Recorded:
         if self.marks is not None:
             marks = np.array(self.marks)
             if marks.ndim == 0:
-                raise TypeError(f"marks must be a sequence, got {brief(self.marks)}")
+                raise check.refusal(TypeError, "marks", "a sequence", self.marks)
             if len(marks) != times.size:
                 raise ValueError(f"marks has {len(marks)} entries, but times has {times.size}")
             object.__setattr__(self, "marks", marks)
@@ -183,16 +180,7 @@ def _next_of(array: NDArray[Any]) -> Callable[[int], NDArray[Any]]:
 
 
 def _vector(values: ArrayLike, name: str) -> Floats:
-    try:
-        given = np.asarray(values)
-    except ValueError as error:  # ragged
-        raise TypeError(f"{name} must be a sequence of numbers, got {brief(values)}") from error
-    if given.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be a sequence of numbers, got {brief(values)}")
-    array = np.array(given, dtype=np.float64)
-    if array.ndim != 1 or not np.all(np.isfinite(array)):
-        raise ValueError(
-            f"{name} must be a one-dimensional sequence of finite numbers, got {brief(values)}"
-        )
+    noun = "a sequence of numbers"
+    array = check.array(values, name, dtype=np.float64, ndim=1, finite=True, noun=noun)
     array.flags.writeable = False
     return array

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.support.checkpoints.checkpointer import CheckpointError
+from continuized.support.checkpoints.files import CheckpointError
+from continuized.support.checkpoints.state import Checkpointed
 
 Floats = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ class Events(NamedTuple):
         return int(self.t.size)
 
 
-class Stream:
+class Stream(Checkpointed):
     """A clock under way: draws the next n gaps and adds them up.
 
     k and t: the number and the time of the last event drawn.  For a clock of one's own:
@@ -85,6 +86,8 @@ class Stream:
     ([0.5, 1.0, 1.5], 3)
     """
 
+    changing = ("k", "t", "generators")
+
     def __init__(
         self,
         gaps: Callable[[int], Floats],
@@ -95,7 +98,7 @@ class Stream:
         self.gaps = gaps  # draws the next n gaps without counting them
         self._marks = marks  # draws the next n marks
         self._times = times  # exact, where they were recorded: a sum of gaps would round
-        self._generators = generators  # all that gaps and marks draw from, or none of it
+        self.generators = list(generators)  # all that gaps and marks draw from, or none of it
         self.k = 0
         self.t = 0.0
 
@@ -128,28 +131,21 @@ class Stream:
         while self.k < end and self.draw(min(SKIP, end - self.k)).size:
             pass
 
-    def state(self) -> dict[str, Any]:
-        """How far the stream is, as plain data; see `restore`."""
-        states = [rng.bit_generator.state for rng in self._generators]
-        return {"k": self.k, "t": self.t, "generators": states}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go to where `state` was taken; this stream must not have been drawn from.
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Go to where the state was taken; this stream must not have been drawn from.
 
         Without generators the events up to there are drawn again, and must end at the same time:
         CheckpointError where they do not.
         """
-        saved = state["generators"]
-        if saved and len(saved) == len(self._generators):
-            for rng, its in zip(self._generators, saved, strict=True):
-                rng.bit_generator.state = its
-            self.k, self.t = state["k"], state["t"]
+        saved = plain["generators"]
+        if saved and len(saved) == len(self.generators):
+            super().restore(plain, arrays)
             return
-        self.skip(state["k"] - self.k)
-        if (self.k, self.t) != (state["k"], state["t"]):
+        self.skip(plain["k"] - self.k)
+        if (self.k, self.t) != (plain["k"], plain["t"]):
             raise CheckpointError(
                 f"the clock is not that of the checkpoint: event {self.k} is at {self.t!r}, but "
-                f"event {state['k']} was at {state['t']!r}; give the same clock, with its seed"
+                f"event {plain['k']} was at {plain['t']!r}; give the same clock, with its seed"
             )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from continuized.process.clock.events import Clock, Events, Floats, Stream
-from continuized.support.validation import brief
+from continuized.support import validation as check
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,16 +34,12 @@ class Merged:
     clocks: Iterable[Clock]
 
     def __post_init__(self) -> None:
-        if not isinstance(self.clocks, Iterable):
-            raise TypeError(f"clocks must be a sequence of clocks, got {brief(self.clocks)}")
-        clocks = tuple(self.clocks)
+        clocks = tuple(check.sequence(self.clocks, "clocks", "a sequence of clocks"))
         if not clocks:
             raise ValueError("clocks must be one clock or more, got none")
         for i, clock in enumerate(clocks):
-            if isinstance(clock, type) or not hasattr(clock, "stream"):
-                raise TypeError(
-                    f"clocks[{i}] must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}"
-                )
+            what = "a clock such as cz.clock.Poisson(rng)"
+            check.instance(clock, f"clocks[{i}]", "stream", what)
         object.__setattr__(self, "clocks", clocks)
 
     def stream(self) -> Stream:

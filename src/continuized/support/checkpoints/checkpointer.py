@@ -1,19 +1,15 @@
 """Checkpoints: the state of a run in a file, whole or not at all, to go on from later.
 
-A loop that can be continued is an object with two methods (`Resumable`):
+A loop that can be continued is `Checkpointed` (`state`): it names what its blocks of events
+change.  It hands itself to a checkpointer, around its blocks and after each of them:
 
-    state() -> State      plain data and copies of arrays: all that the coming blocks depend on
-    restore(state)        puts it back; a run restored goes on bit by bit as the first would have
-
-and hands itself to a keeper, around its blocks and after each of them:
-
-    with keeper.over(self):
+    with checkpointer.around(self):
         while ...:
             ...one block of events...
-            keeper.between(self)
+            checkpointer.save_if_due(self)
 
-The keeper writes when it is time, at the end, and when the block is left by an error or by
-Ctrl-C.  What it writes is always a state between two blocks, so that `between` is for whole
+The checkpointer writes when it is time, at the end, and when the block is left by an error or by
+Ctrl-C.  What it writes is always a state between two blocks, so that `save_if_due` is for whole
 blocks only: a block that ends the run in its middle is left out, and done again on resuming.
 """
 
@@ -22,34 +18,29 @@ from __future__ import annotations
 import math
 import os
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
-from continuized.support.checkpoints.files import Array, CheckpointError, load, previous, save
+from continuized.support.checkpoints.files import CheckpointError, load, previous, save
+from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
 from continuized.support.validation import brief, is_real
+from continuized.support.warnings import warn_caller
 
 __all__ = [
-    "AnyKeeper",
+    "AnyCheckpointer",
     "CheckpointError",
     "CheckpointWarning",
-    "Keeper",
-    "Nowhere",
+    "Checkpointer",
+    "NullCheckpointer",
     "OtherRunError",
-    "Resumable",
-    "Rows",
-    "State",
-    "check_events",
     "checked_path",
-    "copies",
     "load",
-    "nowhere",
+    "open_checkpointer",
     "previous",
-    "put_back",
     "save",
 ]
 
@@ -77,46 +68,7 @@ class CheckpointWarning(UserWarning):
     """
 
 
-class Rows(NamedTuple):
-    """The first n parts of a list that only grows: joined when they are written, not before."""
-
-    parts: list[Any]
-    n: int
-
-    def joined(self) -> Array:
-        parts = self.parts[: self.n]
-        return np.concatenate(parts) if np.ndim(parts[0]) else np.array(parts)
-
-
-class State(NamedTuple):
-    """The state of a run: what JSON can keep, and arrays (where a run is restored, only arrays)."""
-
-    plain: dict[str, Any]
-    arrays: dict[str, Any]
-
-
-class Resumable(Protocol):
-    """A loop that a keeper can save."""
-
-    def state(self) -> State: ...
-    def restore(self, state: State) -> None: ...
-
-
-def copies(run: Any, names: tuple[str, ...]) -> dict[str, Array]:
-    """Copies of the arrays that an object has under these names."""
-    return {name: getattr(run, name).copy("K") for name in names}
-
-
-def put_back(run: Any, names: tuple[str, ...], arrays: dict[str, Array]) -> None:
-    """Copy them back in place: the layout in memory, which kernels rely on, stays."""
-    for name in names:
-        getattr(run, name)[...] = arrays[name]
-
-
-# The keeper
-
-
-class Keeper:
+class Checkpointer:
     """Writes the checkpoints of one run, and has found the one that it goes on from.
 
     `identity` says what run it is, a sentence for each of its parts; a checkpoint in which one
@@ -136,15 +88,15 @@ class Keeper:
         self._warned = False
 
     @contextmanager
-    def over(self, run: Resumable) -> Iterator[None]:
+    def around(self, run: Checkpointed) -> Iterator[None]:
         """Around the loop: first the state found is put back, and at the end the last is written.
 
         OSError where the first state cannot be written: better now than after an hour.
         """
         if self._found is not None:
-            run.restore(self._found)
+            run.restore(*self._found)
             self._found = None
-        self._latest = run.state()
+        self._latest = capture(run)
         try:
             self._write()
         except OSError as error:
@@ -159,9 +111,9 @@ class Keeper:
         finally:
             self._try()
 
-    def between(self, run: Resumable) -> None:
+    def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
-        self._latest = run.state()
+        self._latest = capture(run)
         if time.monotonic() - self._when >= self.every:
             self._try()
 
@@ -172,11 +124,10 @@ class Keeper:
         except OSError as error:
             if not self._warned:
                 self._warned = True
-                warnings.warn(
+                warn_caller(
                     f"the checkpoint {self.path} cannot be written ({error.strerror or error}); "
                     "the last good one is kept, and the run goes on",
                     CheckpointWarning,
-                    stacklevel=5,
                 )
 
     def _write(self) -> None:
@@ -184,7 +135,7 @@ class Keeper:
             return
         self._when = time.monotonic()
         plain, given = self._latest
-        arrays = {name: a.joined() if isinstance(a, Rows) else a for name, a in given.items()}
+        arrays = {name: a.joined() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
         header = {"identity": self.identity, "state": plain}
         save(self.path, header, arrays, keep=self._sound)
         self._sound, self._latest = True, None
@@ -204,7 +155,7 @@ class Keeper:
                 found = load(previous(self.path))
             except (CheckpointError, OSError):
                 raise error from None
-            warnings.warn(f"{error}; the one before it is used", CheckpointWarning, stacklevel=5)
+            warn_caller(f"{error}; the one before it is used", CheckpointWarning)
         self._check(found[0].get("identity", {}))
         return State(found[0]["state"], found[1])
 
@@ -228,21 +179,30 @@ class Keeper:
                 )
 
 
-class Nowhere:
-    """The keeper that keeps nothing."""
+class NullCheckpointer:
+    """The checkpointer that keeps nothing."""
 
     on = False
 
     @contextmanager
-    def over(self, run: Resumable) -> Iterator[None]:
+    def around(self, run: Checkpointed) -> Iterator[None]:
         yield
 
-    def between(self, run: Resumable) -> None:
-        """Nothing."""
+    def save_if_due(self, run: Checkpointed) -> None:
+        """Keep nothing."""
 
 
-nowhere = Nowhere()
-AnyKeeper = Keeper | Nowhere
+AnyCheckpointer = Checkpointer | NullCheckpointer
+
+
+def open_checkpointer(
+    path: Path | None, every: float, resume: bool, identity: Callable[[], dict[str, str]]
+) -> AnyCheckpointer:
+    """The checkpointer of the run that identity() describes; without a path nothing is asked, or
+    kept."""
+    if path is None:
+        return NullCheckpointer()
+    return Checkpointer(path, float(every), bool(resume), identity())
 
 
 def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
@@ -261,12 +221,3 @@ def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
         raise TypeError(f"checkpoint must be the path of a file, got {brief(checkpoint)}")
     # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
     return Path(os.path.realpath(checkpoint))
-
-
-def check_events(k: int, maxiter: int) -> None:
-    """Refuse to go on from event k where that is more than maxiter."""
-    if k > maxiter:
-        raise CheckpointError(
-            f"the checkpoint has {k} events already, more than maxiter = {maxiter}",
-            "give a larger maxiter, or resume=False",
-        )

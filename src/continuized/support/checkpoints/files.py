@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from continuized.support import files
 from continuized.support.validation import AdvisedError
 
-FORMAT = 1
+FORMAT = 2
 HEADER = "header"
 DIGEST = 64  # characters of a SHA-256
 
@@ -86,6 +86,7 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
         raise CheckpointError(f"{path} is no checkpoint: it has no header of one") from error
     if version != FORMAT:
         raise CheckpointError(
-            f"{path} is a checkpoint of format {version}, but this version reads format {FORMAT}"
+            f"{path} is a checkpoint of format {version}, but this version reads format {FORMAT}: "
+            "go on with the version that wrote it, or start anew at another path"
         )
     return header, arrays

@@ -37,8 +37,8 @@ from continuized.theory.checks import (
 )
 
 if TYPE_CHECKING:
+    from continuized.marked.stepper import Marked
     from continuized.network import Graph, Objective
-    from continuized.solver.marked_loop import Marked
 
 ON_NETWORKS: dict[type, Callable[..., Array]] = {
     Gossip: gossip_bounds.log_bound,

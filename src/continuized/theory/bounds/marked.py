@@ -41,10 +41,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.marked.coordinate import CoordinateDescent, Coordinates
-from continuized.marked.dual import DualCoordinate, DualCoordinates
+from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
+from continuized.marked.dual import DualCoordinate, DualStepper
 from continuized.marked.row_constants import FULL_RANK, GIVEN, are_exact, row_constants
-from continuized.marked.rows import Kaczmarz, Rows, StochasticLeastSquares
+from continuized.marked.rows import Kaczmarz, RowStepper, StochasticLeastSquares
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
 from continuized.process.methods import Continuized
@@ -81,7 +81,7 @@ class RowStart(NamedTuple):
     inverse_norm2: float  # |u_0|^2 in the metric of H^{-1}
 
 
-def row_start(engine: Rows, problem: Problem, x0: Array) -> RowStart:
+def row_start(engine: RowStepper, problem: Problem, x0: Array) -> RowStart:
     """The start of a run of rows; refuses labels with noise, for then no x* solves them all."""
     X: Any = problem.X  # type: ignore[attr-defined]
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
@@ -108,7 +108,7 @@ def _check_labels(X: Array, y: Array, star: Array) -> None:
         )
 
 
-def check_row_constants(method: StochasticLeastSquares, engine: Rows, rows: Array) -> None:
+def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows: Array) -> None:
     """Refuse constants that are known not to hold, and a kappa that is only a guess."""
     if not are_exact(rows):
         if method.kappa is None:
@@ -177,7 +177,7 @@ def _plain(terms: Terms, s: Array, log_decay: Array) -> Array:
     return log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s)
 
 
-def _coordinate_terms(engine: Coordinates, u: Array, excess_0: Callable[[], float]) -> Terms:
+def _coordinate_terms(engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]) -> Terms:
     live = engine.form.L_i > 0.0
     p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
     ratio = np.zeros(live.size)
@@ -191,13 +191,13 @@ def _coordinate_terms(engine: Coordinates, u: Array, excess_0: Callable[[], floa
     )
 
 
-def _coordinates(method: Any, engine: Coordinates, problem: Problem, x0: Array) -> Terms:
+def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:
     check_constants_hold(engine.process, problem)
     u = x0.ravel() - minimiser(problem).ravel()
     return _coordinate_terms(engine, u, lambda: excess(problem, x0))
 
 
-def _dual(method: Any, engine: DualCoordinates, problem: Problem, x0: Array) -> Terms:
+def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> Terms:
     if not isinstance(problem, LeastSquares):
         raise ValueError(
             "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
@@ -210,7 +210,7 @@ def _dual(method: Any, engine: DualCoordinates, problem: Problem, x0: Array) -> 
     return _coordinate_terms(engine, u, lambda: D)
 
 
-def _rows(method: StochasticLeastSquares, engine: Rows, problem: Problem, x0: Array) -> Terms:
+def _rows(method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array) -> Terms:
     start = row_start(engine, problem, x0)
     check_row_constants(method, engine, start.rows)
     return Terms(

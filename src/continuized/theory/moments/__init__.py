@@ -23,8 +23,8 @@ from continuized.theory.moments.full_gradient import full_gradient_moments
 from continuized.theory.moments.pair import Moments
 
 if TYPE_CHECKING:
+    from continuized.marked.stepper import Marked
     from continuized.network import Graph, Objective
-    from continuized.solver.marked_loop import Marked
 
 __all__ = ["Moments", "moments"]
 

@@ -39,7 +39,7 @@ from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
 
 if TYPE_CHECKING:
-    from continuized.network.optimisation.engines import AtOnce
+    from continuized.network.simulation.instant import InstantEngine
 
 LARGEST = 8  # nodes times dimension
 PIECE = (
@@ -93,16 +93,16 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     """The matrices, where the sums of z and z~ over the nodes are 0, as they stay."""
     from scipy.linalg import logm
 
-    from continuized.network.optimisation.engines import AtOnce
-    from continuized.network.optimisation.node_models import crew_of
-    from continuized.network.simulation.instant_events import flow_all
+    from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.instant import InstantEngine
+    from continuized.network.simulation.instant_kernels import flow_all
 
     linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))
-    engine = AtOnce(graph, crew_of(method, graph, linear), seeds.seed_sequence(0))
-    state = engine.crew.nodes.state
+    engine = InstantEngine(graph, make_nodes(method, graph, linear), seeds.seed_sequence(0))
+    state = engine.nodes.model.state
 
     def flow() -> Array:
-        flow_all(engine.crew.nodes, engine.work, STEP)
+        flow_all(engine.nodes.model, engine.work, STEP)
         return np.asarray(state)
 
     def event(mark: int) -> Callable[[], Array]:
@@ -174,9 +174,9 @@ def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
         yield (basis @ m).reshape(system.flow.shape)
 
 
-def _images(engine: AtOnce, after: Callable[[], Array], states: Array) -> Array:
+def _images(engine: InstantEngine, after: Callable[[], Array], states: Array) -> Array:
     """What is made of each column of `states`."""
-    state = engine.crew.nodes.state
+    state = engine.nodes.model.state
 
     def image(u: Array) -> Array:
         engine.reset()

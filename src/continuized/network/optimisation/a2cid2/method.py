@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import KINDS, Objective
-from continuized.problems.base import number
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 CAUTION = 4.0  # the default step is 1 / (CAUTION times the smoothness of a single row's function)
 
@@ -66,12 +65,10 @@ class A2CiD2:
 
     def __post_init__(self) -> None:
         for name in ("step", "communications"):
-            given = getattr(self, name)
-            if given is not None and not 0.0 < number(given, name) < math.inf:
-                raise ValueError(f"{name} must be a finite number > 0, got {brief(given)}")
-        if not (is_whole(self.batch) and 0 <= self.batch < 2**31):
-            raise ValueError(f"batch must be an integer >= 0, below 2^31, got {brief(self.batch)}")
-        object.__setattr__(self, "batch", int(self.batch))  # one type, for one compiled loop
+            if getattr(self, name) is not None:
+                check.real(getattr(self, name), name, above=0.0)
+        batch = check.whole(self.batch, "batch", minimum=0, maximum=2**31 - 1)
+        object.__setattr__(self, "batch", batch)  # one type, for one compiled loop
 
     @property
     def name(self) -> str:

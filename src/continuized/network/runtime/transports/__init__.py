@@ -1,1 +1,1 @@
-"""Ways to run nodes for real: a module for each, behind the interface of `crew.Crew`."""
+"""The ways to run nodes for real: one module for each implementation of `Transport`."""

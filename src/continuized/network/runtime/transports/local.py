@@ -1,4 +1,4 @@
-"""Processes on this machine, that talk over 127.0.0.1."""
+"""Workers as processes of this machine, which talk over 127.0.0.1."""
 
 from __future__ import annotations
 
@@ -13,73 +13,75 @@ import threading
 import time
 from typing import Any
 
-from continuized.network.runtime import wire_format as records
-from continuized.network.runtime.transport import Event, Plan
+from continuized.network.runtime import wire_format
+from continuized.network.runtime.transport import RunPlan, WorkerReport
 
 START_WITHIN = 120.0  # seconds for all to answer, imports from a cold disk included
 END_WITHIN = 2.0
 WORKER = "continuized.network.runtime.transports.worker"
 
 
-class LocalCrew:
-    """A process for each place.
+class LocalTransport:
+    """Runs each worker as a process.
 
-    Each is started with a pipe as its standard input, through which it gets its orders and the
-    run's key, and ends when that pipe does: no process outlives this one, however it ends.
+    A worker is started with a pipe as its standard input, through which it gets its orders and
+    the run's key, and it ends when that pipe ends: no worker outlives this process, however
+    this process ends.
     """
 
     def __init__(self) -> None:
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
-        self._events: queue.SimpleQueue[tuple[subprocess.Popen[bytes], Event]] = queue.SimpleQueue()
+        self._reports: queue.SimpleQueue[tuple[subprocess.Popen[bytes], WorkerReport]]
+        self._reports = queue.SimpleQueue()
         self._ports: dict[int, int] = {}
         self._threads: list[threading.Thread] = []
-        self._first: list[Event] = []  # the reports with which processes started
+        self._first: list[WorkerReport] = []  # the reports with which workers started
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: RunPlan) -> None:
         self._plan = plan
-        for place in range(len(plan.places)):
-            self._spawn(place, 0)
-        self._await_ports(range(len(plan.places)))
-        self.tell({"ports": list(self._ports.items()), "home": plan.home()})
+        for worker in range(len(plan.workers)):
+            self._spawn(worker, 0)
+        self._wait_for_ports(len(plan.workers))
+        self._broadcast_addresses()
 
-    def revive(self, place: int, life: int) -> None:
-        self._spawn(place, life)
-        self._ports.pop(place, None)
+    def revive(self, worker: int, life: int) -> None:
+        self._spawn(worker, life)
+        self._ports.pop(worker, None)
 
-    def tell(self, header: dict[str, Any]) -> None:
-        for place in list(self._processes):
-            self._tell(place, header)
+    def broadcast(self, command: dict[str, Any]) -> None:
+        for worker in list(self._processes):
+            self._send(worker, command)
 
-    def next(self, timeout: float) -> Event | None:
+    def next_report(self, timeout: float) -> WorkerReport | None:
         if self._first:
             return self._first.pop()
         try:
-            process, event = self._events.get(timeout=max(timeout, 0.0))
+            process, report = self._reports.get(timeout=max(timeout, 0.0))
         except queue.Empty:
             return None
-        if self._processes.get(event.place) is not process:
+        if self._processes.get(report.worker) is not process:
             return None  # of a process that was replaced
-        if event.record is None:
-            del self._processes[event.place]
-            _hang_up(process)
+        if report.record is None:
+            del self._processes[report.worker]
+            _close_orders(process)
             process.wait()
-            return Event(event.place, None, _why(process.returncode))
-        header = event.record[0]
+            return WorkerReport(report.worker, None, _describe_exit(process.returncode))
+        header = report.record[0]
         if "failed" in header:
-            raise _refused(header, self._plan.port, event.place)
+            raise _port_error(header, self._plan.port, report.worker)
         if "port" in header:  # it came back
-            self._ports[event.place] = header["port"]
-            self.tell({"ports": list(self._ports.items()), "home": self._plan.home()})
-        return event
+            self._ports[report.worker] = header["port"]
+            self._broadcast_addresses()
+        return report
 
-    def kill(self, place: int) -> None:
-        if place in self._processes:
-            self._processes[place].kill()
+    def kill(self, worker: int) -> None:
+        if worker in self._processes:
+            self._processes[worker].kill()
 
     def close(self) -> None:
         processes, self._processes = list(self._processes.values()), {}
         for process in processes:
-            _hang_up(process)
+            _close_orders(process)
         limit = time.monotonic() + END_WITHIN
         for process in processes:
             try:
@@ -91,7 +93,7 @@ class LocalCrew:
             thread.join(END_WITHIN)
         self._threads.clear()
 
-    def _spawn(self, place: int, life: int) -> None:
+    def _spawn(self, worker: int, life: int) -> None:
         # One thread of BLAS in each: they have short vectors and share the cores.
         single = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
         process = subprocess.Popen(
@@ -100,66 +102,68 @@ class LocalCrew:
             stdout=subprocess.PIPE,
             env={**os.environ, **single, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-        self._processes[place] = process
-        thread = threading.Thread(target=self._read, args=(place, process), daemon=True)
+        self._processes[worker] = process
+        thread = threading.Thread(target=self._read_reports, args=(worker, process), daemon=True)
         thread.start()
         self._threads.append(thread)
-        header, arrays = self._plan.order(place, life)
-        self._tell(place, header, arrays)
+        header, arrays = self._plan.write_order(worker, life)
+        self._send(worker, header, arrays)
 
-    def _read(self, place: int, process: subprocess.Popen[bytes]) -> None:
+    def _read_reports(self, worker: int, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with process.stdout as stdout:
-            while (record := records.read(stdout)) is not None:
-                self._events.put((process, Event(place, record)))
-        self._events.put((process, Event(place, None)))
+            while (record := wire_format.read(stdout)) is not None:
+                self._reports.put((process, WorkerReport(worker, record)))
+        self._reports.put((process, WorkerReport(worker, None)))
 
-    def _tell(self, place: int, header: dict[str, Any], arrays: Any = None) -> None:
-        stdin = self._processes[place].stdin
+    def _send(self, worker: int, header: dict[str, Any], arrays: Any = None) -> None:
+        stdin = self._processes[worker].stdin
         assert stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it ended: its reader will say so
-            stdin.write(records.pack(header, arrays))
+        with contextlib.suppress(BrokenPipeError):  # the worker ended: its reader will say so
+            stdin.write(wire_format.pack(header, arrays))
             stdin.flush()
 
-    def _await_ports(self, places: range) -> None:
+    def _wait_for_ports(self, workers: int) -> None:
         limit = time.monotonic() + START_WITHIN
-        while len(self._ports) < len(places):
+        while len(self._ports) < workers:
             left = limit - time.monotonic()
             if left <= 0.0:
                 raise TimeoutError(
-                    f"{len(places) - len(self._ports)} of {len(places)} processes did not start "
+                    f"{workers - len(self._ports)} of {workers} processes did not start "
                     f"within {START_WITHIN:.0f} s: give fewer with processes="
                 )
             try:
-                _, event = self._events.get(timeout=left)
+                _, report = self._reports.get(timeout=left)
             except queue.Empty:
                 continue
-            if event.record is None:
+            if report.record is None:
+                code = self._processes[report.worker].wait()
                 raise RuntimeError(
-                    f"a process of nodes ended as it started ({_why(self._code(event.place))}): "
+                    f"a process of nodes ended as it started ({_describe_exit(code)}): "
                     "its error stands on standard error"
                 )
-            header = event.record[0]
+            header = report.record[0]
             if "failed" in header:
-                raise _refused(header, self._plan.port, event.place)
-            self._ports[event.place] = header["port"]
-            self._first.append(event)
+                raise _port_error(header, self._plan.port, report.worker)
+            self._ports[report.worker] = header["port"]
+            self._first.append(report)
 
-    def _code(self, place: int) -> int:
-        return self._processes[place].wait()
+    def _broadcast_addresses(self) -> None:
+        ports, assignments = list(self._ports.items()), self._plan.assignments()
+        self.broadcast({"ports": ports, "assignments": assignments})
 
 
-def _hang_up(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipe of its orders: it ends, if it has not."""
+def _close_orders(process: subprocess.Popen[bytes]) -> None:
+    """Close the pipe of a worker's orders: it ends, if it has not ended yet."""
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # what was not sent cannot be any more
         process.stdin.close()
 
 
-def _refused(header: dict[str, Any], port: int | None, place: int) -> OSError:
+def _port_error(header: dict[str, Any], port: int | None, worker: int) -> OSError:
     if port is not None and header["errno"] == errno.EADDRINUSE:
         text = (
-            f"port {port + place} of 127.0.0.1 is in use: give another port=, "
+            f"port {port + worker} of 127.0.0.1 is in use: give another port=, "
             "or none to take free ones"
         )
     else:
@@ -167,7 +171,7 @@ def _refused(header: dict[str, Any], port: int | None, place: int) -> OSError:
     return OSError(text)
 
 
-def _why(code: int) -> str:
+def _describe_exit(code: int) -> str:
     if code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

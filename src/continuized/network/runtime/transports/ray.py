@@ -1,7 +1,7 @@
-"""Actors of Ray, on this machine or on a cluster.
+"""Workers as actors of Ray, on this machine or on a cluster.
 
-Ray carries bytes: the same frames between actors, the same records to and from the run, as the
-processes of `local`.
+Ray carries bytes: the same frames between workers, and the same records to and from the run, as
+with `local`.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import secrets
 import time
 from typing import Any
 
-from continuized.network.runtime import wire_format as records
-from continuized.network.runtime.transport import Event, Plan
+from continuized.network.runtime import wire_format
+from continuized.network.runtime.transport import RunPlan, WorkerReport
 
 REPORT_EVERY = 0.1  # seconds
 START_WITHIN = 120.0
-LONGEST_REST = 1.0
-MOST_WAITING = 1 << 20  # bytes for one place: above, frames are dropped, as if lost
+LONGEST_WAIT = 1.0
+MOST_WAITING = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
 NAMESPACE = "continuized"
 
 # On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
 _QUIET = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 
-def _ray() -> Any:
+def _import_ray() -> Any:
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     try:
@@ -40,13 +40,13 @@ def _ray() -> Any:
 
 
 class Actor:
-    """A process of nodes: what `transports.worker` is for local processes."""
+    """Runs the nodes of one worker, as `transports.worker` does for local processes."""
 
     def __init__(self, order: bytes) -> None:
-        from continuized.network.runtime.node_process import Station
+        from continuized.network.runtime.node_process import NodeProcess
 
-        self._station = Station(records.unpack(order))
-        self._stream = self._station.stream()
+        self._process = NodeProcess(wire_format.unpack(order))
+        self._stream = self._process.open_stream()
         self._inbox: list[Any] = []
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._names: dict[int, str] = {}
@@ -54,93 +54,93 @@ class Actor:
         self._busy: set[asyncio.Task[None]] = set()
         self._wakes = asyncio.Event()
         self._ended = False
-        self._turning: asyncio.Task[None] | None = None
+        self._turns: asyncio.Task[None] | None = None
 
     async def deliver(self, frames: bytes) -> None:
-        """Frames from another actor."""
+        """Take frames from another actor."""
         self._inbox += self._stream.feed(frames)
         if self._stream.broken:
-            self._stream = self._station.stream()
+            self._stream = self._process.open_stream()
         self._wakes.set()
 
-    async def tell(self, command: bytes) -> None:
-        """A command of the run."""
-        header, _ = records.unpack(command)
-        for place, name in header.get("names", ()):
-            if self._names.get(place) != name:
-                self._names[place] = name
-                self._handles.pop(place, None)
-        self._station.command(header)
+    async def obey(self, command: bytes) -> None:
+        """Follow a command of the run."""
+        header, _ = wire_format.unpack(command)
+        for worker, name in header.get("names", ()):
+            if self._names.get(worker) != name:
+                self._names[worker] = name
+                self._handles.pop(worker, None)
+        self._process.obey(header)
         self._ended = self._ended or bool(header.get("end"))
-        if self._turning is None:
-            self._turning = asyncio.get_running_loop().create_task(self._turns())
+        if self._turns is None:
+            self._turns = asyncio.get_running_loop().create_task(self._take_turns())
         self._wakes.set()
 
     async def poll(self, first: bool) -> bytes:
-        """A report, the first at once, others after a while."""
+        """Report: the first time at once, later after a while."""
         if not first and not self._ended:
             await asyncio.sleep(REPORT_EVERY)
-        header, arrays = self._station.report(final=self._ended)
+        header, arrays = self._process.make_report(final=self._ended)
         if first:
             header["started"] = True
-        return records.pack(header, {**arrays, "entries": self._station.log()})
+        return wire_format.pack(header, {**arrays, "entries": self._process.take_log()})
 
-    async def _turns(self) -> None:
+    async def _take_turns(self) -> None:
         while not self._ended:
             self._wakes.clear()
             inbox, self._inbox = self._inbox, []
-            for place, data in self._station.turn(time.monotonic(), inbox).items():
-                self._send(place, data)
-            rest = min(self._station.wait(), LONGEST_REST)
+            for worker, data in self._process.take_turn(time.monotonic(), inbox).items():
+                self._send(worker, data)
+            wait = min(self._process.seconds_to_wait(), LONGEST_WAIT)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wakes.wait(), rest) if rest else await asyncio.sleep(0)
+                await asyncio.wait_for(self._wakes.wait(), wait) if wait else await asyncio.sleep(0)
 
-    def _send(self, place: int, data: bytes) -> None:
-        # One call at a time for each place: what comes up meanwhile goes with the next.
-        if place in self._waiting:
-            if len(self._waiting[place]) < MOST_WAITING:
-                self._waiting[place] += data
+    def _send(self, worker: int, data: bytes) -> None:
+        # One call at a time for each worker: what comes up meanwhile goes with the next.
+        if worker in self._waiting:
+            if len(self._waiting[worker]) < MOST_WAITING:
+                self._waiting[worker] += data
             return
-        self._waiting[place] = bytearray(data)
-        task = asyncio.get_running_loop().create_task(self._calls(place))
+        self._waiting[worker] = bytearray(data)
+        task = asyncio.get_running_loop().create_task(self._deliver_waiting(worker))
         self._busy.add(task)
         task.add_done_callback(self._busy.discard)
 
-    async def _calls(self, place: int) -> None:
-        ray = _ray()
+    async def _deliver_waiting(self, worker: int) -> None:
+        ray = _import_ray()
         try:
-            while self._waiting[place]:
-                data = bytes(self._waiting[place])
-                self._waiting[place].clear()
-                if place not in self._handles:
-                    name = self._names[place]
-                    self._handles[place] = ray.get_actor(name, namespace=NAMESPACE)
-                await self._handles[place].deliver.remote(data)
+            while self._waiting[worker]:
+                data = bytes(self._waiting[worker])
+                self._waiting[worker].clear()
+                if worker not in self._handles:
+                    name = self._names[worker]
+                    self._handles[worker] = ray.get_actor(name, namespace=NAMESPACE)
+                await self._handles[worker].deliver.remote(data)
         except (ray.exceptions.RayError, ValueError, KeyError):
             pass  # it is dead, or not there yet: its frames are lost, and sent again by the node
         finally:
-            del self._waiting[place]
+            del self._waiting[worker]
 
 
-class RayCrew:
-    """An actor for each place; none is restarted, and no call is repeated, by Ray itself."""
+class RayTransport:
+    """Runs each worker as an actor; Ray itself restarts none, and repeats no call."""
 
     def __init__(self, address: str | None = None) -> None:
         self._address = address
-        self._ray = _ray()
+        self._ray = _import_ray()
         self._ours = False
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
         self._names: dict[int, str] = {}
         self._run = secrets.token_hex(8)
 
-    def start(self, plan: Plan) -> None:
+    def start(self, plan: RunPlan) -> None:
         self._plan = plan
         if not self._ray.is_initialized():
-            self._ray.init(**self._options(len(plan.places)))
+            self._ray.init(**self._options())
             self._ours = True
-        for place in range(len(plan.places)):
-            self._spawn(place, 0)
+        for worker in range(len(plan.workers)):
+            self._spawn(worker, 0)
         refs = list(self._polls)
         ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=START_WITHIN)
         if len(ready) < len(refs):
@@ -148,33 +148,33 @@ class RayCrew:
                 f"{len(refs) - len(ready)} of {len(refs)} actors did not start within "
                 f"{START_WITHIN:.0f} s: give fewer with processes="
             )
-        self._meet()
+        self._broadcast_addresses()
 
-    def revive(self, place: int, life: int) -> None:
-        self._spawn(place, life)
-        self._meet()
+    def revive(self, worker: int, life: int) -> None:
+        self._spawn(worker, life)
+        self._broadcast_addresses()
 
-    def tell(self, header: dict[str, Any]) -> None:
+    def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():
-            actor.tell.remote(records.pack(header))
+            actor.obey.remote(wire_format.pack(command))
 
-    def next(self, timeout: float) -> Event | None:
+    def next_report(self, timeout: float) -> WorkerReport | None:
         ready, _ = self._ray.wait(list(self._polls), timeout=max(timeout, 0.0))
         if not ready:
             return None
-        place = self._polls.pop(ready[0])
+        worker = self._polls.pop(ready[0])
         try:
-            record = records.unpack(self._ray.get(ready[0]))
+            record = wire_format.unpack(self._ray.get(ready[0]))
         except self._ray.exceptions.RayActorError as error:
-            self._actors.pop(place, None)
-            return Event(place, None, _why(error))
+            self._actors.pop(worker, None)
+            return WorkerReport(worker, None, _describe_error(error))
         if not record[0]["final"]:
-            self._polls[self._actors[place].poll.remote(False)] = place
-        return Event(place, record)
+            self._polls[self._actors[worker].poll.remote(False)] = worker
+        return WorkerReport(worker, record)
 
-    def kill(self, place: int) -> None:
-        if place in self._actors:
-            self._ray.kill(self._actors[place], no_restart=True)
+    def kill(self, worker: int) -> None:
+        if worker in self._actors:
+            self._ray.kill(self._actors[worker], no_restart=True)
 
     def close(self) -> None:
         if not self._ray.is_initialized():
@@ -188,7 +188,7 @@ class RayCrew:
             self._ours = False
             self._ray.shutdown()
 
-    def _options(self, places: int) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {
             "namespace": NAMESPACE,
             "log_to_driver": False,
@@ -203,24 +203,25 @@ class RayCrew:
             "_node_ip_address": "127.0.0.1",
         }
 
-    def _spawn(self, place: int, life: int) -> None:
-        self._names[place] = f"{self._run}-{place}-{life}"
+    def _spawn(self, worker: int, life: int) -> None:
+        self._names[worker] = f"{self._run}-{worker}-{life}"
         remote = self._ray.remote(
             num_cpus=0,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=1000,
             namespace=NAMESPACE,
-            name=self._names[place],
+            name=self._names[worker],
         )
-        actor = remote(Actor).remote(records.pack(*self._plan.order(place, life)))
-        self._actors[place] = actor
-        self._polls[actor.poll.remote(True)] = place
+        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
+        self._actors[worker] = actor
+        self._polls[actor.poll.remote(True)] = worker
 
-    def _meet(self) -> None:
-        self.tell({"names": list(self._names.items()), "home": self._plan.home()})
+    def _broadcast_addresses(self) -> None:
+        names, assignments = list(self._names.items()), self._plan.assignments()
+        self.broadcast({"names": names, "assignments": assignments})
 
 
-def _why(error: Exception) -> str:
-    """The first sentence of what Ray says."""
+def _describe_error(error: Exception) -> str:
+    """Take the first line of what Ray says."""
     return f"{type(error).__name__}: " + str(error).strip().split("\n", 1)[0]

@@ -1,4 +1,4 @@
-"""A process of nodes on 127.0.0.1; started by `local`, ordered through its standard input.
+"""A worker on 127.0.0.1: started by `local`, and ordered through its standard input.
 
     python -m continuized.network.runtime.transports.worker
 
@@ -15,21 +15,21 @@ import threading
 import time
 from typing import Any, BinaryIO
 
-from continuized.network.runtime import wire_format as records
+from continuized.network.runtime import wire_format
 
 HOST = "127.0.0.1"
 REPORT_EVERY = 0.1  # seconds
-MOST_BUFFERED = 1 << 20  # bytes for one place: above, frames are dropped, as if lost
+MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
 SPARE_CONNECTIONS = 16
 RECONNECT = 0.2  # seconds
 
 
 def main() -> None:
-    """Read the order, run its nodes."""
+    """Read the order, and run its nodes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    reports = _private_output()
+    reports = _open_reports()
     orders = sys.stdin.buffer
-    order = records.read(orders)
+    order = wire_format.read(orders)
     if order is None:
         return
     sys.path[:] = order[0]["path"]  # rules may stand wherever the caller can import from
@@ -42,12 +42,12 @@ def main() -> None:
 
 
 class Worker:
-    """Sockets and pipes around a station."""
+    """Gives the nodes of a worker their sockets and pipes."""
 
-    def __init__(self, order: records.Record, reports: BinaryIO) -> None:
-        from continuized.network.runtime.node_process import Station
+    def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
+        from continuized.network.runtime.node_process import NodeProcess
 
-        self.station = Station(order)
+        self.process = NodeProcess(order)
         self._reports = reports
         self._ports: dict[int, int] = {}
         self._out: dict[int, Outgoing] = {}
@@ -64,37 +64,37 @@ class Worker:
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
         port = server.sockets[0].getsockname()[1]
         self._report({"port": port, "started": True})
-        threading.Thread(target=self._listen, args=(orders,), daemon=True).start()
+        threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
         await self._ended.wait()
         server.close()
 
-    def received(self, messages: list[Any]) -> None:
-        """Messages came from another place."""
+    def receive(self, messages: list[Any]) -> None:
+        """Take messages from another worker."""
         self._inbox += messages
         self._wake()
 
-    def opened(self) -> bool:
-        """Whether one more connection may come in."""
+    def admit_connection(self) -> bool:
+        """Count one more incoming connection, and tell whether it may stay."""
         self._connections += 1
         return self._connections <= len(self._ports) + SPARE_CONNECTIONS
 
-    def closed(self) -> None:
-        """A connection that came in has gone."""
+    def drop_connection(self) -> None:
+        """Count one incoming connection less."""
         self._connections -= 1
 
-    def _listen(self, orders: BinaryIO) -> None:
+    def _read_orders(self, orders: BinaryIO) -> None:
         # In a thread: pipes cannot be waited for on every system.
-        while (record := records.read(orders)) is not None:
-            self._loop.call_soon_threadsafe(self._command, record[0])
+        while (record := wire_format.read(orders)) is not None:
+            self._loop.call_soon_threadsafe(self._obey, record[0])
         os._exit(1)  # whoever started this process is gone
 
-    def _command(self, header: dict[str, Any]) -> None:
-        for place, port in header.get("ports", ()):
-            if self._ports.get(place) != port:
-                self._ports[place] = port
-                self._out.pop(place, None)
-        self.station.command(header)
-        if header.get("end"):
+    def _obey(self, command: dict[str, Any]) -> None:
+        for worker, port in command.get("ports", ()):
+            if self._ports.get(worker) != port:
+                self._ports[worker] = port
+                self._out.pop(worker, None)
+        self.process.obey(command)
+        if command.get("end"):
             self._report({}, final=True)
             self._ended.set()
         elif not self._started:
@@ -105,34 +105,34 @@ class Worker:
     def _wake(self) -> None:
         if not self._woken:
             self._woken = True
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._take_turn)
 
-    def _turn(self) -> None:
+    def _take_turn(self) -> None:
         self._woken = False
         if not self._started or self._ended.is_set():
             return
         inbox, self._inbox = self._inbox, []
-        frames = self.station.turn(time.monotonic(), inbox)
+        frames = self.process.take_turn(time.monotonic(), inbox)
         # The log leaves before the messages it explains: whatever others have seen of a node
         # that is killed, the log has too.
-        entries = self.station.log()
+        entries = self.process.take_log()
         if entries.size:
             _write(self._reports, {"log": True}, {"entries": entries})
-        for place, data in frames.items():
-            self._send(place, data)
+        for worker, data in frames.items():
+            self._send(worker, data)
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(min(self.station.wait(), 1.0), self._wake)
+        self._timer = self._loop.call_later(min(self.process.seconds_to_wait(), 1.0), self._wake)
 
-    def _send(self, place: int, data: bytes) -> None:
-        if place not in self._ports:
+    def _send(self, worker: int, data: bytes) -> None:
+        if worker not in self._ports:
             return
-        if place not in self._out:
-            self._out[place] = Outgoing(self._ports[place])
-        self._out[place].send(data)
+        if worker not in self._out:
+            self._out[worker] = Outgoing(self._ports[worker])
+        self._out[worker].send(data)
 
     def _report(self, also: dict[str, Any], final: bool = False) -> None:
-        header, arrays = self.station.report(final)
+        header, arrays = self.process.make_report(final)
         _write(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
@@ -142,30 +142,33 @@ class Worker:
 
 
 class Incoming(asyncio.Protocol):
-    """A connection from another place, or from a stranger."""
+    """Reads a connection from another worker, or from a stranger."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._stream = worker.station.stream()
+        self._stream = worker.process.open_stream()
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        if not self._worker.opened():
+        if not self._worker.admit_connection():
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._worker.closed()
+        self._worker.drop_connection()
 
     def data_received(self, data: bytes) -> None:
         messages = list(self._stream.feed(data))
         if messages:
-            self._worker.received(messages)
+            self._worker.receive(messages)
         if self._stream.broken:
             self._transport.abort()
 
 
 class Outgoing(asyncio.Protocol):
-    """The connection to another place; what cannot be sent is lost, and sent again by the node."""
+    """Holds the connection to another worker.
+
+    What cannot be sent is lost, and the node sends it again.
+    """
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -200,15 +203,15 @@ class Outgoing(asyncio.Protocol):
             self._attempt = None
 
 
-def _private_output() -> BinaryIO:
-    """The standard output for reports alone: what rules print goes to standard error."""
+def _open_reports() -> BinaryIO:
+    """Keep the standard output for reports alone: what rules print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports
 
 
 def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
-    data = memoryview(records.pack(header, arrays))
+    data = memoryview(wire_format.pack(header, arrays))
     try:
         while data:  # a pipe may take a part
             data = data[stream.write(data) :]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from continuized.problems.base import Array, Problem
-from continuized.process.oracle import checked_gradient
+from continuized.problems.base import Array, Problem, checked_gradient
 from continuized.process.prox import Prox, proximal_step
 from continuized.solver import array_api as arrays
 from continuized.solver.array_api import inner, norm
 from continuized.solver.metric import Identity, Metric
+from continuized.support.checkpoints.state import Checkpointed
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
 PROBE = 1e-4  # of the length of x, the step of the first guess of L
 
 
-class Point(NamedTuple):
+class Evaluation(NamedTuple):
     """Where f was evaluated: the point, f, its gradient g, and P^-1 g.
 
     f is infinite where it, its gradient or the norm of that is not finite.
@@ -28,7 +28,7 @@ class Point(NamedTuple):
     q: Array
 
 
-def after_step(at: Point, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
+def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
     """x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times it."""
     x = at.y - gamma * at.q
     if prox is None:
@@ -38,8 +38,10 @@ def after_step(at: Point, gamma: float, prox: Prox | None) -> tuple[Array, Array
     return x, mapping, mapping
 
 
-class Points:
+class Evaluator(Checkpointed):
     """Asks for f and its gradient at points of one shape and dtype."""
+
+    changing = ("evaluations", "mu_seen", "_largest", "eps")
 
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
@@ -50,33 +52,25 @@ class Points:
         self.mu_seen = math.inf
         self._largest = 0.0  # of the squared gradients, in the dual norm
 
-    def at(self, y: Array) -> Point:
+    def evaluate(self, y: Array) -> Evaluation:
         """f and its gradient at y."""
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
         g = self._checked(g)
         if not (math.isfinite(f) and arrays.is_finite(g)):
-            return Point(y, math.inf, g, g)
+            return Evaluation(y, math.inf, g, g)
         q = self._solve(g)
         square = inner(g, q)
         if not math.isfinite(square):
-            return Point(y, math.inf, g, g)
+            return Evaluation(y, math.inf, g, g)
         self._largest = max(self._largest, square)
-        return Point(y, f, g, q)
-
-    def state(self) -> dict[str, float]:
-        seen = {"n": self.evaluations, "mu_seen": self.mu_seen, "largest": self._largest}
-        return {**seen, "eps": self.eps}
-
-    def restore(self, state: dict[str, float]) -> None:
-        self.evaluations, self.mu_seen = int(state["n"]), state["mu_seen"]
-        self._largest, self.eps = state["largest"], state["eps"]
+        return Evaluation(y, f, g, q)
 
     def change_metric(self, metric: Metric) -> None:
-        """Points from before need `again`; gradients are compared with those to come."""
+        """Evaluator from before need `in_new_metric`; gradients are compared with those to come."""
         self.metric, self._largest = metric, 0.0
 
-    def again(self, point: Point) -> Point:
+    def in_new_metric(self, point: Evaluation) -> Evaluation:
         """The same point in the metric of now."""
         q = self._solve(point.g)
         self._largest = max(self._largest, inner(point.g, q))
@@ -95,17 +89,17 @@ class Points:
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
 
-    def first_L(self, at: Point) -> float:
+    def first_L(self, at: Evaluation) -> float:
         """A guess of L, by a short step along the gradient: one evaluation more."""
         length = norm(at.q)
         if length == 0.0:
             return 1.0
         step = PROBE * max(norm(at.y), 1.0) / length
-        probe = self.at(at.y - step * at.q)
+        probe = self.evaluate(at.y - step * at.q)
         seen = self.least_L(at, probe) if math.isfinite(probe.f) else 0.0
         return seen if seen > 0.0 else 1.0 / step
 
-    def least_L(self, one: Point, two: Point) -> float:
+    def least_L(self, one: Evaluation, two: Evaluation) -> float:
         """The least L that two points allow; 0 where rounding hides it.
 
         For a convex f that is L-smooth, L is at least

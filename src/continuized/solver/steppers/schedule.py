@@ -6,12 +6,15 @@ from continuized.process.clock import Event
 from continuized.process.flow import convex_flow
 from continuized.process.methods import Method
 from continuized.process.parameters import carried_time, convex_gamma_prime, gamma
+from continuized.support.checkpoints.state import Checkpointed
 
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
 
-class Known:
+class FixedSchedule(Checkpointed):
     """L and mu are given: the coefficients of the method."""
+
+    changing = ("_t", "_carry")
 
     def __init__(self, method: Method) -> None:
         self._method, self.L = method, method.L
@@ -29,19 +32,15 @@ class Known:
         """(gamma, gamma') at the event."""
         return self._steps
 
-    def state(self) -> dict[str, float]:
-        return {"t": self._t, "carry": self._carry}
 
-    def restore(self, state: dict[str, float]) -> None:
-        self._t, self._carry = state["t"], state["carry"]
-
-
-class Carried:
+class AdaptiveSchedule(Checkpointed):
     """L unknown and mu = 0: the convex parameters, whose pair (sqrt A, sqrt B) is carried on.
 
     sqrt(A / B) = s / sqrt(2L), with s the time on the clock of the parameters since the last
     restart, so that a change of L multiplies s by sqrt(L_new / L).
     """
+
+    changing = ("L", "_s")
 
     def __init__(self, L: float) -> None:
         self.L, self._s = L, 0.0
@@ -62,9 +61,3 @@ class Carried:
     def restart(self) -> None:
         """From time 0 again: A = 0."""
         self._s = 0.0
-
-    def state(self) -> dict[str, float]:
-        return {"L": self.L, "s": self._s}
-
-    def restore(self, state: dict[str, float]) -> None:
-        self.L, self._s = state["L"], state["s"]

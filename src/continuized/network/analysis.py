@@ -1,12 +1,29 @@
-"""How much delay accelerated gossip bears: predicted, to be held against simulation.
+"""How much delay accelerated gossip bears: predicted, to be compared with simulation.
 
 Two things follow from delays.
 
 1. Nodes have no time for all exchanges.  Where only the share s of them takes place, theta is too
-   large by 1/s for those that do; see `traffic`.
+   large by 1/s for those that do.
 2. The x that was sent is old: d = x_i - x_j with x_i a delay later than x_j.  Neither end does
    anything but mix meanwhile.
 
+Traffic
+-------
+With a one-way delay `delay`, an exchange keeps each of its two ends for 2 delays: the initiator
+from its request to the answer, the other from its answer to the transfer.  A request that is
+refused keeps its sender as long, and is made up for after a while (`network.protocol.timeouts`).
+
+With f_i the share of time that node i is free, a_i the rate at which it asks, p_ij the probability
+that it asks j, and all taken as independent,
+
+    1 - f_i = 2 delay (a_i + f_i sum_j a_j p_ji),
+
+and the directed edge ij exchanges at the rate a_i p_ij f_j.  As long as it can, node i makes up for
+every ring: a_i sum_j p_ij f_j = sum_j P_ij / 2.  It cannot ask more often than it finds itself free
+after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
+
+Stability
+---------
 Per exchange of the directed edge e, the state y of all nodes changes by u_e d_e, d_e = v_e^T y.
 With the rates r_e of 1 as those of a Poisson process, E y follows A = flow + sum_e r_e u_e v_e^T,
 and the second moments q_e = E d_e^2 the renewal equation
@@ -18,7 +35,7 @@ only if its spectral radius, the gain, is 1 or more (or A is not stable).  When 
 against 1/theta, x = z at every exchange and the gain tends to (gamma + gamma') / 2.
 
 That is a limit in mean square.  A typical run stays stable somewhat longer: the mean is carried
-by rare ones.  `delay_study` and `simulated_limit` measure that.
+by rare ones.  `examples/delay_study.py` measures that.
 """
 
 from __future__ import annotations
@@ -29,19 +46,66 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.analysis.traffic import directed, exchange_rates, exchange_share
 from continuized.network.arguments import as_gossip
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
+from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
 from continuized.problems.base import Array
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
 
+# Delays that a node pauses for, on average: its timeout is the mean of round trips, 2 delays, and
+# some of their mean deviations, which is 8 / e^2 for the sum of two exponential delays.
+PAUSE = BACK_OFF * (2.0 + SPREAD * 8.0 * np.exp(-2.0))
+MOST_STEPS = 2000
+STEP = 0.2  # the map itself is decreasing: it would swing
 MOST_NODES = 32  # for the gain, whose cost grows as the cube
 LONG = 5.0  # delays of so many 1/theta are as good as infinite
 NEAR = 0.5  # of the limit
 DIGITS = 1e-3  # relative, of the limit
 SMALL = 32
 FIT = 1.29  # see `share_limit`
+
+
+def list_directed(graph: Graph) -> tuple[Array, Array]:
+    """List source and target of both directions of every edge: all edges, then all reversed."""
+    i, j = graph.edges.T
+    return np.concatenate([i, j]), np.concatenate([j, i])
+
+
+def exchange_rates(graph: Graph, delay: float) -> Array:
+    """Predict the rate of exchanges of every directed edge, which is P_ij / 2 without delay."""
+    source, target = list_directed(graph)
+    n, P = graph.nodes, np.tile(graph.P, 2)
+    around = np.bincount(source, P, n)
+    p, rings = P / around[source], 0.5 * around
+    f = np.ones(n)
+    for _ in range(MOST_STEPS):
+        met = np.bincount(source, p * f[target], n)  # the probability that a request is answered
+        pauses = np.maximum((1.0 - met) * PAUSE * delay, np.finfo(float).tiny)
+        asks = np.minimum(rings / met, f / pauses)
+        heard = np.bincount(target, asks[source] * p, n)
+        free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
+        if np.abs(free - f).max() < 1e-9:
+            break
+        f = f + STEP * (free - f)
+    rates: Array = asks[source] * p * f[target]
+    return rates
+
+
+def exchange_share(graph: Graph | str, delay: float) -> float:
+    """Predict the exchanges per unit of t, which are 1 without delays.
+
+    Nodes make up for rings, so that they stay 1 until some node has no time left; from there on
+    they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
+
+    graph: a Graph, or what `Graph.of` takes.  delay: the mean one-way delay, in units of t.
+    Raises TypeError or ValueError where delay is not a finite number >= 0.
+
+    >>> [round(exchange_share("path:10", delay), 2) for delay in (0.3, 2.0, 4.0)]
+    [1.0, 0.41, 0.21]
+    """
+    late = check.real(delay, "delay", minimum=0.0)
+    return float(exchange_rates(Graph.of(graph), late).sum())
 
 
 class _Linear(NamedTuple):
@@ -54,13 +118,13 @@ class _Linear(NamedTuple):
 
 
 def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> float:
-    """The spectral radius of G, or infinity where A is not stable; below 1 is stable.
+    """Compute the spectral radius of G, or infinity where A is not stable; below 1 is stable.
 
-    `rates` are those of exchanges of all directed edges, as in `traffic.exchange_rates`.
+    `rates` are those of exchanges of all directed edges, as in `exchange_rates`.
     """
     from scipy.sparse.linalg import LinearOperator, eigs
 
-    model = _model(graph, constants, delay, rates)
+    model = _make_model(graph, constants, delay, rates)
     if not model.exponents.real.max() < 0.0:
         return math.inf
     decay = -1.0 / (model.exponents[:, None] + model.exponents[None, :].conj())
@@ -79,11 +143,13 @@ def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> floa
     return float(abs(largest[0]))
 
 
-def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
-    """In the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node: s stands still
-    between events and w decays at the rate 2 theta."""
+def _make_model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
+    """Build the model in the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node.
+
+    Between events s stands still, and w decays at the rate 2 theta.
+    """
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
-    source, target = directed(graph)
+    source, target = list_directed(graph)
     e = np.arange(source.size)
     V, U = np.zeros((source.size, 2 * n)), np.zeros((2 * n, source.size))
     V[e, source], V[e, n + source] = 1.0, math.exp(-2.0 * theta * delay)  # x_i, a delay later
@@ -101,12 +167,12 @@ def _model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _L
 
 
 def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
-    """The share of exchanges below which E |x - mean|^2 grows, without delay; 0 if there is none.
+    """Find the share of exchanges below which E |x - mean|^2 grows, without delay; 0 if none.
 
-    As damping = theta / (mu_g gamma') times that of damping 1: only theta / share counts.  Up to 32
-    nodes the share at which the `gain` is 1.  On larger graphs damping (1 - 1.29 gamma'^(-2/3)):
-    a fit to computed ones (paths and cycles to 60 nodes, grids to 8 x 8: within 3 % of 1 - share),
-    not a theorem.
+    Only theta / share counts, so that it is proportional to damping = theta / (mu_g gamma').  Up
+    to 32 nodes it is the share at which the `gain` is 1.  On larger graphs it is
+    damping (1 - 1.29 gamma'^(-2/3)): a fit to computed ones (paths and cycles to 60 nodes, grids
+    to 8 x 8: within 3 % of 1 - share), not a theorem.
 
     graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
 
@@ -118,11 +184,11 @@ def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
 
 
 def delay_limit(graph: Any, method: str | Gossip = "accelerated") -> float:
-    """The one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
+    """Find the one-way delay, in units of t, from which on E |x - mean|^2 grows; infinity if none.
 
-    Up to 32 nodes the delay at which the `gain` is 1, with the rates of `traffic`.  On larger
-    graphs, where theta times such a delay is small, that at which `exchange_share` falls to
-    `share_limit`.
+    Up to 32 nodes it is the delay at which the `gain` is 1, with those of `exchange_rates`.  On
+    larger graphs, where theta times such a delay is small, it is that at which `exchange_share`
+    falls to `share_limit`.
 
     graph: a Graph, or what `Graph.of` takes.  method: "accelerated", "plain" or Gossip.
 
@@ -176,7 +242,7 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
 def too_stale(
     graph: Any, method: str | Gossip, staleness: float, share: float | None = None
 ) -> str:
-    """Whether a run with this measured staleness is "fine", "near" the limit, or "past" it.
+    """Tell whether a run with this measured staleness is "fine", "near" the limit, or "past" it.
 
     Parameters
     ----------
@@ -194,16 +260,16 @@ def too_stale(
     >>> too_stale("path:10", "accelerated", 0.1), too_stale("path:10", "accelerated", 20.0)
     ('fine', 'past')
     """
-    for name, given in (("staleness", staleness), ("share", 1.0 if share is None else share)):
-        if not (is_real(given) and given >= 0.0):
-            raise ValueError(f"{name} must be a number >= 0, got {brief(given)}")
+    staleness = check.real(staleness, "staleness", minimum=0.0, finite=False)
+    if share is not None:
+        share = check.real(share, "share", minimum=0.0, finite=False)
     graph = Graph.of(graph)
     longest, least = delay_limit(graph, method), share_limit(graph, method)
 
     def beyond(part: float) -> bool:
-        """Whether one of the two is beyond this part of the way to its limit."""
-        few = share is not None and 1.0 - as_float(share) >= part * (1.0 - least) and least > 0.0
-        return bool(0.5 * as_float(staleness) >= part * longest or few)
+        """Tell whether one of the two is beyond this part of the way to its limit."""
+        few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
+        return bool(0.5 * staleness >= part * longest or few)
 
     if beyond(1.0):
         return "past"

@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 from continuized import network
-from continuized.network import Faults, Gossip, Graph
-from continuized.network.analysis import stability as delays
-from continuized.network.analysis import traffic
+from continuized.network import Faults, Gossip, Graph, analysis
 from continuized.network.gossip import Constants
 
 
@@ -22,7 +20,7 @@ def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9
     mean = theta * np.block([[-one, one], [one, -one]])
     generator = np.kron(mean, eye) + np.kron(eye, mean)
     later = -0.5 * math.expm1(-2.0 * theta * delay)
-    for i, j, rate in zip(*traffic.directed(graph), rates, strict=True):
+    for i, j, rate in zip(*analysis.list_directed(graph), rates, strict=True):
         seen = np.concatenate([(1.0 - later) * one[i] - one[j], later * one[i]])
         step = np.concatenate([gamma * (one[i] - one[j]), gamma_prime * (one[i] - one[j])])
         jump = eye - np.outer(step, seen)
@@ -36,20 +34,22 @@ def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9
     )
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("spec", ["path:6", "cycle:8", "star:5"])
 def test_the_gain_tells_the_sign_of_the_growth(spec: str) -> None:
     graph = Graph.of(spec)
     for delay in (0.0, 0.5, 3.0, 8.0, 30.0):
-        rates = traffic.exchange_rates(graph, delay)
-        stable = delays.gain(graph, Gossip().constants(graph), delay, rates) < 1.0
+        rates = analysis.exchange_rates(graph, delay)
+        stable = analysis.gain(graph, Gossip().constants(graph), delay, rates) < 1.0
         assert stable == (abscissa(graph, delay, rates) < 0.0), delay
 
 
+@pytest.mark.blas
 def test_the_limits_are_where_the_moments_stop_falling() -> None:
     graph = Graph.of("path:9")
     limit = network.delay_limit(graph)
     before, after = (
-        abscissa(graph, delay, traffic.exchange_rates(graph, delay))
+        abscissa(graph, delay, analysis.exchange_rates(graph, delay))
         for delay in (0.97 * limit, 1.03 * limit)
     )
     assert before < 0.0 < after
@@ -59,11 +59,12 @@ def test_the_limits_are_where_the_moments_stop_falling() -> None:
     assert abscissa(graph, 0.0, 0.97 * share * rates, 0.7) > 0.0
 
 
+@pytest.mark.blas
 def test_the_gain_of_long_delays_is_that_of_the_steps() -> None:
     graph = Graph.of("complete:8")
     constants = Constants(graph.theta, 0.5, 1.2)
-    rates = traffic.exchange_rates(graph, 1e4)
-    assert delays.gain(graph, constants, 1e4, rates) == pytest.approx(0.85, rel=2e-2)
+    rates = analysis.exchange_rates(graph, 1e4)
+    assert analysis.gain(graph, constants, 1e4, rates) == pytest.approx(0.85, rel=2e-2)
 
 
 @pytest.mark.parametrize(("spec", "infinite"), [("path:5", True), ("path:10", False)])
@@ -119,29 +120,17 @@ def test_the_share_limit_goes_with_the_damping() -> None:
         )
 
 
+@pytest.mark.blas
 def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("path:24", "cycle:36", "grid:6x6"):
         limits = []
         for most in (64, 10):
-            monkeypatch.setattr(delays, "MOST_NODES", most)
+            monkeypatch.setattr(analysis, "MOST_NODES", most)
             graph = Graph.of(spec)  # a fresh one: limits are remembered
             limits.append((network.share_limit(graph), network.delay_limit(graph)))
         computed, fitted = limits
         assert 1.0 - fitted[0] == pytest.approx(1.0 - computed[0], rel=0.03)
         assert fitted[1] == pytest.approx(computed[1], rel=0.15)
-
-
-def test_predicted_beside_simulated() -> None:
-    # In mean square the limit comes first; a typical run lasts longer, but not four times so.
-    predicted = network.delay_limit("path:10")
-    simulated = network.simulated_limit("path:10", runs=3)
-    assert predicted < simulated < 4.0 * predicted
-    before, after = network.delay_study("path:10", [0.2 * predicted, 4.0 * predicted], runs=3)
-    assert before.stable
-    assert not after.stable
-    assert before.accelerated > before.plain > 0.0
-    assert after.accelerated < 0.0 < after.plain
-    assert after.share < 0.5 < before.share
 
 
 def test_too_stale() -> None:

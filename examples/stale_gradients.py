@@ -1,13 +1,15 @@
 """Gradients from several workers at random times: does acceleration survive?
 
+Run `python examples/stale_gradients.py [KAPPA]`; prints a verdict for each number of workers.
+
 Workers send gradients to one point, each at the times of its own Poisson clock, together at rate
 1.  A *fresh* gradient is taken at the point as it is when the gradient comes.  A *stale* one is
 taken where the point was when that worker last sent one: `workers` events ago, in the mean.
 
-On a quadratic every direction is apart, and with its eigenvalue lambda the state
-u = (x, z, p_1, ..., p_m), p_j the point that worker j has, goes over an event of worker j to
-J_j F(dt) u:  F mixes x and z, and J_j takes gamma lambda p_j off x and gamma' lambda p_j off z,
-and then puts x for p_j.  So E[u u^T] goes by a linear map, the mean over j and dt of
+On a quadratic each direction is a problem of its own.  With its eigenvalue lambda, the state is
+u = (x, z, p_1, ..., p_m), where p_j is the point that worker j has.  An event of worker j takes u
+to J_j F(dt) u:  F mixes x and z, and J_j takes gamma lambda p_j off x and gamma' lambda p_j off
+z, and then puts x for p_j.  So E[u u^T] goes by a linear map, the mean over j and dt of
 S -> J_j F S F^T J_j^T, whose spectral radius tells exactly how fast E|x|^2 falls, or that it grows.
 Nothing is sampled.  The map keeps positive semidefinite matrices so: its radius belongs to one of
 them, and workers are alike, so that one may be taken in which all p_j are.  Of such matrices seven
@@ -23,15 +25,16 @@ a = m - 1/2.  Hence c > (L_f/mu) (m - 1/2)^2 / 4, by which sqrt(mu/L) has come d
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from continuized.problems.base import Array, number
-from continuized.process.methods import Continuized, GradientDescent
-from continuized.process.parameters import exponential_gamma_prime, omega
-from continuized.support.validation import brief, is_whole
+from continuized import Continuized, GradientDescent, parameters
+
+Array = NDArray[np.float64]
 
 WORKERS = (1, 2, 4, 8)
 MULTIPLIERS = tuple(float(2**k) for k in range(13))
@@ -58,12 +61,12 @@ class Verdict(NamedTuple):
 
     @property
     def survives(self) -> bool:
-        """Whether acceleration gains anything."""
+        """Tells whether acceleration gains anything."""
         return self.accelerated > CLEARLY * self.plain
 
     @property
     def sentence(self) -> str:
-        """In words."""
+        """The verdict in words."""
         many = f"{self.workers} worker{'s' if self.workers > 1 else ''}"
         who = f"stale gradients of {many}" if self.stale else "fresh gradients of any workers"
         if self.accelerated <= 0.0:
@@ -98,7 +101,7 @@ def study_workers(
     workers: Sequence[int] = WORKERS,
     multipliers: Sequence[float] = MULTIPLIERS,
 ) -> Study:
-    """Continuized against gradient descent with fresh and with stale gradients, exactly.
+    """Compare Continuized with gradient descent, with fresh and with stale gradients, exactly.
 
     Parameters
     ----------
@@ -116,7 +119,7 @@ def study_workers(
     Raises
     ------
     ValueError
-        For numbers that are none of these.
+        On other numbers.
 
     >>> for verdict in study_workers(100.0, workers=[1, 2]).verdicts:
     ...     print(verdict.sentence)
@@ -124,14 +127,12 @@ def study_workers(
     stale gradients of 1 worker: acceleration gains nothing (1.07 times as fast)
     stale gradients of 2 workers: acceleration gains nothing (0.33 times as fast)
     """
-    if not 1.0 <= number(kappa, "kappa") < math.inf:
-        raise ValueError(f"kappa must be a finite number >= 1, got {brief(kappa)}")
-    if not all(map(is_whole, workers)) or min(workers, default=1) < 1:
-        raise ValueError(f"workers must be integers >= 1, got {brief(workers)}")
-    if len(multipliers) == 0 or not all(
-        0.0 < number(c, "a multiplier") < math.inf for c in multipliers
-    ):
-        raise ValueError(f"multipliers must be finite numbers > 0, got {brief(multipliers)}")
+    if not 1.0 <= kappa < math.inf:
+        raise ValueError(f"kappa must be a finite number >= 1, got {kappa}")
+    if min(workers, default=1) < 1:
+        raise ValueError(f"workers must be integers >= 1, got {workers}")
+    if len(multipliers) == 0 or not all(0.0 < c < math.inf for c in multipliers):
+        raise ValueError(f"multipliers must be finite numbers > 0, got {multipliers}")
     cases = ((1, False), *((int(m), True) for m in workers))
     mu = 1.0 / kappa
     rates = np.empty((2, len(cases), len(multipliers)))
@@ -154,15 +155,15 @@ def study_workers(
     return Study(float(kappa), tuple(map(float, multipliers)), cases, rates[0], rates[1], verdicts)
 
 
-def predicted_multiplier(kappa: float, workers: int) -> float:
-    """The multiple of L from which accelerated steps with stale gradients are stable, about."""
+def predict_multiplier(kappa: float, workers: int) -> float:
+    """Predict the multiple of L from which accelerated steps with stale gradients are stable."""
     return kappa * (workers - 0.5) ** 2 / 4.0
 
 
 def slowest_rate(
     method: Continuized | GradientDescent, mu: float, L: float, workers: int, stale: bool
 ) -> float:
-    """`mean_square_rate` of the slowest direction of a quadratic with eigenvalues in [mu, L]."""
+    """Return `mean_square_rate` of the slowest direction, with eigenvalues in [mu, L]."""
     directions = np.geomspace(mu, L, DIRECTIONS)
     return min(mean_square_rate(method, float(v), workers, stale) for v in directions)
 
@@ -170,19 +171,19 @@ def slowest_rate(
 def mean_square_rate(
     method: Continuized | GradientDescent, eigenvalue: float, workers: int, stale: bool
 ) -> float:
-    """r where E|u|^2, u the state above, falls as e^{-rk} over k gradients; negative: it grows."""
+    """Return r where E|u|^2 falls as e^{-rk} over k gradients; it grows where r is negative."""
     points = workers if stale else 0
     gamma, gamma_prime, eta = 1.0 / method.L, 1.0 / method.L, 0.0
     if isinstance(method, Continuized):
-        eta = 2.0 * omega(method.L, method.mu)
-        gamma_prime = exponential_gamma_prime(method.L, method.mu)
-    classes = alike(points)
+        eta = 2.0 * parameters.omega(method.L, method.mu)
+        gamma_prime = parameters.exponential_gamma_prime(method.L, method.mu)
+    classes = list_classes(points)
     J, at = np.eye(points + 2), 2 if stale else 0
     J[0, at] -= gamma * eigenvalue
     J[1, at] -= gamma_prime * eigenvalue
     if stale:
         J[at] = J[0]
-    images = J @ mean_flow(classes, eta) @ J.T
+    images = J @ average_flow(classes, eta) @ J.T
     # The mean over j of what worker j does, read off what the first does: that over the class.
     read = classes / classes.sum(axis=(1, 2), keepdims=True)
     whole = np.einsum("aik,bik->ab", read, images)
@@ -193,16 +194,16 @@ def mean_square_rate(
     return -math.log(radius) if radius > 0.0 else math.inf
 
 
-def alike(points: int) -> Array:
-    """Symmetric matrices of zeros and ones: the entries of E[u u^T] that are equal, by classes."""
+def list_classes(points: int) -> Array:
+    """List the entries of E[u u^T] that are equal, each class as a matrix of zeros and ones."""
     kind = np.minimum(np.arange(points + 2), 2)
     low, high = np.minimum.outer(kind, kind), np.maximum.outer(kind, kind)
     label = 6 * low + 2 * high + np.eye(points + 2, dtype=np.int64)
     return np.array([label == one for one in np.unique(label)], dtype=np.float64)
 
 
-def mean_flow(S: Array, eta: float) -> Array:
-    """E[F(dt) S F(dt)^T] over dt ~ Exp(1), for matrices S.
+def average_flow(S: Array, eta: float) -> Array:
+    """Compute E[F(dt) S F(dt)^T] over dt ~ Exp(1), for matrices S.
 
     x and z mix by (1 - e^{-2 eta dt})/2, so F = F_0 + F_1 e^{-2 eta dt}, and
     E e^{-c dt} = 1/(1 + c).
@@ -213,3 +214,16 @@ def mean_flow(S: Array, eta: float) -> Array:
     crossed = F0 @ S @ F1.T + F1 @ S @ F0.T
     ends = F0 @ S @ F0.T, F1 @ S @ F1.T
     return np.asarray(ends[0] + crossed / (1.0 + 2.0 * eta) + ends[1] / (1.0 + 4.0 * eta))
+
+
+def main(kappa: float = 1000.0) -> None:
+    """Print the verdicts, with the best rates and the multiples of L that give them."""
+    for verdict in study_workers(kappa).verdicts:
+        print(
+            f"{verdict.sentence}; accelerated {verdict.accelerated:.2e} at "
+            f"{verdict.accelerated_c:g} L, plain {verdict.plain:.2e} at {verdict.plain_c:g} L"
+        )
+
+
+if __name__ == "__main__":
+    main(*map(float, sys.argv[1:2]))

@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from examples.stale_gradients import (
+    main,
+    mean_square_rate,
+    predict_multiplier,
+    slowest_rate,
+    study_workers,
+)
 
 from continuized import Continuized, GradientDescent
-from continuized.network import study_workers
-from continuized.network.optimisation.workers import (
-    mean_square_rate,
-    predicted_multiplier,
-    slowest_rate,
-)
 from continuized.support.statistics import Moments, mean_test
+
+pytestmark = pytest.mark.blas
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
 Method = Continuized | GradientDescent
@@ -108,7 +111,7 @@ def test_the_verdicts() -> None:
 @pytest.mark.parametrize("workers", [1, 2, 4])
 def test_the_limit_of_stability_is_predicted(workers: int) -> None:
     kappa = 2000.0
-    predicted = predicted_multiplier(kappa, workers)
+    predicted = predict_multiplier(kappa, workers)
     for factor, stable in ((0.94, False), (1.0, True)):
         method = Continuized(factor * predicted, 1.0 / kappa)
         assert (slowest_rate(method, 1.0 / kappa, 1.0, workers, True) > 0.0) == stable
@@ -126,3 +129,8 @@ def test_the_limit_of_stability_is_predicted(workers: int) -> None:
 def test_bad_input(arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         study_workers(**arguments)
+
+
+def test_the_script_prints_the_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
+    main(100.0)
+    assert "stale gradients of 2 workers: acceleration gains nothing" in capsys.readouterr().out

@@ -1,0 +1,209 @@
+"""Steppers of marked methods: events in blocks of about a pass over the data.
+
+A full value or gradient costs as much as a pass, so that f is recorded once a pass, and the
+stopping test made less and less often, at a tenth more passes than the time before or more, but
+where the end is nearer than that, there.
+
+Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
+hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Protocol
+
+import numpy as np
+
+from continuized.marked.clock import checked_marks
+from continuized.problems.base import Array, Problem
+from continuized.process.clock import Events
+from continuized.process.coefficients import CARRY
+from continuized.process.compiled import coefficients
+from continuized.process.marks import events_of
+from continuized.process.methods import Method
+from continuized.process.stepper import Progress, Status, Stepper
+from continuized.support.threads import norm
+
+SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
+LOOKS = 4  # entries that are touched by events for one of the point that is looked at
+BETWEEN_TESTS = 1.1
+
+
+class Marked(Protocol):
+    """A method whose events have marks; `prepare` computes what it needs of the problem."""
+
+    name: str
+
+    def prepare(self, problem: Problem, x0: Array) -> MarkedStepper: ...
+
+
+class MarkedStepper(Stepper):
+    """What coordinates and rows have in common.
+
+    law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
+    for_another_law: what to give for marks of another law; "" where no step depends on it.
+    measures_gap: whether `measure` bounds f - f*.  process: the method whose coefficients are used.
+    costs: what an event of each mark touches; size: what a pass does.
+    """
+
+    columns = ("k", "t", "fun", "passes")
+    changing: tuple[str, ...] = (
+        "k", "t", "carry", "cost", "tested", "next_test", "rows_made", "recorded", "last_fun",
+    )  # fmt: skip
+    measures_gap = law_changes = False
+    law: Any  # Finite, or one that changes
+    for_another_law: str
+    process: Method
+    costs: Array
+    size: int
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.carry = self.cost = 0.0
+        self.tested, self.next_test = (0.0, math.nan), 0.0
+        self.rows_made, self.recorded, self.last_fun = 0, -1, math.nan
+
+    # What differs between coordinates and rows
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """What was used, given or computed."""
+        raise NotImplementedError
+
+    def take(self, marks: Array, coefficients: Array) -> None:
+        """The events of these marks."""
+        raise NotImplementedError
+
+    def point(self) -> Array:
+        """x now, in the problem's own variables: a vector of float64."""
+        raise NotImplementedError
+
+    def value(self) -> float:
+        """f at the point."""
+        return self.problem.fun(self.point())
+
+    def measure(self) -> float:
+        """What tol is compared with."""
+        return norm(self.problem.grad(self.point()))
+
+    # What the loop asks
+
+    def configure(self, x0: Array, tol: float | None, record: bool) -> None:
+        """Of what shape and type x is to be, what tol is, and whether f is recorded once a pass."""
+        self.like, self.tol, self.records = x0, tol, record
+
+    @property
+    def passes(self) -> float:
+        """Over the data, so far."""
+        return self.cost / self.size
+
+    def begin(self) -> Progress:
+        self.good, marks = self.point(), self.law.size
+        # Whole passes, for stratified marks to be the same with and without a record.
+        is_short = self.records or self.law_changes
+        passes = 1 if is_short else _passes_a_block(marks, self.good.size, self.size)
+        self.block = events_of(self.law, marks * passes)
+        return Progress(rows=self._row(self.value()))
+
+    def advance(self, events: Events) -> Progress:
+        marks = checked_marks(events, self.law)
+        coefs = coefficients(self.process, events, self.carry)
+        self.carry = float(coefs[-1, CARRY])
+        self.take(marks, coefs)
+        self.k, self.t = self.k + events.size, float(events.t[-1])
+        self.cost += float(self.costs[marks].sum())
+        # A block cut short by maxiter would be a whole one in a longer run, with its row of the
+        # trace and its stopping test elsewhere: that run goes on from before it.
+        self.savable = events.size == self.block
+        with np.errstate(over="ignore", invalid="ignore"):  # they are tested next
+            x = self.point()
+            fun = self.value() if self.records else 0.0
+        if not (np.all(np.isfinite(x)) and math.isfinite(fun)):
+            return Progress(Status.NOT_FINITE)
+        self.good = x
+        return Progress(rows=self._row(fun) if self.records else None)
+
+    def _row(self, fun: float) -> tuple[int, float, float, float]:
+        self.rows_made, self.recorded, self.last_fun = self.rows_made + 1, self.k, fun
+        return self.k, self.t, fun, self.passes
+
+    def test(self) -> Status | None:
+        """Whether the measure is at most tol, where it is time to ask."""
+        if self.tol is None or self.passes < self.next_test:
+            return None
+        now = (self.passes, self.measure())
+        self.next_test = _next_test(self.tested, now, self.tol)
+        self.tested = now
+        return Status.CONVERGED if now[1] <= self.tol else None
+
+    def report(self) -> tuple[Array, float]:
+        return self._like_x0(self.good), self.value()
+
+    def describe(self) -> str:
+        """What is known without asking anew."""
+        value = f"f = {self.last_fun:.6g}" if self.records else ""
+        measured = self.tested[1]
+        return value if math.isnan(measured) else f"{value}  {self.criterion} {measured:.2g}"
+
+    def finish(self, status: Status | None) -> Progress:
+        if self.recorded == self.k or status is Status.NOT_FINITE:
+            return Progress(status)
+        return Progress(status, self._row(self.value()))
+
+    def result(self, status: Status) -> dict[str, Any]:
+        x = self.good.reshape(self.like.shape)
+        fun = self.problem.fun(x)
+        # The run stands where it stopped, which where it left the finite numbers is not x.
+        has_gap = self.measures_gap and status is not Status.NOT_FINITE
+        return {
+            "x": self._like_x0(x),
+            "fun": fun,
+            "jac": self._like_x0(self.problem.grad(x)),
+            "nfev": self.rows_made + 1,
+            "njev": self.k,
+            "method": self.process,
+            "constants": self.constants,
+            "passes": self.passes,
+            "gap": reported_gap(self.measure(), fun, self.problem) if has_gap else None,
+        }
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.constants
+
+    def _like_x0(self, x: Array) -> Array:
+        """A fresh x of the shape and type of x0: the kernels compute in float64."""
+        return x.reshape(self.like.shape).astype(self.like.dtype)
+
+    def after_restoring(self) -> None:
+        self.good = self.point()
+
+
+def _passes_a_block(marks: int, dim: int, size: int) -> int:
+    """Where nothing is recorded: so many that what is done between blocks, of which the least is
+    to look at the point, costs little against the events."""
+    return max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * dim // size))
+
+
+def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
+    """The passes at which to test again: a tenth more, or as many as are left at the rate seen
+    between two tests, if that is less, or half as many, if that is more; at most twice as many."""
+    least = BETWEEN_TESTS * now[0]
+    if not (tol > 0.0 and before[1] > now[1] > tol):
+        return least
+    left = math.log(now[1] / tol) * (now[0] - before[0]) / math.log(before[1] / now[1])
+    return min(max(min(least, now[0] + left), now[0] + 0.5 * left), 2.0 * now[0])
+
+
+def reported_gap(gap: float, fun: float, problem: Any) -> float:
+    """A duality gap; 0 where it is negative by no more than rounding errors.
+
+    The gap is f less the dual objective, both means over n rows.  The terms of f are at least 0,
+    and so are as large as f; those of the dual, a_i y_i - a_i^2 / 2 and the like, are in the mean
+    at most 2 sqrt(f f(0)) in size, by Cauchy-Schwarz.  n rounding errors add up as sqrt(n).
+    """
+    if not gap < 0.0:
+        return gap
+    size = fun + 2.0 * math.sqrt(fun * problem.fun(np.zeros(problem.dim)))
+    rounding = 4.0 * math.sqrt(len(problem.y)) * math.ulp(1.0) * size
+    return 0.0 if gap >= -rounding else gap

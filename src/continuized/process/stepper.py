@@ -1,0 +1,161 @@
+"""What the one loop asks of every method, and why a run ends.
+
+`solver.loop.Loop` draws events in blocks and hands them to a `Stepper`, which knows nothing of
+callbacks, progress bars, files and results.  A new kind of run is a new stepper:
+
+    class Walk(Stepper):
+        name, columns = "walk", ("k", "t", "fun")
+        changing = ("k", "t", "x")          # what a checkpoint keeps; `support.checkpoints.state`
+
+        def begin(self):                    # the first row of the trace
+            return Progress(rows=(0, 0.0, self.f(self.x)))
+
+        def advance(self, events):          # a block of events, compiled or in Python
+            self.x = ...
+            self.k, self.t = self.k + events.size, float(events.t[-1])
+            return Progress(rows=(self.k, self.t, self.f(self.x)))
+
+and `Loop(stepper, stream, limits).run()` runs it.  The rest has a default, or is asked for only
+where somebody looks: `report` by a callback, `describe` by a progress bar, `finish`, `measure` and
+`result` at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import Enum
+from typing import Any, NamedTuple
+
+from continuized.process.clock import Events
+from continuized.support.checkpoints.checkpointer import CheckpointError
+from continuized.support.checkpoints.state import Checkpointed
+
+
+class Status(Enum):
+    """Why a run ended.  The value is the sentence that the user reads.
+
+    >>> Status.COMPLETED.value, Status.COMPLETED.success, Status.MAXITER.success
+    ('All the steps asked for were taken.', True, False)
+    """
+
+    CONVERGED = "The gradient norm is at most tol."
+    COMPLETED = "All the steps asked for were taken."
+    MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol."
+    CLOCK_ENDED = "The recorded clock has no further events."
+    CALLBACK = "The callback raised StopIteration."
+    NOT_FINITE = (
+        "A value of f, a gradient or an iterate was not finite; x is the last good point. "
+        "A larger L, or a fun and jac without overflow, may help."
+    )
+    DIVERGED = (
+        "The gradients grew ten billion times: the run diverges; x is the last point before "
+        "that. L is probably too small, or mu too large."
+    )
+
+    @property
+    def success(self) -> bool:
+        """Whether the run did what was asked of it."""
+        return self in (Status.CONVERGED, Status.COMPLETED)
+
+
+class Limits(NamedTuple):
+    """When to stop.  tol None: what is measured is not tested."""
+
+    tol: float | None
+    maxiter: int
+
+
+class Progress(NamedTuple):
+    """What came of the start, of a block of events, or of the end.
+
+    status: why the run ends here, if it does.  rows: new rows of the trace, an entry for each of
+    the stepper's columns: a number, an array or a list where there are several; None for no rows.
+    """
+
+    status: Status | None = None
+    rows: tuple[Any, ...] | None = None
+
+
+class Stepper(Checkpointed):
+    """A method on a problem, under way: the part of a run that differs from kind to kind.
+
+    name: for the progress bar.  columns: of the rows that it gives for the trace.  most_rows: where
+    there are more rows, every second one is dropped.  criterion: what tol is compared with, in
+    words.  k, t: the number and the time of the last event.  block: how many events it wants next.
+    savable: whether the state now, after a block, is one to go on from (a block that was cut short
+    may not be).
+    """
+
+    name: str
+    columns: tuple[str, ...] = ("k", "t", "fun")
+    most_rows: int | None = None
+    criterion: str = "gradient norm"
+    block: int = 1
+    savable: bool = True
+    k: int = 0
+    t: float = 0.0
+
+    def begin(self) -> Progress:
+        """The start, before the first event and before a checkpoint is put back."""
+        return Progress()
+
+    def over(self) -> Status | None:
+        """Why there is nothing left to do, where that is so; asked before every block."""
+        return None
+
+    def next_block(self, left: int) -> int:
+        """How many events to draw next, where maxiter allows for `left` more."""
+        return min(self.block, left)
+
+    def advance(self, events: Events) -> Progress:
+        """Let these events happen, or those up to one that ends the run.
+
+        A state between two blocks is what a checkpoint keeps.  A status here ends the run at once:
+        the callback is not called.
+        """
+        raise NotImplementedError
+
+    def test(self) -> Status | None:
+        """CONVERGED where what is measured has come to tol; asked after the callback."""
+        return None
+
+    def report(self) -> tuple[Any, float]:
+        """A copy of x and f there, for the callback."""
+        raise NotImplementedError
+
+    def describe(self) -> str:
+        """The state in a few words, for the progress bar."""
+        return ""
+
+    def finish(self, status: Status | None) -> Progress:
+        """The end: find out what `measure` and `result` need, and the last row of the trace.
+
+        status: why the run ended, None where maxiter or the clock ended it.  Returns another one
+        where the end shows it.
+        """
+        return Progress(status)
+
+    def measure(self) -> float:
+        """What tol is compared with, at the end."""
+        return math.inf
+
+    def result(self, status: Status) -> dict[str, Any]:
+        """What it adds to the result: x, fun, jac, nfev, njev, method, ..."""
+        return {}
+
+    def remark(self) -> str:
+        """What the message says beside the status, with a space before it."""
+        return ""
+
+    def fingerprint(self) -> Any:
+        """What its constants are, for a checkpoint to be known by."""
+        return None
+
+    def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
+        """Refuse (CheckpointError) to go on from a state of this stepper that is past a limit."""
+        if plain["k"] > limits.maxiter:
+            raise CheckpointError(
+                f"the checkpoint has {plain['k']} events already, more than maxiter = "
+                f"{limits.maxiter}",
+                "give a larger maxiter, or resume=False",
+            )

@@ -1,0 +1,274 @@
+"""Unknown constants, metrics and proximal steps: one gradient an event.
+
+Unknown L: every event is compared with the one before, which shows how large L is at least
+(`Evaluator.least_L`), so that L grows without a further evaluation.  It shrinks at every
+event that shows no need for it, by less each time that this proved wrong.  Where f has risen
+above its value where the momentum began, L grows, the event is rejected, and the run goes back to
+the best point: that costs an evaluation.
+
+Unknown mu: the convex parameters with restarts, where the step goes against the last one
+(the gradient test) or f has risen (the function test, as above).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from continuized.problems.base import Array, Problem
+from continuized.process.clock import Event, Events
+from continuized.process.flow import mix
+from continuized.process.methods import Continuized, Method
+from continuized.process.prox import Prox, proximal_step, value_after_step
+from continuized.process.stepper import Progress, Status, Stepper
+from continuized.solver.array_api import copy, inner
+from continuized.solver.constant_checks import skipped_sentence
+from continuized.solver.metric import Identity, Metric
+from continuized.solver.metric_factory import MetricFactory
+from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
+from continuized.solver.steppers.schedule import AdaptiveSchedule, FixedSchedule
+from continuized.solver.stopping import Criterion
+from continuized.support.checkpoints.fingerprint import probe
+from continuized.support.checkpoints.state import ARRAY
+
+SHRINK = 0.9  # of L, at an event that shows no need for it; at first
+GROW = 2.0  # of L, where f has risen
+
+
+class AdaptiveOptions(NamedTuple):
+    """The tol, the metric, the prox and the constants, where they are known."""
+
+    tol: float | None
+    metric: Metric = Identity()
+    factory: MetricFactory | None = None  # of metrics made anew on the way
+    prox: Prox | None = None
+    method: Method | None = None  # known constants: nothing is adapted
+    record: bool = True
+    certified: bool = True  # tol is a bound on f - f* where one is known
+    skipping: bool = False  # known constants: no jump where a gradient is not finite
+
+    def fingerprint(self, probe: Array) -> dict[str, Any]:
+        """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""
+        kind = None if self.factory is None else self.factory.kind
+        metric = self.metric.solve(probe.copy()) if kind is None else kind
+        prox = None if self.prox is None else proximal_step(self.prox, probe, 1.0)
+        constants = None if self.method is None else [self.method.L, self.method.mu]
+        return {"metric": metric, "prox": prox, "constants": constants}
+
+
+class AdaptiveStepper(Stepper):
+    """A run of such options, under way: one event at a time."""
+
+    name = "continuized"
+    changing = (
+        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
+        "restarts", "rejected", "shrink", "anchor", "schedule", "evaluator",
+    )  # fmt: skip
+
+    def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
+        self.options, self.tol, self.start = options, options.tol, x0
+        self.prox, self.factory = options.prox, options.factory
+        self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
+        self.measured = Criterion(problem, options.prox, options.certified)
+        self.measured.dual_norm = self.factory is None or self.factory.kind != "nystrom"
+        self.criterion = self.measured.name
+        self.evaluator = Evaluator(problem, x0, options.metric)
+        self.x, self.z = copy(x0), copy(x0)
+        self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
+        self.metric_from = copy(x0)
+        # L is not guessed yet: where f is not finite at the start, it never is.
+        self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
+
+    def begin(self) -> Progress:
+        start = copy(self.x)
+        if self.factory is not None:
+            self._make_metric(start)
+        self.best = self.last = self.evaluator.evaluate(start)
+        value = self.last.f + (0.0 if self.prox is None else self.prox.value(start))
+        # What the user is shown; with prox, the point after the last step.
+        self.shown = start, value if self.prox is None else math.inf
+        row = (0, 0.0, value)
+        if not math.isfinite(self.last.f):
+            return Progress(Status.NOT_FINITE, row)
+        known = self.options.method
+        # In a metric that is made to be the curvature, L is near 1.
+        near_1 = self.factory is not None and self.factory.kind != "diag"
+        L = 1.0 if known or near_1 else self.evaluator.first_L(self.last)
+        self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
+        return Progress(rows=row)
+
+    def advance(self, events: Events) -> Progress:
+        return self._event(next(events.each()))
+
+    def _event(self, event: Event) -> Progress:
+        schedule = self.schedule
+        a, b = schedule.weights(event)
+        y, z = mix(self.x, self.z, a, b)
+        at = self.evaluator.evaluate(y) if self.k else self.last  # the first is at the start
+        adapts = isinstance(schedule, AdaptiveSchedule)
+        lost = not (math.isfinite(at.f) or adapts)
+        if lost and not self.options.skipping:
+            return Progress(Status.NOT_FINITE)
+        self.k, self.t, self.since = event.k, event.t, self.since + 1
+        value = at.f
+        if lost:
+            self.x, self.z, self.skipped = y, z, self.skipped + 1
+        elif adapts and not self._accepted(at):
+            self._back()
+        else:
+            value = self._step(at, z)
+        return Progress(rows=(self.k, self.t, value) if self.options.record else None)
+
+    def test(self) -> Status | None:
+        return Status.CONVERGED if self.is_small else None
+
+    def _step(self, at: Evaluation, z: Array) -> float:
+        """The jump; and f at the event, with prox that of f + h after it, estimated."""
+        gamma, gamma_prime = self.schedule.steps()
+        x, g, q = after_step(at, gamma, self.prox)
+        found = at.y, at.f
+        if self.prox is not None:
+            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
+        small = self.tol is not None and self.measured.at(at, x, gamma) <= self.tol
+        self.last, self.is_small = at, small
+        # With prox the last one: where L is too small, the values do not say which is the best.
+        if small or self.prox is not None or at.f < self.best.f:
+            self.best, self.shown = at, found
+        if not small:
+            self._jump(at, x, z - gamma_prime * q, g)
+        return found[1]
+
+    def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
+        if self.factory is not None and self.since >= self.factory.steps:
+            self._renew_metric(at)
+            return
+        against = self.k > 1 and inner(g, x - self.x) > 0.0
+        if against and isinstance(self.schedule, AdaptiveSchedule):
+            self.restarts += 1
+            self._begin(x)
+            return
+        self.x, self.z = x, z
+
+    def _begin(self, x: Array) -> None:
+        """The momentum anew from x."""
+        assert isinstance(self.schedule, AdaptiveSchedule)
+        self.x, self.z, self.anchor = x, x, math.inf
+        self.schedule.restart()
+
+    # What is adapted
+
+    def _accepted(self, at: Evaluation) -> bool:
+        """Whether the event shows no harm; adapts L."""
+        assert isinstance(self.schedule, AdaptiveSchedule)
+        if not math.isfinite(at.f):
+            self.schedule.change_L(GROW * GROW * self.schedule.L)
+            return False
+        slack = ROUNDING * self.evaluator.eps * abs(at.f)
+        if self.prox is None and at.f > self.anchor + slack:
+            self.schedule.change_L(GROW * self.schedule.L)
+            return False
+        if math.isinf(self.anchor):
+            self.anchor = at.f
+        if at is self.last:
+            return True
+        seen = self.evaluator.least_L(self.last, at)
+        if seen > self.schedule.L:
+            self.shrink = math.sqrt(self.shrink)
+            self.schedule.change_L(seen)
+        elif seen > 0.0:
+            self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
+        return True
+
+    def _back(self) -> None:
+        """To the best point, with the larger L."""
+        self.rejected += 1
+        gamma, _ = self.schedule.steps()
+        self._begin(after_step(self.best, gamma, self.prox)[0])
+        self.last, self.anchor = self.best, self.best.f
+
+    def _make_metric(self, w: Array) -> None:
+        assert self.factory is not None
+        self.evaluator.change_metric(self.factory.build(w, self.metrics_made))
+        self.metric_from = w
+        self.metrics_made += 1
+        self.since = 0
+
+    def _renew_metric(self, at: Evaluation) -> None:
+        assert isinstance(self.schedule, AdaptiveSchedule)
+        self._make_metric(at.y)
+        self.last = self.evaluator.in_new_metric(at)
+        self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
+        self.schedule.change_L(1.0)
+        self._begin(after_step(self.last, 1.0, self.prox)[0])
+        self.anchor = at.f
+
+    # The end
+
+    def report(self) -> tuple[Array, float]:
+        return copy(self.shown[0]), self.shown[1]
+
+    def describe(self) -> str:
+        gap = self.measured.gap(self.best)
+        words = "" if gap is None else f", gap {gap:.2g}"
+        return f"f = {self.shown[1]:.6g}{words}"
+
+    def finish(self, status: Status | None) -> Progress:
+        self.end = self._end(status)
+        row = None if self.options.record else (self.k, self.t, self.end.f)
+        return Progress(status, row)
+
+    def _end(self, status: Status | None) -> Evaluation:
+        """The point that is given back.
+
+        With prox, f there is not known yet; with known constants it is x after the last event,
+        as in every other run with them.
+        """
+        if self.prox is not None:
+            end = self.evaluator.evaluate(self.shown[0])
+            return end._replace(f=end.f + self.prox.value(end.y))
+        if self.options.method is None or status in (Status.CONVERGED, Status.NOT_FINITE):
+            return self.best
+        end = self.evaluator.evaluate(self.x)
+        return end if math.isfinite(end.f) else self.best
+
+    def measure(self) -> float:
+        """At the end; with prox it takes a step to know."""
+        return self.measured.at(self.end, self.end.y, 1.0) if self.prox is None else math.inf
+
+    def result(self, status: Status) -> dict[str, Any]:
+        return {
+            "x": copy(self.end.y),
+            "fun": float(self.end.f),
+            "jac": copy(self.end.g),
+            "nfev": self.evaluator.evaluations,
+            "njev": self.evaluator.evaluations,
+            "method": self.options.method or Continuized(self.schedule.L),
+            "constants": self._constants(),
+            "gap": self.measured.gap(self.end),
+            "skipped": self.skipped,
+        }
+
+    def remark(self) -> str:
+        return self.measured.remark(self.end.y) + skipped_sentence(self.skipped)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.options.fingerprint(probe(self.start))
+
+    def _constants(self) -> dict[str, Any]:
+        metric = getattr(self.evaluator.metric, "name", "own")
+        found: dict[str, Any] = {"L": self.schedule.L, "metric": metric}
+        if self.factory is not None:
+            found.update(metric=self.factory.kind, metrics_made=self.metrics_made)
+        if self.options.method is None:
+            found.update(restarts=self.restarts, rejected=self.rejected)
+            if self.restarts and math.isfinite(self.evaluator.mu_seen):
+                found["mu_estimate"] = self.evaluator.mu_seen
+        return found
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Go on from there.  A metric is made again from where it was made, and first: that
+        forgets what the evaluator has seen, which is put back next."""
+        if self.factory is not None:
+            w = arrays[plain["metric_from"][ARRAY]]
+            self.evaluator.change_metric(self.factory.build(w, plain["metrics_made"] - 1))
+        super().restore(plain, arrays)

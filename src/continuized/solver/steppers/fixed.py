@@ -1,0 +1,439 @@
+"""Known constants: events in blocks, on NumPy's arrays or on those of another library.
+
+`FixedStepper` runs compiled where the gradient is, and otherwise asks Python for one gradient an
+event.  `ArrayStepper` is the same process on arrays of other libraries, on their device: the
+stopping tests and the witnesses are the same, and the arithmetic is the library's own, an array at
+a time.  No formula stands here.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array, Compiled, Problem
+from continuized.process.clock import Event, Events
+from continuized.process.coefficients import CARRY
+from continuized.process.compiled import coefficients
+from continuized.process.flow import mix
+from continuized.process.methods import Method, jump
+from continuized.process.noise import Noise, drawn
+from continuized.process.oracle import Exact, Noisy
+from continuized.process.stepper import Progress, Status, Stepper
+from continuized.solver import array_api as arrays
+from continuized.solver import constant_checks as checks
+from continuized.solver.array_api import ForeignProblem
+from continuized.solver.constant_checks import SIGNALS
+from continuized.solver.kernels import loop as kernel
+from continuized.solver.result import ConstantsWarning
+from continuized.support.warnings import warn_caller
+
+BLOCK = 1024  # events drawn at once, at first
+LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
+BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
+BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
+
+Advance = Callable[[Array, Array, int], tuple[int, int]]
+
+
+class _KnownConstants(Stepper):
+    """What both have in common.
+
+    record: True for f at every event, "path" for the states too.  every_event: whether blocks are
+    of one event, for a callback.  timed: whether blocks are to take about `BLOCK_SECONDS`.
+    skipping: whether an event whose gradient is not finite makes no jump, in place of the run's
+    end.
+    """
+
+    def __init__(
+        self,
+        method: Method,
+        problem: Problem,
+        start: Any,
+        tol: float | None,
+        *,
+        record: bool | str = True,
+        every_event: bool = False,
+        timed: bool = False,
+        skipping: bool = False,
+        noisy: bool = False,
+    ) -> None:
+        self.name, self.method, self.problem, self.start = method.name, method, problem, start
+        self.tol, self.recording, self.keeping = tol, bool(record), record == "path"
+        self.columns = ("k", "t", "dt", "fun") + (("x", "z") if self.keeping else ())
+        self.every_event, self.timed, self.skipping = every_event, timed, skipping
+        self.rows_at_once = 1 if every_event else self._at_most(BLOCK)
+        self.block = 1 if timed else self.rows_at_once
+        self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
+        self.watch = checks.watch_for(method, tol, noisy, arrays.eps_of(start))
+        self.fun = math.nan  # at the last row
+        self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
+        self.warned = False
+
+    # What differs between the two kinds of arrays
+
+    @property
+    def x(self) -> Any:
+        """x after the last event."""
+        raise NotImplementedError
+
+    def _block(self, events: Events, coefs: Array) -> Progress:
+        """The events, with these coefficients, up to one that ends the run."""
+        raise NotImplementedError
+
+    def _value_at_end(self) -> float:
+        """f at x, at the start and at the end."""
+        raise NotImplementedError
+
+    def _states_at_start(self) -> tuple[Any, Any]:
+        """x and z of the first row."""
+        raise NotImplementedError
+
+    def _gradient(self) -> Any:
+        """The gradient at x, without noise, as an array of the run's own."""
+        raise NotImplementedError
+
+    def _norm(self, g: Any) -> float:
+        raise NotImplementedError
+
+    def _go_back(self) -> None:
+        """To the start."""
+        raise NotImplementedError
+
+    def _gradients_asked(self) -> int:
+        raise NotImplementedError
+
+    # What the loop asks
+
+    def begin(self) -> Progress:
+        row = self._end_row()
+        self.fun = row[3]
+        checks.scale_of_gradients(self.watch, self.fun)
+        return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
+
+    def _end_row(self) -> tuple[Any, ...]:
+        """A row of the start or of the end, where f is asked for whatever is recorded."""
+        self.nfev += 1
+        row = (self.k, self.t, 0.0, self._value_at_end())
+        return (*row, *self._states_at_start()) if self.keeping else row
+
+    def _at_most(self, block: int) -> int:
+        numbers: int = max(math.prod(self.start.shape), 1)
+        return max(1, min(block, BLOCK_NUMBERS // numbers))
+
+    def advance(self, events: Events) -> Progress:
+        started = time.perf_counter()
+        coefs = coefficients(self.method, events, self.carry)
+        before = self.k
+        progress = self._block(events, coefs)
+        if self.k > before:
+            self.carry = float(coefs[self.k - before - 1, CARRY])
+        self._set_block(time.perf_counter() - started)
+        self._warn_of_witnesses()
+        return progress
+
+    def _set_block(self, seconds: float) -> None:
+        """How many events to draw next, when the block before took this long."""
+        if self.every_event:
+            return
+        most = self._at_most(BLOCK if self.recording else LARGE_BLOCK)
+        if not self.timed:
+            self.block = most
+        else:
+            slow = seconds >= BLOCK_SECONDS
+            self.block = max(1, self.block // 2) if slow else min(most, 2 * self.block)
+
+    def _warn_of_witnesses(self) -> None:
+        seen = None if self.warned else checks.witness_sentence(self.watch)
+        if seen:
+            self.warned = True
+            warn_caller(seen, ConstantsWarning)
+
+    def _is_confirmed(self) -> bool:
+        """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
+        return self.tol is not None and self._norm(self._gradient()) <= self.tol
+
+    def _value(self) -> float:
+        """f after the last event, asked for only where it was not recorded."""
+        if self.recording:
+            return self.fun
+        if self.asked[0] != self.k:
+            self.nfev += 1
+            self.asked = self.k, self.problem.fun(arrays.copy(self.x))
+        return self.asked[1]
+
+    def report(self) -> tuple[Any, float]:
+        return arrays.copy(self.x), self._value()
+
+    def describe(self) -> str:
+        return f"f = {self._value():.6g}"
+
+    def finish(self, status: Status | None) -> Progress:
+        row = None
+        if not self.recording and self.k > 0:  # f at the end is asked for only now
+            row = self._end_row()
+            if math.isfinite(row[3]):
+                self.fun = row[3]
+            else:
+                row, status = None, Status.NOT_FINITE
+                self._go_back()  # the last point whose f is known
+        self.jac = self._gradient()
+        return Progress(status, row)
+
+    def measure(self) -> float:
+        return self._norm(self.jac)
+
+    def result(self, status: Status) -> dict[str, Any]:
+        return {
+            "x": arrays.copy(self.x),
+            "fun": self.fun,
+            "jac": self.jac,
+            "nfev": self.nfev,
+            "njev": self._gradients_asked(),
+            "method": self.method,
+            "skipped": self.skipped,
+        }
+
+    def remark(self) -> str:
+        return checks.skipped_sentence(self.skipped)
+
+    def fingerprint(self) -> Any:
+        return self.method.fingerprint()
+
+
+class FixedStepper(_KnownConstants):
+    """On NumPy's arrays: compiled where the gradient is, otherwise with one in Python.
+
+    noise, rng: the noise of the gradients, and what draws it.
+    """
+
+    changing = (
+        "k",
+        "t",
+        "carry",
+        "fun",
+        "nfev",
+        "compiled_calls",
+        "oracle",
+        "rng",
+        "work",
+        "watch",
+    )
+
+    def __init__(
+        self,
+        method: Method,
+        problem: Problem,
+        start: Array,
+        tol: float | None,
+        *,
+        noise: Noise | None = None,
+        rng: np.random.Generator | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
+        self.noise, self.rng = noise, rng
+        self.dim, self.dtype = start.size, start.dtype
+        self.oracle = (Exact if noise is None else Noisy)(problem, start)
+        self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
+        self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
+        rows = self.rows_at_once if self.recording else 0
+        self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
+        self.compiled_calls = 0
+        compiled = None if problem.threaded else problem.compiled(self.dtype)
+        self._advance = self._in_python if compiled is None else self._compiled(compiled)
+
+    @property
+    def x(self) -> Array:
+        x: Array = self.work[kernel.X]
+        return x.reshape(self.start.shape)
+
+    # Events i, i + 1, ... of a block until a signal
+
+    def _compiled(self, problem: Compiled) -> Advance:
+        loop = kernel.compiled_loop(self.dtype)
+        g = np.empty(self.dim, self.dtype)
+
+        def advance(marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+            buffers = (g, marks, self.work, self.xs, self.zs)
+            rest = (coefs, self.watch, i, len(coefs))
+            done, signal = loop(problem.grad, problem.data, *buffers, *rest)
+            self.compiled_calls += done - i + (signal in SIGNALS)
+            return done, signal
+
+        return advance
+
+    def _in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+        oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
+        y = work[kernel.Y].reshape(self.start.shape)
+        flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recording
+        eps = oracle.eps
+        for j in range(i, len(coefs)):
+            # A copy: the user may keep what the function was given, or write into it.
+            g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
+            if oracle.eps != eps:
+                watch[checks.EPS] = eps = oracle.eps
+            if not (flat and g.flags.carray):  # Numba would compile anew for read-only arrays
+                g = np.array(g, order="C").ravel()
+            signal = step(g, work, coefs, watch, j)
+            if not (signal or recording):
+                continue
+            if signal in SIGNALS:
+                return j, signal
+            if recording:
+                self.xs[j], self.zs[j] = work[kernel.X], work[kernel.Z]
+            if signal != checks.GO_ON:
+                return j + 1, signal
+        return len(coefs), checks.GO_ON
+
+    def _block(self, events: Events, coefs: Array) -> Progress:
+        marks = np.empty((0, self.dim), self.dtype)
+        if self.noise is not None:
+            assert self.rng is not None
+            marks = drawn(self.noise, self.rng, events.size, self.dim, self.dtype)
+        before = self.work[kernel.X].copy()
+        kernel.begin(self.work, coefs)
+        i, status = 0, None
+        while i < events.size and status is None:
+            i, signal = self._advance(marks, coefs, i)
+            if signal == checks.NOT_FINITE and self.skipping:
+                i = self._skip(coefs, i)
+                continue
+            status = SIGNALS.get(signal)
+            if signal == checks.SMALL_GRADIENT and self._is_confirmed():
+                status = Status.CONVERGED
+        rows = None
+        if self.recording and i:
+            fun = self.problem.values(self.xs[:i].reshape(i, *self.start.shape))
+            self.nfev += i
+            finite = np.isfinite(fun)
+            if not finite.all():
+                i, status = int(np.argmin(finite)), Status.NOT_FINITE
+                self.work[kernel.X] = self.xs[i - 1] if i else before
+            rows = self._rows(events, fun, i) if i else None
+        if i:
+            self.k, self.t = self.k + i, float(events.t[i - 1])
+        return Progress(status, rows)
+
+    def _rows(self, events: Events, fun: Array, n: int) -> tuple[Array, ...]:
+        """Of the first n events."""
+        self.fun = float(fun[n - 1])
+        rows = (np.arange(self.k + 1, self.k + 1 + n), events.t[:n], events.dt[:n], fun[:n])
+        if not self.keeping:
+            return rows
+        shape = (n, *self.start.shape)
+        return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
+
+    def _skip(self, coefs: Array, i: int) -> int:
+        """Event i without a jump; the number of the next."""
+        kernel.skip(self.work, coefs, i)
+        if self.recording:
+            self.xs[i], self.zs[i] = self.work[kernel.X], self.work[kernel.Z]
+        self.skipped += 1
+        return i + 1
+
+    def _value_at_end(self) -> float:
+        return float(self.problem.values(self.x[np.newaxis].copy())[0])
+
+    def _states_at_start(self) -> tuple[Array, Array]:
+        return self.start[np.newaxis], self.start[np.newaxis]
+
+    def _gradient(self) -> Array:
+        return Exact.__call__(self.oracle, self.x.copy()).copy()  # the user may use it again
+
+    def _norm(self, g: Array) -> float:
+        return float(np.linalg.norm(g))
+
+    def _go_back(self) -> None:
+        self.k, self.work[kernel.X] = 0, self.start.ravel()
+
+    def _gradients_asked(self) -> int:
+        return self.oracle.calls + self.compiled_calls
+
+    def after_restoring(self) -> None:
+        """The tol is that of now.  A warning given before is given again."""
+        self.watch[checks.TOL2] = checks.squared_tol(self.tol)
+
+
+class ArrayStepper(_KnownConstants):
+    """On arrays of another library, event by event."""
+
+    def __init__(
+        self, method: Method, problem: ForeignProblem, tol: float | None, **options: Any
+    ) -> None:
+        super().__init__(method, problem, problem.start, tol, **options)
+        self.foreign = problem
+        self.now = self.z = problem.start
+        self.last = (
+            self.now,
+            self.now,
+        )  # y and g of the event before; not looked at at first
+
+    @property
+    def x(self) -> Any:
+        return self.now
+
+    def _block(self, events: Events, coefs: Array) -> Progress:
+        rows: list[tuple[Any, ...]] = []
+        status = None
+        # Python's floats: NumPy's would turn some libraries' arrays into its own.
+        for event, (*row, _) in zip(events.each(), coefs.tolist(), strict=True):
+            status = self._event(event, *row)
+            if self.k == event.k and self.recording:
+                states = (self.now, self.z) if self.keeping else ()
+                rows.append((event.k, event.t, event.dt, self.fun, *states))
+            if status is not None:
+                break
+        columns = tuple(map(list, zip(*rows, strict=True)))
+        return Progress(status, columns or None)
+
+    def _event(
+        self, event: Event, a: float, b: float, gamma: float, gamma_prime: float
+    ) -> Status | None:
+        y, z = mix(self.now, self.z, a, b)
+        g = self.foreign.grad(y)
+        signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
+        if signal == checks.NOT_FINITE and self.skipping:
+            x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
+        elif signal in SIGNALS:
+            return SIGNALS[signal]
+        else:
+            x, z = jump(y, z, g, gamma, gamma_prime)
+            self.last = y, g
+        if self.recording:
+            self.nfev += 1
+            value = self.foreign.fun(x)
+            if not math.isfinite(value):
+                return Status.NOT_FINITE
+            self.fun = value
+        self.k, self.t, self.now, self.z = event.k, event.t, x, z
+        if signal == checks.SMALL_GRADIENT and self._is_confirmed():
+            return Status.CONVERGED
+        return None
+
+    def _judged(self, y: Any, g: Any) -> float:
+        dy, dg = y - self.last[0], g - self.last[1]
+        pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
+        return float(checks.judge(self.watch, *arrays.inners(self.foreign.xp, *pairs)))
+
+    def _value_at_end(self) -> float:
+        return self.foreign.fun(self.now)
+
+    def _states_at_start(self) -> tuple[Any, Any]:
+        return self.start, self.start
+
+    def _gradient(self) -> Any:
+        return self.foreign.grad(self.now)
+
+    def _norm(self, g: Any) -> float:
+        return arrays.norm(g)
+
+    def _go_back(self) -> None:
+        self.k, self.now = 0, self.start
+
+    def _gradients_asked(self) -> int:
+        return self.foreign.calls

@@ -1,0 +1,174 @@
+"""What changes in a run, as data: every object names it, and one walk saves and restores it.
+
+An object that is part of a run is `Checkpointed`, and lists the names of what events change:
+
+    class Counter(Checkpointed):
+        changing = ("k", "x", "rng", "clock")
+
+These may be arrays, random generators, `Rows`, what JSON can keep, tuples, lists and dicts of all
+these, and further objects that are Checkpointed.  What is computed from them is computed again in
+`after_restoring`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+ARRAY = "array"  # the key under which plain data names the array that stands in its place
+
+
+class RowsSoFar(NamedTuple):
+    """The first n parts of a list that only grows: joined when they are written, not before."""
+
+    parts: list[Any]
+    n: int
+
+    def joined(self) -> Array:
+        parts = self.parts[: self.n]
+        if any(np.ndim(part) for part in parts):
+            return np.concatenate([np.atleast_1d(part) for part in parts])
+        return np.array(parts)
+
+
+class Rows:
+    """Rows that only become more: single numbers, or arrays with a row for each entry.
+
+    >>> rows = Rows()
+    >>> rows.append(1.0)
+    >>> rows.append(np.array([2.0, 3.0]))
+    >>> rows.joined().tolist(), rows.last()
+    ([1.0, 2.0, 3.0], 3.0)
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[Any] = []
+
+    def append(self, part: Any) -> None:
+        self.parts.append(part)
+
+    def so_far(self) -> RowsSoFar:
+        """The rows of now, which later ones leave as they are."""
+        return RowsSoFar(self.parts, len(self.parts))
+
+    def joined(self) -> Array:
+        """All rows as one array."""
+        return self.so_far().joined()
+
+    def last(self) -> Any:
+        """The last row."""
+        part = self.parts[-1]
+        return part[-1] if np.ndim(part) else part
+
+    def replace(self, rows: Array) -> None:
+        """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
+        self.parts = [rows]
+
+
+class State(NamedTuple):
+    """The state of a run: what JSON can keep, and arrays by name."""
+
+    plain: dict[str, Any]
+    arrays: dict[str, Any]
+
+
+class Checkpointed:
+    """An object that names what changes in it as a run goes on.
+
+    >>> class Walk(Checkpointed):
+    ...     changing = ("k", "x")
+    ...     def __init__(self):
+    ...         self.k, self.x = 0, np.zeros(2)
+    >>> walk, other = Walk(), Walk()
+    >>> walk.k, walk.x[1] = 3, 5.0
+    >>> state = capture(walk)
+    >>> other.restore(*state)
+    >>> other.k, other.x.tolist()
+    (3, [0.0, 5.0])
+    """
+
+    changing: tuple[str, ...] = ()
+
+    def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+        """What changes, as plain data; copies of arrays go into `arrays`, by names with a prefix.
+
+        `Rows` are not copied but kept as they are so far.
+        """
+        return {name: _save(getattr(self, name), prefix + name, arrays) for name in self.changing}
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put back what `save` gave.  Arrays of the same shape are written in place: their layout
+        in memory, which kernels rely on, stays."""
+        for name in self.changing:
+            now = getattr(self, name)
+            value = _load(now, plain[name], arrays)
+            is_array = isinstance(now, np.ndarray) and isinstance(value, np.ndarray)
+            if is_array and now.shape == value.shape:
+                now[...] = value
+            else:
+                setattr(self, name, value)
+        self.after_restoring()
+
+    def after_restoring(self) -> None:
+        """Compute again what depends on the values that were put back."""
+
+
+def capture(run: Checkpointed) -> State:
+    """The state of a run now."""
+    arrays: dict[str, Any] = {}
+    return State(run.save("", arrays), arrays)
+
+
+def copies(run: Any, names: tuple[str, ...]) -> dict[str, Array]:
+    """Copies of the arrays that an object has under these names."""
+    return {name: getattr(run, name).copy("K") for name in names}
+
+
+def put_back(run: Any, names: tuple[str, ...], arrays: dict[str, Array]) -> None:
+    """Copy them back in place: the layout in memory, which kernels rely on, stays."""
+    for name in names:
+        getattr(run, name)[...] = arrays[name]
+
+
+def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    if isinstance(value, Checkpointed):
+        return value.save(f"{name}.", arrays)
+    if isinstance(value, np.random.Generator):
+        return _save(value.bit_generator.state, name, arrays)
+    if isinstance(value, Rows | np.ndarray):
+        arrays[name] = value.so_far() if isinstance(value, Rows) else value.copy("K")
+        return {ARRAY: name}
+    if isinstance(value, dict):
+        return {key: _save(its, f"{name}.{key}", arrays) for key, its in value.items()}
+    if isinstance(value, list | tuple):
+        return [_save(item, f"{name}.{i}", arrays) for i, item in enumerate(value)]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
+    """What was saved, of the kind of what stands there now."""
+    if isinstance(now, Checkpointed):
+        now.restore(saved, arrays)
+        return now
+    if isinstance(now, Rows):
+        now.replace(arrays[saved[ARRAY]])
+        return now
+    if isinstance(now, np.random.Generator):
+        now.bit_generator.state = _load(None, saved, arrays)
+        return now
+    if isinstance(saved, dict):
+        if ARRAY in saved:
+            return arrays[saved[ARRAY]]
+        there = now if isinstance(now, dict) else {}
+        return {key: _load(there.get(key), its, arrays) for key, its in saved.items()}
+    if isinstance(saved, list):
+        known = now if isinstance(now, list | tuple) and len(now) == len(saved) else saved
+        items = [_load(one, its, arrays) for one, its in zip(known, saved, strict=True)]
+        if isinstance(now, tuple):
+            return type(now)(*items) if hasattr(now, "_fields") else tuple(items)
+        return items
+    return saved
