@@ -59,16 +59,6 @@ def float_type(given: np.dtype[Any]) -> Any:
     return np.float32 if given == np.float32 else np.float64
 
 
-def numbers(values: ArrayLike, name: str) -> Array:
-    """A fresh array of float64."""
-    return check.array(values, name, dtype=np.float64)
-
-
-def number(value: Any, name: str) -> float:
-    """A finite number as a float."""
-    return check.real(value, name)
-
-
 def flat(x: ArrayLike, dim: int) -> Array:
     """x as a contiguous vector of dim numbers: compiled code would read past a shorter one."""
     x = np.asarray(x)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem, checked_problem, checked_start
 from continuized.process import random_streams as seeds
-from continuized.process.methods import Method
+from continuized.process.methods import Method, checked_method
 from continuized.process.noise import Noise, checked_noise
 from continuized.solver.ensemble_runs import CHUNK, Rows, Task, run_chunks
 from continuized.support import validation as check
@@ -198,7 +198,7 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
 def _checked_task(
     problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
-    check.instance(method, "method", Method, "a method such as cz.Continuized(L, mu)")
+    checked_method(method)
     start = checked_start(x0, checked_problem(problem))
     checked_noise(noise)
     check.whole(runs, "runs", minimum=1, maximum=MOST)
