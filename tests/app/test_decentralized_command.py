@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from continuized.app.cli import main
 from continuized.network import Dual, split
-from continuized.network.optimisation.dual.method import DualRule
+from continuized.network.optimisation.dual.method import DualModel
 from continuized.network.runtime.run import run as run_nodes
 from continuized.problems import LeastSquares, LogisticRegression
 
@@ -154,7 +154,7 @@ def test_the_rule_of_a_real_node() -> None:
     p = LogisticRegression(X, np.sign(X @ [1.0, 2.0] + rng.standard_normal(30)), l2=0.1)
     parts = split(p, 2)
     a, b = (spec.make() for spec in Dual().rules("path:2", parts))
-    assert isinstance(a, DualRule)
+    assert isinstance(a, DualModel)
     for _ in range(400):
         for rule in (a, b):
             rule.mix(1.0)

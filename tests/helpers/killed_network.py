@@ -18,12 +18,12 @@ from killed import killed_child
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
-from continuized.network.simulation import instant as engine
+from continuized.network.simulation import stepper
 from continuized.support.checkpoints import checkpointer as checkpoints
 
 KILLS = 12
 MOST = 5  # checkpoints that a child may write
-engine.SMALLEST_BLOCK = 1000  # events between two of them: many in a short run
+stepper.SMALLEST_BLOCK = 1000  # events between two of them: many in a short run
 GRAPH = Graph.of("cycle:40")
 VALUES = np.random.default_rng(0).normal(size=(40, 2))
 FAULTS = Faults(delay=0.2, loss=0.05, duplication=0.05, skew=0.1, deaths=((9e2, 4),))
@@ -56,7 +56,7 @@ def main(path: Path) -> None:
     for _ in range(KILLS):
         killed_child(work, random.randint(1, MOST - 1))
         found = path if path.exists() else checkpoints.previous(path)
-        seen.append(checkpoints.load(found)[0]["state"]["engine"]["messages"])
+        seen.append(checkpoints.load(found)[0]["state"]["stepper"]["k"])
     assert seen == sorted(seen), seen
     assert 0 < seen[0] < seen[-1] < whole.messages, seen
     assert bits(simulate(checkpoint=path, resume=True)) == bits(whole)

@@ -10,7 +10,7 @@ from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
-from continuized.network.protocol.node_model import GossipRule
+from continuized.network.protocol.node_model import GossipModel
 from continuized.network.runtime.transport import list_neighbours
 
 # Stays connected without any one or two of its nodes.
@@ -33,7 +33,7 @@ def make_nodes(
     return [
         Node(
             i,
-            GossipRule(np.atleast_1d(values[i]), *constants),
+            GossipModel(np.atleast_1d(values[i]), *constants),
             *list_neighbours(graph)[i],
             np.random.default_rng([seed, i]),
             **options,
@@ -49,7 +49,7 @@ def pair(**options: object) -> tuple[Node, Node]:
 
 def ask(node: Node) -> Message:
     """The request of a node when its clock rings."""
-    (request,) = node.tick(node.ring)
+    (request,) = node.tick(node.next_tick)
     return request
 
 

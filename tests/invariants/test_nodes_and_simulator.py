@@ -11,7 +11,8 @@ from tests.helpers.wires import Wire, make_nodes
 from continuized import network
 from continuized.network import Faults, Graph
 from continuized.network.protocol.messages import ACK, ANSWER, REQUEST, TRANSFER, Message
-from continuized.network.protocol.node import Node
+from continuized.network.protocol.node import SELF, Node
+from continuized.network.protocol.transitions import NOT_BEFORE, OWN_SEQ, WAKEUPS
 from continuized.network.result import ANSWER as ANSWERED
 from continuized.network.result import PAY, Log
 
@@ -29,9 +30,9 @@ class Script:
     """The draws of a node that asks the neighbour it is told to, and whose clock is told too."""
 
     def __init__(self, node: Node) -> None:
-        self.node, self.next = node, 0.0
+        self.node, self.row, self.next = node, node.rows.node[SELF], 0.0
         node.random = self
-        node.ring = math.inf
+        node.next_tick = math.inf
 
     def random(self) -> float:
         return self.next
@@ -43,22 +44,22 @@ class Script:
         return 0.0
 
     def give_up(self) -> None:
-        """Its patience ran out, of which a log has no entry; the making up is told by `ask`."""
+        """Nothing came in time, of which a log has no entry; the making up is told by `ask`."""
         self.node._give_up(self.node.now)
-        self.node._rings, self.node._not_before = 0, 0.0
+        self.row[WAKEUPS], self.node.rows.waits[SELF, NOT_BEFORE] = 0, 0.0
 
     def ask(self, peer: int, seq: int) -> Message:
         """The node begins exchange `seq` with this neighbour."""
         node, k = self.node, list(self.node.neighbours).index(peer)
-        if seq <= node._last:  # given up before; the request comes late
+        if seq <= self.row[OWN_SEQ]:  # given up before; the request comes late
             return Message(REQUEST, node.number, peer, seq)
         if node.exchange is not None:
             self.give_up()
         ends = np.concatenate([[0.0], node._cumulative])
         self.next = 0.5 * (ends[k] + ends[k + 1])
-        node._last, node._rings, node.ring = seq - 1, 0, node.now
+        self.row[OWN_SEQ], self.row[WAKEUPS], node.next_tick = seq - 1, 0, node.now
         (request,) = [m for m in node.tick(node.now) if m.kind == REQUEST]
-        node.ring = math.inf
+        node.next_tick = math.inf
         return request
 
 

@@ -76,7 +76,7 @@ def test_an_unseeded_clock_without_a_state_is_refused(path: Path) -> None:
     ("given", "error"),
     [
         ({"checkpoint": 3}, TypeError),
-        ({"checkpoint": ""}, TypeError),
+        ({"checkpoint": ""}, ValueError),
         ({"resume": True}, ValueError),
         ({"checkpoint": "a", "resume": 1}, TypeError),
         ({"checkpoint": "a", "every": "1"}, TypeError),

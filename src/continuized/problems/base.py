@@ -223,6 +223,12 @@ def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
+def checked_problem(problem: Any) -> Problem:
+    """Return a Problem; raise TypeError for anything else."""
+    checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
+    return checked
+
+
 def checked_start(x0: Any, problem: Problem) -> Array:
     """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
     x = check.array(x0, "x0")

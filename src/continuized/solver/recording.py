@@ -37,7 +37,7 @@ class Recorder(Checkpointed):
         """A row, or several: for each column a number, an array of rows, or a list of them."""
         for column, part in zip(self.columns.values(), rows, strict=True):
             column.parts.extend(part if isinstance(part, list) else [part])
-        if self.most is not None and len(self) > self.most:
+        while self.most is not None and len(self) > self.most:
             for column in self.columns.values():
                 column.replace(column.joined()[::2])
 

@@ -24,8 +24,9 @@ from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.support.validation import brief, is_whole
 from continuized.theory.checks import check_positive, checked_times, start_of
-from continuized.theory.moments.pair import Rates, rates
-from continuized.theory.moments.second_moments import moments
+from continuized.theory.moments import moments
+from continuized.theory.moments.integrate import solve
+from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
@@ -247,38 +248,27 @@ def expected_scaling_distance(
     for i, L_i in enumerate(L.tolist()):
         method, times = Continuized(L_i, p.mu or 0.0), s * math.sqrt(L_i)
         second = moments(p, method, x0, times).xx
-        mean = mean_distances(rates(method), p.eigenvalues, u0, times)
+        mean = mean_distances(rates_of(method), p.eigenvalues, u0, times)
         squares = (second - 2.0 * mean * limit + limit**2).sum(axis=1)
         distance[i] = math.sqrt(float(squares.max()))
     rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
     return ScalingDistance(L, distance, np.zeros(L.size), rate)
 
 
-def mean_distances(rate: Rates, lam: Array, u0: Array, times: Array) -> Array:
+def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
     """E x_t - x* at increasing times > 0, a row each, for x_0 = z_0 = x* + u0.
 
     The means obey u' = eta (w - u) - gamma lambda u, w' = eta' (u - w) - gamma' lambda u.
     """
-    from scipy.integrate import solve_ivp
 
     def slope(t: float, y: Array) -> Array:
-        u, w = y.reshape(2, -1)
-        return np.concatenate(
-            [
-                rate.eta(t) * (w - u) - rate.gamma(t) * lam * u,
-                rate.eta_prime(t) * (u - w) - rate.gamma_prime(t) * lam * u,
-            ]
-        )
+        u, w = y
+        of_u = rates.eta(t) * (w - u) - rates.gamma(t) * lam * u
+        return np.stack([of_u, rates.eta_prime(t) * (u - w) - rates.gamma_prime(t) * lam * u])
 
-    solution = solve_ivp(
-        slope,
-        (FIRST_EVENT, float(times[-1])),
-        np.concatenate([u0, u0]),
-        method="DOP853",
-        t_eval=times,
-        rtol=1e-11,
-        atol=1e-13 * float(np.abs(u0).max(initial=1e-300)),
-    )
-    if not solution.success:
-        raise ArithmeticError(f"the means could not be integrated: {solution.message}")
-    return np.asarray(solution.y.T[:, : u0.size])
+    unit = float(np.abs(u0).max(initial=0.0)) or 1.0
+    t, y, rows = FIRST_EVENT, np.stack([u0, u0]) / unit, np.empty((len(times), u0.size))
+    for i, stop in enumerate(times.tolist()):
+        t, y = solve(slope, y, t, stop)
+        rows[i] = unit * y[0]
+    return rows

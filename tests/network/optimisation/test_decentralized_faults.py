@@ -11,13 +11,14 @@ import pytest
 
 from continuized import network
 from continuized.network import A2CiD2, Dual, Faults, Graph, Objective
-from continuized.network.optimisation.engines import ByMessages
-from continuized.network.optimisation.node_models import crew_of
-from continuized.network.optimisation.run import Run
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.protocol.transitions import APPLIED
+from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.process import random_streams as seeds
-from continuized.support.progress import silent
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Loop
 
 GRID = Graph.of("grid:3x4")
 METHODS = ("dual", "plain-dual", "dadao", "a2cid2", "plain-sgd")
@@ -57,7 +58,6 @@ def run(faults: Faults | None, method: Any = "dual", kind: str = "ridge", **how:
 # Against gossip: the dual method with f_i(w) = |w - x_i|^2 / 2 is gossip from the x_i.
 
 
-@pytest.mark.blas
 @pytest.mark.parametrize("accelerated", [True, False])
 def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
     values = np.random.default_rng(5).standard_normal(12)
@@ -79,7 +79,6 @@ def test_gossip_with_faults_is_a_special_case(accelerated: bool) -> None:
 # Ledgers, and solutions
 
 
-@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("method", ["dual", "plain-dual", "dadao"])
@@ -114,14 +113,14 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
     chosen = network.optimisation.minimize.METHODS[method]
     errors = []
     for forget in (False, True):
-        crew = crew_of(chosen, GRID, PARTS["ridge"])
-        faults = Faults(delay=0.2 / crew.edge_rate, loss=0.1, duplication=0.2)
-        engine = ByMessages(GRID, crew, root, faults)
-        progress = Run(engine, PARTS["ridge"], root, 0.0, 10, silent)
-        for most in range(10, 2000, 10):
-            progress.run(most)
+        nodes = make_nodes(chosen, GRID, PARTS["ridge"])
+        faults = Faults(delay=0.2 / nodes.edge_rate, loss=0.1, duplication=0.2)
+        engine = MessageEngine(GRID, nodes, root, faults)
+        stream = OptimisationStepper(method, engine, PARTS["ridge"], 0.0, 10).make_stream(root)
+        while stream.k < 1990:
+            engine.advance(stream.draw(10))
             if forget:
-                engine.post.edge[:, APPLIED] = 0
+                engine.network.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
     assert errors[0] < 1e-12
     assert errors[1] > 1e-6
@@ -130,20 +129,19 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
 # Deaths
 
 
-@pytest.mark.blas
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_dead_take_what_they_had(kind: str) -> None:
     """Where the living agree, the sum of their gradients is what the dead took, with its sign."""
     faults, root, parts = Faults(deaths=((60.0, 0), (75.0, 6))), seeds.seed_sequence(2), PARTS[kind]
     for method, taken in (("dual", 1.0), ("dadao", -1.0)):
         chosen = network.optimisation.minimize.METHODS[method]
-        engine = ByMessages(GRID, crew_of(chosen, GRID, parts), root, faults)
-        progress = Run(engine, parts, root, 1e-20, 10, silent)
-        progress.run(60_000)
-        nodes = engine.crew.nodes
-        had = 0.5 * (nodes.y + nodes.z) if method == "dual" else nodes.state[:, [4, 5, 5]].mean(1)
-        w = progress.agreed()
-        assert np.abs(engine.guesses(progress.stream.t)[engine.alive] - w).max() < 1e-8
+        engine = MessageEngine(GRID, make_nodes(chosen, GRID, parts), root, faults)
+        stepper = OptimisationStepper(method, engine, parts, 1e-20, 10)
+        Loop(stepper, stepper.make_stream(root), Limits(None, 60_000)).run()
+        model = engine.nodes.model
+        had = 0.5 * (model.y + model.z) if method == "dual" else model.state[:, [4, 5, 5]].mean(1)
+        w = stepper.find_agreement()
+        assert np.abs(engine.estimate(stepper.t)[engine.alive] - w).max() < 1e-8
         slopes = np.sum([_slope(parts, i, w) for i in np.flatnonzero(engine.alive)], axis=0)
         lost = had[[0, 6]].sum(axis=0)
         assert np.abs(lost).max() > 1e-2
@@ -180,7 +178,6 @@ def test_all_die() -> None:
     assert len(r.deaths) == 12
 
 
-@pytest.mark.blas
 @pytest.mark.parametrize("method", ["dual", "dadao"])
 def test_nodes_that_come_when_nobody_is_there(method: str) -> None:
     """All are absent at the start; or all die, and come back with nothing of their past."""
@@ -272,7 +269,7 @@ def test_same_seed_same_run_and_resumed(method: str, tmp_path: Path) -> None:
         (0.1, "faults must be network.Faults or None, got 0.1"),
         (Faults(deaths=((1.0, 12),)), "node 12 is to die, of only 12"),
         (Faults(joins=((1.0, 12),)), "node 12 is to join, of only 12"),
-        (Faults(skew=[0.1, 0.2]), r"skew must have shape \(12,\), one for each node, got \(2,\)"),
+        (Faults(skew=[0.1, 0.2]), "skew must be a number or 12 of them"),
     ],
 )
 def test_bad_faults(faults: Any, complaint: str) -> None:
@@ -286,10 +283,7 @@ def test_bad_faults(faults: Any, complaint: str) -> None:
         ({"deaths": ((1.0, math.inf),)}, "deaths must be pairs of a finite time >= 0 and a node"),
         ({"joins": ((10**400, 1),)}, "joins must be pairs of a finite time >= 0 and a node"),
         ({"deaths": iter([(1.0, 1.5)])}, "deaths must be pairs of a finite time >= 0 and a node"),
-        (
-            {"law": np.array(["constant", "constant"])},
-            'law must be "exponential" or "constant", got ',
-        ),
+        ({"law": np.array(["constant", "constant"])}, "law must be one of exponential, constant"),
     ],
 )
 def test_faults_that_make_no_sense(given: Any, complaint: str) -> None:

@@ -18,11 +18,13 @@ from scipy.linalg import expm
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
 from continuized.network.optimisation.dadao.method import decay, flowed
-from continuized.network.optimisation.engines import AtOnce, ByMessages
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.simulation.instant import InstantEngine
+from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.support.checkpoints.state import capture
 from continuized.support.statistics import Moments, mean_test
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
@@ -134,13 +136,13 @@ def a2cid2(wrong: float) -> Affine:
 
 
 def at_once(method: Any) -> Any:
-    return lambda: AtOnce(GRAPH, crew_of(method, GRAPH, PARTS), seeds.seed_sequence(0))
+    return lambda: InstantEngine(GRAPH, make_nodes(method, GRAPH, PARTS), seeds.seed_sequence(0))
 
 
 def by_messages(method: Any) -> Any:
     """Messages that take no time: the same law, by the engine that has faults."""
-    crew = crew_of(method, GRAPH, PARTS)
-    return lambda: ByMessages(GRAPH, crew, seeds.seed_sequence(0), Faults())
+    nodes = make_nodes(method, GRAPH, PARTS)
+    return lambda: MessageEngine(GRAPH, nodes, seeds.seed_sequence(0), Faults())
 
 
 def stochastic(batch: int) -> Any:
@@ -161,18 +163,18 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 def sampled(make: Any, t: float, runs: int) -> Moments:
     """Moments of the nodes' guesses at time t."""
     engine = make()
-    start = engine.state()
+    start = capture(engine)
     total = float(engine.rates.sum())
     law = Categorical(engine.rates / total)
     most = int(total * t + 12.0 * math.sqrt(total * t) + 20.0)  # more come with chance < 1e-15
     found = np.empty((runs, 3))
     for run in range(runs):
-        engine.restore({name: array.copy() for name, array in start.items()})
+        engine.restore(*start)
         root = seeds.child(seeds.seed_sequence(7), run)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))
         engine.advance(events._replace(t=events.t[:end], marks=events.marks[:end]))
-        found[run] = engine.guesses(t)[:, 0]
+        found[run] = engine.estimate(t)[:, 0]
     return Moments.of(found)
 
 
@@ -199,7 +201,7 @@ def test_lazy_nodes_are_where_eager_ones_would_be(case: str) -> None:
     engine.advance(events)
     t = float(events.t[-1]) + 0.7
     expected = exact.path(events.t, events.marks, t)
-    np.testing.assert_allclose(engine.guesses(t)[:, 0], expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(engine.estimate(t)[:, 0], expected, rtol=0, atol=1e-12)
     mistaken = affine(0.99).path(events.t, events.marks, t)
     assert np.abs(mistaken - expected).max() > 1e-5
 

@@ -17,9 +17,9 @@ from scipy.linalg import expm
 
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
-from continuized.network.optimisation.engines import ByMessages
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, JOIN, PAY
+from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
@@ -183,10 +183,9 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
         deaths=tuple((scale * t, i) for t, i in DEATHS),
         joins=tuple((scale * t, i) for t, i in JOINS),
     )  # fmt: skip
-    crew = crew_of(method, GRAPH, PARTS)
-    engine = ByMessages(GRAPH, crew, seeds.seed_sequence(1), faults)
-    engine.post.lines = np.zeros((2**14, 5))  # keep a log
-    ends = engine.post.edge[:, :2]
+    nodes = make_nodes(method, GRAPH, PARTS)
+    engine = MessageEngine(GRAPH, nodes, seeds.seed_sequence(1), faults, log=True)
+    ends = engine.network.edge[:, :2]
     P = {frozenset(edge): p for edge, p in zip(GRAPH.edges.tolist(), GRAPH.P, strict=True)}
     asks = [rate * P[frozenset((i, j))] * SPEEDS[i] / 2.0 for i, j in ends.tolist()]
     own = SPEEDS if rules.stepped else []
@@ -205,7 +204,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
             replay.steps[mark].append(SPEEDS[mark] * t)
 
     # Deaths stand between the lines of the log; what was owed by or to the dead is lost.
-    log = list(zip(*(column.tolist() for column in engine.post.log()), strict=True))
+    log = list(zip(*(column.tolist() for column in engine.log()), strict=True))
     deaths = sorted((scale * t, i) for t, i in DEATHS)
     alive = np.array([True, True, True, False, True])
     lost = 0
@@ -220,14 +219,14 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     assert lost > 0  # debts were under way at deaths
     assert np.array_equal(engine.alive, alive)
     found = np.array([rules.guess(i, replay.states[i]) for i in range(NODES)])
-    np.testing.assert_allclose(engine.guesses(end), found, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(engine.estimate(end), found, rtol=0, atol=1e-10)
 
     # Counts
     kinds = [kind for kind, *_ in log]
     assert engine.messages == kinds.count(APPLY) > 80
     answers = kinds.count(ANSWER) + kinds.count(PAY) - kinds.count(JOIN)
     assert engine.gradients == (replay.taken if rules.stepped else answers)
-    assert engine.post.changed() == faults.changes(NODES)
+    assert engine.changed() == faults.changes(NODES)
 
     # What the living have and are owed, times `slope`, is the sum of gradients where they agree.
     if rules.slope:

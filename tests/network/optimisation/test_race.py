@@ -10,8 +10,7 @@ import pytest
 
 from continuized.network import Dual, Graph, race, split
 from continuized.network.optimisation.dual.function import DualFunction
-from continuized.network.optimisation.engines import AtOnce
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.optimisation.race import (
     INTENSITY,
     PILOT,
@@ -19,7 +18,8 @@ from continuized.network.optimisation.race import (
     counted_rates,
     dual_rounds,
 )
-from continuized.network.simulation.instant_events import count_exchanges
+from continuized.network.simulation.instant import InstantEngine
+from continuized.network.simulation.node_models import silent
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.process import random_streams as seeds
 from continuized.process.clock import Poisson
@@ -49,13 +49,15 @@ def test_exchanges_held_are_those_counted() -> None:
         split(regression(), 5),
         np.array([2.0, 0.3, 1.0, 0.5, 4.0]),
     )
-    engine = AtOnce(g, crew_of(Dual(), g, parts), seeds.seed_sequence(0), work)
+    root = seeds.seed_sequence(0)
+    engine = InstantEngine(g, make_nodes(Dual(), g, parts), root, busy=work)
     events = Poisson(0, 3.0, Categorical(g.P)).stream().draw(2000)
     engine.advance(events)
-    counts, free = np.zeros(5, np.int64), np.zeros(5)
-    count_exchanges(engine.edges, events.t, events.marks, free, work, counts)
-    assert np.array_equal(engine.counts, counts)
-    assert np.array_equal(engine.free, free)
+    counted = InstantEngine(g, silent.make_nodes(), root, busy=work)
+    counted.advance(events)
+    counts, free = counted.busy.counts, counted.busy.free
+    assert np.array_equal(engine.busy.counts, counts)
+    assert np.array_equal(engine.busy.free, free)
     assert 0 < counts.sum() < 1000  # many were refused
 
 

@@ -32,7 +32,7 @@ def flying(nodes: dict[int, Node]) -> np.ndarray:
 def test_an_exchange_is_the_edge_event_of_the_paper() -> None:
     a, b = pair()
     request = ask(a)
-    t = a.ring
+    t = a.next_tick
     (answer,) = b.receive(request, t)
     (transfer,) = a.receive(answer, t)
     assert a.exchange is None
@@ -74,7 +74,7 @@ def test_one_exchange_at_a_time() -> None:
     assert middle.receive(Message(REQUEST, 0, 1, 1), 1.0) == []  # a copy
     asking = nodes[0]
     ask(asking)
-    assert kinds(asking.receive(Message(REQUEST, 1, 0, 1), asking.ring)) == [REFUSE]
+    assert kinds(asking.receive(Message(REQUEST, 1, 0, 1), asking.next_tick)) == [REFUSE]
 
 
 def test_a_neighbour_that_asks_again_has_given_up() -> None:
@@ -89,7 +89,7 @@ def test_lost_requests_and_answers_cost_nothing_but_time() -> None:
     a, b = pair()
     start = np.array([a.rule.state(), b.rule.state()])
     (answer,) = b.receive(ask(a), 1.0)
-    a.ring = b.ring = math.inf
+    a.next_tick = b.next_tick = math.inf
     assert a.tick(a.exchange.deadline) == []
     assert a.exchange is None
     assert a.receive(answer, 100.0) == []  # too late
@@ -103,7 +103,7 @@ def test_a_transfer_that_comes_after_the_lock_ran_out_is_still_applied() -> None
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
     (transfer,) = a.receive(answer, 1.0)
-    b.ring = math.inf
+    b.next_tick = math.inf
     b.tick(60.0)
     assert b.exchange is None
     assert kinds(b.receive(transfer, 61.0)) == [ACK]
@@ -114,7 +114,7 @@ def test_a_node_owes_one_transfer_to_a_neighbour() -> None:
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
     a.receive(answer, 1.0)
-    ring = a.ring
+    ring = a.next_tick
     assert [m.kind for m in a.tick(ring)] in ([], [TRANSFER])  # it asks no neighbour that it owes
     assert a.exchange is None
 
@@ -133,7 +133,7 @@ def test_a_transfer_that_is_not_finite_is_an_error() -> None:
     far = Message(ANSWER, 1, 0, request.seq, False, np.array([-np.finfo(float).max]))
     a.rule.x = np.array([np.finfo(float).max])
     with np.errstate(over="ignore"), pytest.raises(ArithmeticError, match="diverges"):
-        a.receive(far, a.ring)
+        a.receive(far, a.next_tick)
 
 
 @settings(max_examples=80, deadline=None)

@@ -29,8 +29,8 @@ from continuized.network.protocol.messages import (
     Message,
 )
 from continuized.network.protocol.node import LIFE, Node
-from continuized.network.protocol.node_model import GossipRule
-from continuized.network.protocol.timeouts import Patience
+from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
 from continuized.network.runtime.faulty_link import FaultyLink
 from continuized.network.runtime.scheduler import NodeScheduler
 
@@ -60,7 +60,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
     _, b = pair()
     b.bury(0, 1)
     b.greet(0)
-    new = Node(0, GossipRule([0.0], *CONSTANTS), [1], [1.0],
+    new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
                np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
     assert kinds(new.receive(Message(REQUEST, 1, 0, 1), 0.0)) == [REFUSE]
     (hello,) = new.tick(0.0)
@@ -77,7 +77,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
 
 
 def test_a_node_that_comes_back_to_plain_gossip_says_so_after_it_came() -> None:
-    new = Node(0, GossipRule([0.0], *CONSTANTS), [1], [1.0],
+    new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
                np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
     (hello,) = new.tick(0.0)
     new.fall_back(0.1)
@@ -97,7 +97,7 @@ def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:
 
 
 def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
-    rule = GossipRule([1.0], 0.1, 0.5, 3.0)
+    rule = GossipModel([1.0], 0.1, 0.5, 3.0)
     rule.z = np.array([5.0])
     rule.fall_back()
     np.testing.assert_array_equal(rule.state(), [[3.0], [3.0]])
@@ -109,17 +109,17 @@ def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
     np.testing.assert_array_equal(rule.state(), [[5.5], [5.5]])
 
 
-def test_patience_learns_and_is_bounded() -> None:
-    patience = Patience(100.0)
+def test_timeouts_learn_and_are_bounded() -> None:
+    mean, deviation, wait = UNKNOWN, 0.0, 100.0
     for _ in range(100):
-        patience.took(3.0)
-    assert patience.wait == pytest.approx(6.0, rel=0.01)
+        mean, deviation, wait = update(mean, deviation, 3.0, 100.0)
+    assert wait == pytest.approx(6.0, rel=0.01)
     for _ in range(20):
-        patience.ran_out()
-    assert patience.wait == 100.0
+        wait = lengthen(wait, 100.0)
+    assert wait == 100.0
     for _ in range(200):
-        patience.took(0.0)
-    assert patience.wait == 1.0  # not nothing, or every answer would be late
+        mean, deviation, wait = update(mean, deviation, 0.0, 100.0)
+    assert wait == 1.0  # not nothing, or every answer would be late
 
 
 def test_links_lose_double_and_hold_up() -> None:
@@ -138,7 +138,7 @@ def test_links_lose_double_and_hold_up() -> None:
     assert perfect.send(sent, 0.0) == sent
 
 
-class Raises(GossipRule):
+class Raises(GossipModel):
     def answer(self) -> np.ndarray:
         raise ValueError("no answer\nfrom me")
 

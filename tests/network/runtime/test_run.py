@@ -16,7 +16,7 @@ import pytest
 from tests.helpers.wires import OCTAHEDRON
 
 from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
-from continuized.network.protocol.node_model import AVERAGING, GossipRule
+from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.result import FALL
 from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _assign_nodes, _plan_changes
@@ -86,7 +86,7 @@ def test_killed_nodes_take_only_their_share_and_one_comes_back() -> None:
     replayed(r, graph)
 
 
-class Failing(GossipRule):
+class Failing(GossipModel):
     """Raises when it is asked for the third time."""
 
     def __init__(self, fails: bool, **options: object) -> None:
@@ -100,7 +100,7 @@ class Failing(GossipRule):
         return super().answer()
 
 
-class NeverMade(GossipRule):
+class NeverMade(GossipModel):
     """Cannot be made at all."""
 
     def __init__(self, **options: object) -> None:
@@ -130,7 +130,7 @@ def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
     np.testing.assert_allclose(r.x[alive], r.x[alive].mean(), atol=1e-2)
 
 
-class Hanging(GossipRule):
+class Hanging(GossipModel):
     """Never comes back from its second answer."""
 
     asked = 0
@@ -146,7 +146,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(supervisor, "SILENT", 3.0)
     graph = Graph.of("complete:3")
     constants = Gossip().constants(Graph.of(OCTAHEDRON))._asdict()
-    names = ["continuized.network.protocol.node_model:GossipRule"] * 2 + [
+    names = ["continuized.network.protocol.node_model:GossipModel"] * 2 + [
         "tests.network.runtime.test_run:Hanging"
     ]
     specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]

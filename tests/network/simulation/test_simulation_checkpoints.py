@@ -12,8 +12,7 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
-from continuized.network.simulation import instant as engine
-from continuized.network.simulation import messages as engine_faulty
+from continuized.network.simulation.stepper import GossipStepper
 from continuized.support.checkpoints.checkpointer import CheckpointError, CheckpointWarning
 
 GRAPH = Graph.of("cycle:40")
@@ -52,8 +51,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
 
         return advance
 
-    for kind in (engine.Atomic, engine_faulty.Messages):
-        monkeypatch.setattr(kind, "advance", interrupted(kind.advance))
+    monkeypatch.setattr(GossipStepper, "advance", interrupted(GossipStepper.advance))
     return at
 
 

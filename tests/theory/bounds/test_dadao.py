@@ -28,8 +28,8 @@ from tests.helpers.dadao_written_out import (
 
 from continuized import theory
 from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
-from continuized.network.optimisation.engines import AtOnce
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
@@ -101,8 +101,8 @@ class Process:
         self.graph = graph
         self.parts = logistic(graph.nodes, kappa)
         self.c = Constants.of(graph, self.parts.L, self.parts.mu)
-        crew = crew_of(DADAO(), graph, self.parts)
-        self.engine = AtOnce(graph, crew, seeds.seed_sequence(0))
+        nodes = make_nodes(DADAO(), graph, self.parts)
+        self.engine = InstantEngine(graph, nodes, seeds.seed_sequence(0))
         self.form = form_of_V(graph, self.c).reshape(graph.nodes, 6, graph.nodes, 6)
         x = np.tile(self.parts.x_star, (graph.nodes, 1))
         self.slopes = self.slope(x)
@@ -146,9 +146,9 @@ class Process:
 
     def after(self, mark: int, state: np.ndarray) -> np.ndarray:
         self.engine.reset()
-        self.engine.crew.nodes.state[...] = state
+        self.engine.nodes.model.state[...] = state
         self.engine.advance(Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark])))
-        return np.asarray(self.engine.crew.nodes.state)
+        return np.asarray(self.engine.nodes.model.state)
 
     def drift(self, state: np.ndarray, rates: np.ndarray) -> float:
         u = self.distance(state)

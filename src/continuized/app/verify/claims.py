@@ -11,7 +11,7 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
-from continuized.network.simulation.messages import Messages
+from continuized.network.simulation.messages import MessageEngine
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 
@@ -28,7 +28,7 @@ class Subject:
     stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
     kaczmarz: Callable[..., Kaczmarz] = Kaczmarz
     gossip: Callable[..., Gossip] = Gossip
-    messages: Callable[..., Messages] = Messages
+    messages: Callable[..., MessageEngine] = MessageEngine
     dual: Callable[..., Dual] = Dual
     dadao: Callable[..., DADAO] = DADAO
     a2cid2: Callable[..., A2CiD2] = A2CiD2

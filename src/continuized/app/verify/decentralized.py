@@ -11,9 +11,9 @@ from continuized import network, theory
 from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
 from continuized.app.verify.exact import ROUNDING
 from continuized.network import DADAO, Dual, Gossip, Graph, Objective
-from continuized.network.optimisation.engines import AtOnce
-from continuized.network.optimisation.node_models import crew_of
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
@@ -56,7 +56,7 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     root, found = seeds.seed_sequence(effort.seed), []
     t = 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
-        engine = AtOnce(graph, crew_of(subject.dual(accelerated), graph, parts), root)
+        engine = InstantEngine(graph, make_nodes(subject.dual(accelerated), graph, parts), root)
         runs = effort.runs // DUAL_RUNS
         squares = _squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
@@ -65,7 +65,9 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     return worst_of(found)
 
 
-def _squares(engine: AtOnce, parts: Objective, t: float, runs: int, seed: seeds.Seed) -> Array:
+def _squares(
+    engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed
+) -> Array:
     """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
 
     One long Poisson stream is cut into windows: what happens in each is independent.
@@ -80,7 +82,7 @@ def _squares(engine: AtOnce, parts: Objective, t: float, runs: int, seed: seeds.
         engine.reset()
         own = events.t[i:j] - run * t
         engine.advance(clocks.Events(0, 0.0, own, events.dt[i:j], events.marks[i:j]))
-        gaps = engine.guesses(t) - parts.x_star
+        gaps = engine.estimate(t) - parts.x_star
         out[run] = np.vdot(gaps, gaps) / parts.nodes
     return out
 
@@ -145,16 +147,16 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
     distances = []
     for accelerated in BOTH:
         method = subject.a2cid2(communications=1.5, accelerated=accelerated)
-        crew = crew_of(method, graph, parts)
-        crew = crew._replace(nodes=crew.nodes._replace(length=0.0))
-        crew.nodes.x[...] = crew.nodes.x_tilde[...] = start
-        engine = AtOnce(graph, crew, seeds.seed_sequence(effort.seed))
+        nodes = make_nodes(method, graph, parts)
+        nodes = nodes._replace(model=nodes.model._replace(length=0.0))
+        nodes.model.x[...] = nodes.model.x_tilde[...] = start
+        engine = InstantEngine(graph, nodes, seeds.seed_sequence(effort.seed))
         events = _draw(engine, effort.seed, 400)
         engine.advance(events)
         t, pace = float(events.t[-1]), method.edge_rate(graph)
         log = _log(graph, events, pace)
         x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, pace * t)
-        distances.append(np.abs(engine.guesses(t) - x).max())
+        distances.append(np.abs(engine.estimate(t) - x).max())
     return Measurement(float(np.max(distances)), 1e-12)
 
 
@@ -175,14 +177,14 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
         r = own.start + int(u * count)
         residual = parts.X[r] @ x[i] - parts.y[r]
         x[i] -= step * (count * parts.scale[i] * residual * parts.X[r] + parts.l2[i] * x[i])
-    return Measurement(float(np.abs(engine.guesses(float(times[-1])) - x).max()), 1e-12)
+    return Measurement(float(np.abs(engine.estimate(float(times[-1])) - x).max()), 1e-12)
 
 
-def _stochastic(method: network.A2CiD2, graph: Graph, parts: Objective, seed: int) -> AtOnce:
-    return AtOnce(graph, crew_of(method, graph, parts), seeds.seed_sequence(seed))
+def _stochastic(method: network.A2CiD2, graph: Graph, parts: Objective, seed: int) -> InstantEngine:
+    return InstantEngine(graph, make_nodes(method, graph, parts), seeds.seed_sequence(seed))
 
 
-def _draw(engine: AtOnce, seed: int, n: int) -> clocks.Events:
+def _draw(engine: InstantEngine, seed: int, n: int) -> clocks.Events:
     total = float(engine.rates.sum())
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 

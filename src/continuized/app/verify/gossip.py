@@ -9,11 +9,16 @@ from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
 from continuized.app.verify.exact import ROUNDING
 from continuized.network import Faults, Gossip, Graph, simulate
 from continuized.network.arguments import NO_LIMIT
+from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.node_models.gossip import make_nodes
 from continuized.problems.base import Array
+from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
 from continuized.support.statistics import Moments, mean_test
 
 RUNS = 16  # one of so many of the runs of other checks: each is a call of the simulator
+TICKS = 10_000  # of all nodes: far more than there are up to t = 500
 BOTH = (True, False)  # accelerated, plain
 
 
@@ -84,11 +89,11 @@ def conserved(subject: Subject, effort: Effort) -> Measurement:
 def _unbalanced(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
     """What the ledger misses, relative to all there is, of nodes that exchange messages."""
     faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
-    constants, root = method.constants(g), seeds.seed_sequence(seed)
-    engine = subject.messages(g, x0[:, None], constants, root, False, faults)
-    _, before, _ = engine.balance()
+    nodes, root = make_nodes(x0[:, None], method.constants(g)), seeds.seed_sequence(seed)
+    engine = subject.messages(g, nodes, root, faults)
+    total, before = float(engine.rates.sum()), engine.balance()
+    events = clocks.Poisson(root, total, Categorical(engine.rates / total)).stream().draw(TICKS)
+    done = 0
     for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
-        while engine.t < stop:
-            engine.advance(stop, NO_LIMIT, np.array([0.0, np.inf]))
-    _, after, _ = engine.balance()
-    return float(np.abs(after - before).max()) / (2.0 * float(np.sum(np.abs(x0))))
+        done, _ = engine.run(events, done, stop, NO_LIMIT, Tests.none())
+    return float(np.abs(engine.balance() - before).max()) / (2.0 * float(np.sum(np.abs(x0))))

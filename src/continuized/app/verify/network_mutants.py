@@ -9,8 +9,9 @@ from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.optimisation.dadao.method import Steps
 from continuized.network.protocol.transitions import APPLIED
-from continuized.network.simulation.messages import Messages
-from continuized.problems.base import Array
+from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.messages import MessageEngine
+from continuized.process.clock.events import Events
 
 
 class LongGossip(Gossip):
@@ -37,12 +38,14 @@ class TimidGossip(Gossip):
         return Constants(theta, 0.1 * gamma, 0.1 * step)
 
 
-class AppliedTwice(Messages):
+class AppliedTwice(MessageEngine):
     """Nodes that forget, from time to time, which transfers they have applied."""
 
-    def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
-        self.post.edge[:, APPLIED] = 0
-        return super().advance(stop, most, bounds)
+    def run(
+        self, events: Events, done: int, stop: float, most: int, tests: Tests
+    ) -> tuple[int, int]:
+        self.network.edge[:, APPLIED] = 0
+        return super().run(events, done, stop, most, tests)
 
 
 class LongDual(Dual):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,17 +16,19 @@ from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
-from continuized.network.optimisation.run import Run
+from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
 
 if TYPE_CHECKING:
-    from continuized.network.optimisation.engines import Optimiser
+    from continuized.network.simulation.engine import Engine
 
 Method = Dual | DADAO | A2CiD2
 METHODS: dict[str, Method] = {
@@ -138,7 +139,7 @@ def minimize(
         record=record,
     )
     checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
-    optimiser = _optimiser(chosen, graph, objective, pace, root, faults)
+    engine = make_engine(chosen, graph, objective, pace, root, faults)
     rate = math.nan
     if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
         rate = chosen.rate(graph, objective)
@@ -147,12 +148,19 @@ def minimize(
         patience = 1.0
         if not isinstance(chosen, A2CiD2):
             patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
-        events = math.ceil(patience * (time * float(optimiser.rates.sum()) + graph.nodes))
+        events = math.ceil(patience * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
+    stepper = OptimisationStepper(chosen.name, engine, objective, float(tol), int(record))
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
-        run = Run(optimiser, objective, root, float(tol), int(record), show)
-        run.run(most, checkpointer)
-    return _with_faults(run.outcome(chosen.name, rate), optimiser, faults)
+        loop = Loop(
+            stepper,
+            stepper.make_stream(root),
+            Limits(None, most),
+            bar=show,
+            checkpointer=checkpointer,
+        )
+        loop.run()
+    return stepper.outcome(loop.recorder, rate if faults is None else math.nan)
 
 
 def as_method(method: Any) -> Method:
@@ -162,33 +170,20 @@ def as_method(method: Any) -> Method:
     return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
 
 
-def _optimiser(
+def make_engine(
     method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root,
     faults: Faults | None,
-) -> Optimiser:  # fmt: skip
+) -> Engine:  # fmt: skip
+    """Make the nodes of a method, which exchange at once, or with faults by messages."""
     # Imported here, for they bring Numba with them.
-    from continuized.network.optimisation import engines as optimisers
-    from continuized.network.optimisation.node_models import crew_of
+    from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.instant import InstantEngine
+    from continuized.network.simulation.messages import MessageEngine
 
-    crew = crew_of(method, graph, objective, speeds)
+    nodes = make_nodes(method, graph, objective, speeds)
     if faults is None:
-        return optimisers.AtOnce(graph, crew, root)
-    return optimisers.ByMessages(graph, crew, root, faults)
-
-
-def _with_faults(r: Decentralized, optimiser: Any, faults: Faults | None) -> Decentralized:
-    """What there is to say of faults; no theorem gives a rate then."""
-    if faults is None:
-        return r
-    done = optimiser.post.changed()
-    return replace(
-        r,
-        rate_theory=math.nan,
-        deaths=[(t, i) for t, i, joins in done if not joins],
-        joins=[(t, i) for t, i, joins in done if joins],
-        ledger_error=optimiser.ledger_error(),
-        staleness=optimiser.staleness(),
-    )
+        return InstantEngine(graph, nodes, root)
+    return MessageEngine(graph, nodes, root, faults)
 
 
 def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:

@@ -28,16 +28,17 @@ from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.minimize import check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
-from continuized.network.optimisation.run import Run
+from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 from continuized.process.methods import Nesterov
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
-from continuized.support.progress import silent
 
 
 class Rounds(NamedTuple):
@@ -197,14 +198,16 @@ def race(
 
 def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
-    from continuized.network.simulation.instant_events import count_exchanges
+    from continuized.network.simulation.instant import InstantEngine
+    from continuized.network.simulation.node_models.silent import make_nodes
 
     rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
     events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
-    drawn, counts = events.draw(rings), np.zeros(len(graph.edges), np.int64)
-    edges = np.ascontiguousarray(graph.edges, np.int64)
-    count_exchanges(edges, drawn.t, drawn.marks, np.zeros(graph.nodes), work, counts)
+    drawn, engine = events.draw(rings), InstantEngine(graph, make_nodes(), root, busy=work)
+    engine.advance(drawn)
+    assert engine.busy is not None
+    counts = engine.busy.counts
     if not counts.all():
         raise ValueError(
             f"edge {int(np.argmin(counts))} had no exchange while they were counted: nodes' work "
@@ -217,18 +220,21 @@ def _without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.engines import AtOnce
-    from continuized.network.optimisation.node_models import dual_crew
+    from continuized.network.optimisation.node_models import make_dual_nodes
+    from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
     rings = INTENSITY * graph.nodes
-    engine = AtOnce(graph, dual_crew(objective, constants, rings), root, work)
-    run = Run(engine, objective, root, tol, 200, silent)
+    nodes = make_dual_nodes(objective, constants, rings)
+    engine = InstantEngine(graph, nodes, root, busy=work)
+    stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
-    run.run(min(math.ceil(PATIENCE * (time + 100.0) * rings), events))
-    r = run.outcome(method.name, math.nan)
+    most = min(math.ceil(PATIENCE * (time + 100.0) * rings), events)
+    loop = Loop(stepper, stepper.make_stream(root), Limits(None, most))
+    loop.run()
+    r = stepper.outcome(loop.recorder, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
 
 

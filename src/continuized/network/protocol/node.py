@@ -1,17 +1,12 @@
 """One node: a clock, a flow, a step and a mailbox.
 
 A state machine without sockets or wall time: it is told "a message came" or "time passed", always
-with its own time, and says what to send.  What it computes is its `Rule`'s business.
+with its own time, and says what to send.  What it computes is its `Rule`'s business, and what it
+does in an exchange that of `transitions`, which the simulator follows too.  A node has its own row
+of numbers, the first, and those of its edges: to its neighbours, and then from them.
 
-An exchange, begun when the clock of i rings:
-
-    i: REQUEST -> j      j, if free: locks, mixes, answers with what it has; else refuses
-    j: ANSWER  -> i      i mixes, fixes the transfer d, pays it, is free again
-    i: TRANSFER -> j     sent again until acknowledged; j applies each number once, is free again
-    j: ACK -> i
-
-A lost REQUEST or ANSWER costs time: both give up after a while with nothing paid.  A ring that
-finds its node busy, is refused or is lost is made up for later (see `patience`).
+A lost REQUEST or ANSWER costs time: both ends give up after a while with nothing paid.  A tick of
+its clock that finds the node busy, is refused or is lost is made up for later (see `timeouts`).
 
 A node owes at most one transfer to each neighbour, and asks no neighbour that it owes.  Hence the
 numbers of what comes from a neighbour grow, and the last two, answered and applied, are all one
@@ -27,13 +22,32 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network import result as outcome
-from continuized.network.protocol import messages
+from continuized.network import result
+from continuized.network.protocol import messages, transitions
 from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node_model import Array, Rule
-from continuized.network.protocol.timeouts import Patience, back_off, with_one_more
+from continuized.network.protocol.timeouts import add_wakeup
+from continuized.network.protocol.transitions import (
+    ANSWERED,
+    APPLIED,
+    ASKING,
+    FREE,
+    HELD_SEQ,
+    NOT_BEFORE,
+    NOTHING,
+    OVER,
+    OWED,
+    OWN_SEQ,
+    PHASE,
+    SINCE,
+    SOURCE,
+    TIME,
+    WAIT,
+    WAKEUPS,
+)
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
+SELF = 0  # its own row
 
 
 class Exchange(NamedTuple):
@@ -42,7 +56,6 @@ class Exchange(NamedTuple):
     peer: int
     seq: int
     asking: bool
-    since: float
     deadline: float
 
 
@@ -69,8 +82,8 @@ class Counts:
     age_sum: float = 0.0
     age_largest: float = 0.0
 
-    def aged(self, age: float) -> None:
-        """A transfer was applied, so long after the answer it rests on."""
+    def count_age(self, age: float) -> None:
+        """Count a transfer that was applied so long after the answer it rests on."""
         self.ages += 1
         self.age_sum += age
         self.age_largest = max(self.age_largest, age)
@@ -95,31 +108,31 @@ class Node:
     timeout: float
     life: int = 0
     logging: bool = True
-    now: float = 0.0  # its own time, up to which it has mixed
     quiet: bool = False  # begins no exchange any more
     joining: bool = False
-    exchange: Exchange | None = None
     counts: Counts = field(default_factory=Counts)
     log: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rate = 0.5 * sum(self.P)  # the other end of an edge rings for it just as often
-        self.ring = self.now if self.joining else self.now + self._gap()
+        n = len(self.neighbours)
+        own, others = np.full(n, SELF), np.arange(1, n + 1)
+        ends = np.column_stack([np.append(own, others), np.append(others, own)])
+        work = np.column_stack([np.zeros(n + 1), np.ones(n + 1)])  # its clock is its time
+        self.rows = transitions.make_rows(ends, work, 0, self.timeout)
+        self.rows.edge[:, [ANSWERED, APPLIED]] = -1
+        self.rows.node[SELF, OWN_SEQ] = self.life * LIFE
+        self._edge_to = {peer: k for k, peer in enumerate(self.neighbours)}
+        self._deadline = math.inf  # of the exchange it is in
+        self.rate = 0.5 * sum(self.P)  # the other end of an edge ticks for it just as often
+        self.next_tick = self.now if self.joining else self.now + self._draw_gap()
         self.owed: dict[int, Owed] = {}
-        self._rings = 0  # of the clock, that are still to be answered by an exchange
-        self._not_before = 0.0
-        # Received, less what was given, in shares: of each neighbour's present life, and of all
-        # lives that ended.  Its share is what it had at its start and the sum of these.
+        # Received, less what was given, of what exchanges only move: of each neighbour's present
+        # life, and of all lives that ended.  What it has is what it had at its start and the sum
+        # of these.
         self.account: dict[int, Array] = {}
         self.of_dead: Array | float = 0.0
-        self.began = self._share()
-        self.dead: set[int] = set()
-        self._peers = frozenset(self.neighbours)
+        self.began = self._conserved()
         self._lives: dict[int, int] = {}  # of neighbours that died: how often
-        self._last = self.life * LIFE
-        self._answered: dict[int, tuple[int, float]] = {}  # of each neighbour: number, when
-        self.applied: dict[int, int] = {}
-        self._patience = Patience(self.timeout)
         self._cumulative = np.cumsum(self.P) / sum(self.P)
         self._on: dict[int, Callable[[Message, float], list[Message]]] = {
             messages.REQUEST: self._request,
@@ -132,197 +145,240 @@ class Node:
         }
 
     @property
+    def now(self) -> float:
+        """Its own time, up to which it has mixed."""
+        return float(self.rows.work[SELF, TIME])
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The exchange it is in."""
+        row = self.rows.node[SELF]
+        if row[PHASE] == FREE:
+            return None
+        asking = bool(row[PHASE] == ASKING)
+        peer = self.neighbours[int(row[OVER]) % len(self.neighbours)]
+        return Exchange(peer, int(row[OWN_SEQ if asking else HELD_SEQ]), asking, self._deadline)
+
+    @property
+    def applied(self) -> dict[int, int]:
+        """The number last applied, of each neighbour from which a transfer came."""
+        last = self.rows.edge[len(self.neighbours) :, APPLIED].tolist()
+        return {peer: seq for peer, seq in zip(self.neighbours, last, strict=True) if seq >= 0}
+
+    @property
     def idle(self) -> bool:
         """Whether it waits for nothing and owes nothing."""
-        return self.exchange is None and not self.owed
+        return not self._busy and not self.owed
 
     @property
     def due(self) -> float:
         """When it next wants to be told that time passed, even if nothing comes."""
-        times = [self.ring, *(owed.resend for owed in self.owed.values())]
-        if self.exchange is not None:
-            times.append(self.exchange.deadline)
-        elif self._free_to_ask:
-            times.append(self._not_before)
+        times = [self.next_tick, *(owed.resend for owed in self.owed.values())]
+        if self._busy:
+            times.append(self._deadline)
+        elif self.rows.node[SELF, WAKEUPS] > 0 and not self.quiet:
+            times.append(float(self.rows.waits[SELF, NOT_BEFORE]))
         return min(times)
 
     @property
-    def _free_to_ask(self) -> bool:
-        return self._rings > 0 and self.exchange is None and not self.quiet
+    def _busy(self) -> bool:
+        return bool(self.rows.node[SELF, PHASE] != FREE)
+
+    @property
+    def _wait(self) -> float:
+        return float(self.rows.waits[SELF, WAIT])
 
     def tick(self, now: float) -> list[Message]:
-        """Time passed."""
-        if self.exchange is not None and now >= self.exchange.deadline:
+        """Let time pass; returns what it sends."""
+        rows = self.rows
+        if self._busy and now >= self._deadline:
             self._give_up(now)
         out = [
-            self._again(peer, owed, now) for peer, owed in self.owed.items() if owed.resend <= now
+            self._resend(peer, owed, now) for peer, owed in self.owed.items() if owed.resend <= now
         ]
-        while self.ring <= now:
-            self.ring += self._gap()
-            self._rings = with_one_more(self._rings)
-        if self._free_to_ask and now >= self._not_before:
-            self._rings -= 1
+        while self.next_tick <= now:
+            self.next_tick += self._draw_gap()
+            rows.node[SELF, WAKEUPS] = add_wakeup(rows.node[SELF, WAKEUPS])
+        if not self.quiet and transitions.may_ask(rows.alive, rows.node, rows.waits, SELF, now):
             out += self._ask(now)
         return out
 
     def receive(self, message: Message, now: float) -> list[Message]:
-        """A message came."""
-        if message.sender not in self._peers or message.receiver != self.number:
+        """Take a message that came; returns what it sends."""
+        if message.sender not in self._edge_to or message.receiver != self.number:
             self.counts.strange += 1
             return []
-        if self.exchange is not None and now >= self.exchange.deadline:
+        if self._busy and now >= self._deadline:
             self._give_up(now)
         return self._on[message.kind](message, now)
 
     def bury(self, peer: int, lives: int) -> None:
-        """A neighbour died, for this many times by now; what it is owed is lost with it."""
+        """Take note that a neighbour died, for this many times by now; what it is owed is lost
+        with it."""
         if lives <= self._lives.get(peer, 0):
             return  # known
-        self.dead.add(peer)
         self._lives[peer] = lives
         self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
         self.owed.pop(peer, None)
+        if peer in self._edge_to:
+            e = self._edge_to[peer]
+            self.rows.alive[1 + e], self.rows.edge[e, OWED] = False, 0
         if self.exchange is not None and self.exchange.peer == peer:
-            self.exchange = None
+            self.rows.node[SELF, PHASE] = FREE
 
     def greet(self, peer: int) -> None:
-        """A neighbour came back."""
-        self.dead.discard(peer)
+        """Take note that a neighbour came back."""
+        if peer in self._edge_to:
+            self.rows.alive[1 + self._edge_to[peer]] = True
 
     def fall_back(self, now: float) -> None:
         """Go on as plain gossip."""
         self._mix(now)
         self.rule.fall_back()
         if not self.joining:
-            self._note(outcome.FALL, self.number, 0)
+            self._note(result.FALL, self.number, 0)
 
     def _ask(self, now: float) -> list[Message]:
-        peer = self.neighbours[int(np.searchsorted(self._cumulative, self.random.random()))]
-        if peer in self.dead:
-            return []
-        if self.joining or peer in self.owed:
-            self._later(now)  # when the debt is settled; or should no welcome come
-        if peer in self.owed:
-            return []
-        self._last += 1
+        rows = self.rows
+        e = int(np.searchsorted(self._cumulative, self.random.random()))
+        peer = self.neighbours[e]
         if self.joining:
-            return [Message(messages.JOIN, self.number, peer, self._last)]
-        self.exchange = Exchange(peer, self._last, True, now, now + self._patience.wait)
-        return [Message(messages.REQUEST, self.number, peer, self._last)]
+            return self._ask_to_join(e, peer, now)
+        reply = transitions.ask(
+            rows.alive, rows.node, rows.waits, rows.edge, rows.work, self.random, e, now
+        )
+        if reply == NOTHING:
+            return []
+        self._deadline = now + self._wait
+        return [self._message(reply, peer, int(rows.node[SELF, OWN_SEQ]))]
+
+    def _ask_to_join(self, e: int, peer: int, now: float) -> list[Message]:
+        rows = self.rows
+        rows.node[SELF, WAKEUPS] -= 1
+        if not rows.alive[1 + e]:
+            return []
+        # To ask again, should no welcome come.
+        transitions.make_up(rows.node, rows.waits, rows.work, self.random, SELF, now)
+        rows.node[SELF, OWN_SEQ] += 1
+        return [self._message(messages.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
 
     def _request(self, message: Message, now: float) -> list[Message]:
-        peer, seq = message.sender, message.seq
-        if seq <= self._answered.get(peer, (-1, 0.0))[0]:
-            return []  # a copy, or one that was overtaken
-        # A neighbour that asks again has given up the exchange for which this node was locked.
-        locked = self.exchange is not None and (self.exchange.asking or self.exchange.peer != peer)
-        if locked or self.joining or self.quiet:
-            return [Message(messages.REFUSE, self.number, peer, seq)]
+        rows, e = self.rows, self._edge_from(message)
+        accepts = not (self.joining or self.quiet)
+        reply = transitions.on_request(rows.node, rows.edge, e, message.seq, accepts)
+        if reply == NOTHING:
+            return []
+        if reply == messages.REFUSE:
+            return [self._message(reply, message.sender, message.seq)]
+        self._deadline = now + self._wait
+        return [self._tell(reply, e, message, now)]
+
+    def _tell(self, kind: int, e: int, message: Message, now: float) -> Message:
+        """Mix, and answer with what it has."""
         self._mix(now)
         values = self.rule.answer()
-        self._answered[peer] = (seq, now)
-        self.exchange = Exchange(peer, seq, False, now, now + self._patience.wait)
-        self._note(outcome.ANSWER, peer, seq)
-        return [Message(messages.ANSWER, self.number, peer, seq, False, values)]
+        self.rows.transfer[e, SINCE] = now
+        self._note(result.ANSWER, message.sender, message.seq)
+        return self._message(kind, message.sender, message.seq, values)
 
     def _answer(self, message: Message, now: float) -> list[Message]:
-        if not self._waits_for(message):
+        rows, e = self.rows, self._edge_to[message.sender]
+        if not transitions.waits_for(rows.node, rows.edge, e, message.seq):
             return []
-        assert self.exchange is not None
         assert message.values is not None  # the frame's schema
-        self._patience.took(now - self.exchange.since)
-        self.exchange = None
         self._mix(now)
+        reply = transitions.on_answer(
+            rows.node, rows.waits, rows.edge, rows.work, e, message.seq, self.timeout
+        )
         peer, plain = message.sender, self.rule.plain
         d = self.rule.pay(message.values)
         if not np.isfinite(d).all():
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
         self._book(peer, -self.rule.worth(plain) * d, self._lives.get(peer, 0))
-        self._note(outcome.PAY, peer, message.seq)
-        self.owed[peer] = Owed(message.seq, d, plain, now + self._patience.wait)
-        return [Message(messages.TRANSFER, self.number, peer, message.seq, plain, d)]
+        self._note(result.PAY, peer, message.seq)
+        self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
+        return [self._message(reply, peer, message.seq, d, plain)]
 
     def _refuse(self, message: Message, now: float) -> list[Message]:
-        if self._waits_for(message):
-            self.exchange = None
+        rows, e = self.rows, self._edge_to[message.sender]
+        if transitions.on_refusal(
+            rows.node, rows.waits, rows.edge, rows.work, self.random, e, message.seq, now
+        ):
             self.counts.refused += 1
-            self._later(now)
         return []
 
     def _transfer(self, message: Message, now: float) -> list[Message]:
-        peer, seq = message.sender, message.seq
-        applied = self.applied.get(peer, -1)
-        number, since = self._answered.get(peer, (-1, 0.0))
-        if seq == number and seq > applied:
+        rows, e, peer, seq = self.rows, self._edge_from(message), message.sender, message.seq
+        reply, fresh = transitions.on_transfer(rows.edge, e, seq)
+        if reply == NOTHING:  # no answer of this life: nothing is known of it
+            self.counts.strange += 1
+            return []
+        if fresh:
             assert message.values is not None
             self._mix(now)
             self.rule.apply(message.values, message.plain)
             self._book(peer, self.rule.worth(message.plain) * message.values, seq // LIFE)
-            self._note(outcome.APPLY, peer, seq)
-            self.applied[peer] = seq
-            self.counts.aged(now - since)
-            if self.exchange is not None and self.exchange[:3] == (peer, seq, False):
-                self.exchange = None
-        elif seq > applied:  # no answer of this life: nothing is known of it
-            self.counts.strange += 1
-            return []
-        return [Message(messages.ACK, self.number, peer, seq)]
+            self._note(result.APPLY, peer, seq)
+            self.counts.count_age(now - float(rows.transfer[e, SINCE]))
+            transitions.unlock(rows.node, rows.edge, e, seq)
+        return [self._message(reply, peer, seq)]
 
     def _ack(self, message: Message, now: float) -> list[Message]:
-        owed = self.owed.get(message.sender)
-        if owed is not None and owed.seq == message.seq:
+        if transitions.on_ack(self.rows.edge, self._edge_to[message.sender], message.seq):
             del self.owed[message.sender]
         return []
 
     def _join(self, message: Message, now: float) -> list[Message]:
-        peer, seq = message.sender, message.seq
-        if self.joining or seq <= self._answered.get(peer, (-1, 0.0))[0]:
+        e = self._edge_from(message)
+        if self.joining or message.seq <= self.rows.edge[e, ANSWERED]:
             return []
-        self._mix(now)
-        values = self.rule.answer()
-        self._answered[peer] = (seq, now)
-        self._note(outcome.ANSWER, peer, seq)
-        return [Message(messages.WELCOME, self.number, peer, seq, False, values)]
+        self.rows.edge[e, ANSWERED] = message.seq
+        return [self._tell(messages.WELCOME, e, message, now)]
 
     def _welcome(self, message: Message, now: float) -> list[Message]:
-        if self.joining and message.seq == self._last and message.values is not None:
+        waits = self.joining and message.seq == self.rows.node[SELF, OWN_SEQ]
+        if waits and message.values is not None:
             self.rule.join(message.values)
-            self.now, self.joining, self.began = now, False, self._share()
-            self._note(outcome.JOIN, message.sender, message.seq)
+            self.rows.work[SELF, TIME] = now
+            self.joining, self.began = False, self._conserved()
+            self._note(result.JOIN, message.sender, message.seq)
             if self.rule.plain:  # told before it was there
-                self._note(outcome.FALL, self.number, 0)
+                self._note(result.FALL, self.number, 0)
         return []
 
-    def _waits_for(self, message: Message) -> bool:
-        waited = (message.sender, message.seq, True)
-        return self.exchange is not None and self.exchange[:3] == waited
-
-    def _later(self, now: float) -> None:
-        """Make up for a ring that came to nothing, with whichever neighbour, after a while."""
-        self._rings = with_one_more(self._rings)
-        self._not_before = now + back_off(
-            self._patience.wait, float(self.random.standard_exponential())
-        )
-
     def _give_up(self, now: float) -> None:
-        if self.exchange is not None and self.exchange.asking:
-            self._later(now)
-        self.exchange = None
+        """Leave the exchange that it is in, for nothing came in time."""
+        rows, e = self.rows, int(self.rows.node[SELF, OVER])
+        own, held = int(rows.node[SELF, OWN_SEQ]), int(rows.node[SELF, HELD_SEQ])
+        if rows.edge[e, SOURCE] == SELF:
+            transitions.on_give_up(
+                rows.node, rows.waits, rows.edge, rows.work, self.random, e, own, now, self.timeout
+            )
+        else:
+            transitions.on_unlock(rows.node, rows.waits, rows.edge, e, held, self.timeout)
         self.counts.given_up += 1
-        self._patience.ran_out()
 
-    def _again(self, peer: int, owed: Owed, now: float) -> Message:
+    def _resend(self, peer: int, owed: Owed, now: float) -> Message:
+        rows, e = self.rows, self._edge_to[peer]
+        reply = transitions.on_resend(rows.waits, rows.edge, e, owed.seq, self.timeout)
         self.counts.resent += 1
-        self._patience.ran_out()
-        owed.resend = now + self._patience.wait
-        return Message(messages.TRANSFER, self.number, peer, owed.seq, owed.plain, owed.d)
+        owed.resend = now + self._wait
+        return self._message(reply, peer, owed.seq, owed.d, owed.plain)
+
+    def _edge_from(self, message: Message) -> int:
+        return len(self.neighbours) + self._edge_to[message.sender]
+
+    def _message(
+        self, kind: int, peer: int, seq: int, values: Array | None = None, plain: bool = False
+    ) -> Message:
+        return Message(kind, self.number, peer, seq, plain, values)
 
     def _mix(self, now: float) -> None:
         self.rule.mix(now - self.now)
-        self.now = now
+        self.rows.work[SELF, TIME] = now
 
-    def _share(self) -> Array:
+    def _conserved(self) -> Array:
         x, z = self.rule.state()
         return x + z
 
@@ -336,5 +392,5 @@ class Node:
         if self.logging:
             self.log.append((kind, self.number, peer, seq, self.now))
 
-    def _gap(self) -> float:
+    def _draw_gap(self) -> float:
         return float(self.random.exponential(1.0 / self.rate)) if self.rate > 0.0 else math.inf

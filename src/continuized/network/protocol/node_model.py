@@ -63,7 +63,7 @@ class Rule(Protocol):
         """Start from what a neighbour answered."""
 
 
-class GossipRule:
+class GossipModel:
     """Gossip averaging: the answer is x, the transfer d = x_i - x_j.
 
     A method whose nodes differ only in what they exchange overrides `answer`.
@@ -150,4 +150,4 @@ class RuleSpec:
         return made
 
 
-AVERAGING = "continuized.network.protocol.node_model:GossipRule"
+AVERAGING = "continuized.network.protocol.node_model:GossipModel"

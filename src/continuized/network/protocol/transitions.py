@@ -1,54 +1,44 @@
-"""Compiled: the transfer protocol, message by message, as `node.Node` follows it.
+"""The exchange protocol: what a node does when something comes, as functions of rows of numbers.
 
-    the clock of i rings, i is free     ->  REQUEST to j            (see `engine_rings`)
-    j is free: it locks and mixes       ->  ANSWER with x_j         (otherwise REFUSAL)
-    i mixes, fixes d = x_i - x_j, pays  ->  TRANSFER of d, again and again until acknowledged;
-                                            i is free, but asks no neighbour that it owes
-    j mixes and is paid, once, unlocks  ->  ACK
+    the clock of i ticks, i is free     ->  REQUEST to j  (`ask`)
+    j is free: it locks and mixes       ->  ANSWER with x_j  (`on_request`; otherwise REFUSE)
+    i mixes, fixes d = x_i - x_j, pays  ->  TRANSFER of d  (`on_answer`), again and again until
+                                            acknowledged (`on_resend`); i is free, but asks no
+                                            neighbour that it owes
+    j mixes and is paid, once, unlocks  ->  ACK  (`on_transfer`, `unlock`)
+    i forgets what it owed                  (`on_ack`)
 
-where x stands for what nodes of this kind say to each other (see `engine_kinds`).
+where x stands for what nodes of this model say to each other.  A lost REQUEST or ANSWER costs time
+only: both ends give up after a while with nothing paid (`on_give_up`, `on_unlock`).
 
-An exchange is named by its directed edge, from the initiator i to j, and by i's count of
-exchanges, `seq`.  What a node does when something comes changes its state and returns the kind of
-message that it sends, or NOTHING.  A message from or to a node that died since it was sent is
-lost with it.
+An exchange is named by its directed edge e, from the initiator i to j, and by i's count of
+exchanges, `seq`.  A function changes the rows of the node to which something came and tells what
+the node sends.  Mixing, answering and paying are the caller's business.
 
-The arrays: `work` is that of `engine_kinds`; `node`, `waits`, `edge` have the columns below, edges
-stand in the order of their sources; `transfer` has a row for each edge, the own time of the last
-answer and the d that was last paid; `when`, `what`, `body` and `counts` are those of `engine_heap`.
+The same functions serve the simulator, which compiles them and has the rows of all nodes and
+edges, and a real node (`node.Node`), which has its own row and those of its edges.  `t` is the
+caller's time, in which the clock of node i runs at work[i, SPEED].
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from continuized.network import result as outcome
-from continuized.network.protocol import timeouts as patience
-from continuized.network.protocol.timeouts import learnt, longer
-from continuized.network.simulation.heap import push
-from continuized.network.simulation.node_models.interface import (
-    SPEED,
-    TIME,
-    find_answer,
-    flow_to,
-    inlined,
-    pay,
-    said,
-)  # fmt: skip
+import numpy as np
+
+from continuized.network.protocol.messages import ACK, ANSWER, KINDS, REFUSE, REQUEST, TRANSFER
+from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup, back_off, lengthen, update
 from continuized.problems.base import Array
-from continuized.support.jit import compile_formulas
 
-compile_formulas(*patience.FORMULAS)
-
-# What may come out of the heap: messages, timers, and changes of the network.
-REQUEST, REFUSAL, ANSWER, TRANSFER, ACK, GIVE_UP, UNLOCK, RESEND, WAKE, DEATH, JOIN = range(11)
 NOTHING = NOBODY = -1
+# What may come beside messages: the timers of a node, and its death.
+GIVE_UP, UNLOCK, RESEND, WAKE, DEATH = range(len(KINDS), len(KINDS) + 5)
 # What a node may be doing: nothing, waiting for an answer, or for a transfer.
 FREE, ASKING, HELD = range(3)
 # The columns of `node`: over is the directed edge of its exchange, own_seq counts those it began,
-# held_seq is that of the one it is locked for, rings are those to be made up for, epoch counts
-# its deaths.
-PHASE, OVER, OWN_SEQ, HELD_SEQ, RINGS, NODE_EPOCH = range(6)
+# held_seq is that of the one it is locked for, wakeups are the ticks to be made up for, epoch
+# counts its deaths.
+PHASE, OVER, OWN_SEQ, HELD_SEQ, WAKEUPS, NODE_EPOCH = range(6)
 NODE_COLUMNS = NODE_EPOCH + 1
 # The columns of `waits`: the mean and the deviation of its round trips, how long it waits, all by
 # its own clock, as the time when it asked; and the t before which it does not ask.
@@ -58,170 +48,202 @@ WAITS_COLUMNS = NOT_BEFORE + 1
 # answered, applied, and owed (0: none); settled tells whether what is owed was applied.
 SOURCE, TARGET, ANSWERED, APPLIED, OWED, SETTLED = range(6)
 EDGE_COLUMNS = SETTLED + 1
-SINCE, D = 0, 1  # the columns of `transfer`, d in the last ones
-# The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
-# found, and STEPS of the nodes' own were taken.
-EXCHANGES, LOGGED, ANSWERS, FAILED, STEPS = range(2, 7)
-COUNTS = STEPS + 1
-NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
-SUMS = AGES + 1
-ROOM = 8  # entries of the heap and of the log that one event may take
-
-LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = (
-    outcome.ANSWER, outcome.PAY, outcome.APPLY, outcome.JOIN,
-)  # fmt: skip
+TIME, SPEED = 0, 1  # the first columns of `work`: a node's own time, and the speed of its clock
+SINCE, D = 0, 1  # the columns of `transfer`: the own time of the last answer, and the d last paid
 
 
-class Links(NamedTuple):
-    """The faults of the links: see `Faults`."""
+class Rows(NamedTuple):
+    """What the protocol knows of some nodes and of the directed edges between them.
 
-    delay: float
-    constant: bool
-    loss: float
-    duplication: float
-    wait: float
+    The functions below take those of the arrays that they need: an array that compiled code takes
+    out of a tuple has its references counted, each time, for longer than an exchange takes.
+    """
 
-
-@inlined
-def write(
-    log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
-) -> None:
-    """A line of the log, where one is kept."""
-    row = counts[LOGGED]
-    if row < log.shape[0]:
-        log[row, 0], log[row, 1], log[row, 2], log[row, 3], log[row, 4] = (
-            kind,
-            node,
-            peer,
-            seq,
-            time,
-        )
-        counts[LOGGED] += 1
+    alive: Array  # (nodes,)
+    node: Array  # (nodes, NODE_COLUMNS)
+    waits: Array  # (nodes, WAITS_COLUMNS)
+    edge: Array  # (edges, EDGE_COLUMNS)
+    work: Array  # (nodes, 2 or more)
+    transfer: Array  # (edges, 1 or more)
 
 
-@inlined
-def epochs(node: Array, edge: Array, e: int) -> int:
-    """A number that changes when one of the two ends dies."""
-    return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
+def make_rows(ends: Array, work: Array, dim: int, wait: float) -> Rows:
+    """Make the rows of nodes that have not exchanged anything yet.
+
+    ends (edges, 2): source and target of every directed edge.  wait: the longest time to wait.
+    """
+    n, m = len(work), len(ends)
+    edge = np.zeros((m, EDGE_COLUMNS), np.int64)
+    edge[:, [SOURCE, TARGET]] = ends
+    waits = np.zeros((n, WAITS_COLUMNS))
+    waits[:, MEAN], waits[:, WAIT] = UNKNOWN, wait
+    node = np.zeros((n, NODE_COLUMNS), np.int64)
+    return Rows(np.ones(n, np.bool_), node, waits, edge, work, np.zeros((m, D + dim)))
 
 
-@inlined
-def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
-    """Bring node i to time t and find what it has to say."""
-    flow_to(nodes, work, i, work[i, SPEED] * t)
-    counts[ANSWERS] += 1
-    if not find_answer(nodes, work, i):
-        counts[FAILED] += 1
+# The initiator
 
 
-@inlined
-def asked(
-    nodes: Any, node: Array, edge: Array, work: Array, transfer: Array, counts: Array, e: int,
-    seq: int, t: float,
-) -> int:  # fmt: skip
-    """A REQUEST: lock, mix and answer; refuse where in an exchange."""
-    j = edge[e, TARGET]
-    if seq <= edge[e, ANSWERED]:
-        return NOTHING  # a copy, or one that was overtaken
-    # A neighbour that asks again has given up the exchange for which this node was locked.
-    if node[j, PHASE] != FREE and (node[j, PHASE] == ASKING or node[j, OVER] != e):
-        return REFUSAL
-    prepare(nodes, work, counts, j, t)
-    node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
-    edge[e, ANSWERED], transfer[e, SINCE] = seq, work[j, TIME]
-    return ANSWER
+def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
+    """Tell whether node i has a tick to answer or to make up for, and asks now."""
+    if not alive[i] or node[i, PHASE] != FREE or node[i, WAKEUPS] == 0:
+        return False
+    return bool(t >= waits[i, NOT_BEFORE])
 
 
-@inlined
+def make_up(node: Array, waits: Array, work: Array, rng: Any, i: int, t: float) -> None:
+    """Let node i make up for a tick that came to nothing, after a while."""
+    node[i, WAKEUPS] = add_wakeup(node[i, WAKEUPS])
+    pause = back_off(waits[i, WAIT], rng.standard_exponential())
+    waits[i, NOT_BEFORE] = t + pause / work[i, SPEED]
+
+
+def ask(
+    alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
+) -> int:
+    """Let the edge's source ask its target: not one that is dead, and later one that it owes.
+
+    Returns what it sends: REQUEST, or NOTHING where it stays free.
+    """
+    i, j = edge[e, SOURCE], edge[e, TARGET]
+    node[i, WAKEUPS] -= 1
+    reply = NOTHING
+    if alive[j] and edge[e, OWED] == 0:
+        node[i, OWN_SEQ] += 1
+        node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
+        reply = REQUEST
+    elif alive[j]:
+        make_up(node, waits, work, rng, i, t)
+    return reply
+
+
 def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
-    """Whether the initiator still waits for the answer of this exchange."""
+    """Tell whether the initiator still waits for the answer of this exchange."""
     i = edge[e, SOURCE]
-    return bool(node[i, PHASE] == ASKING and node[i, OWN_SEQ] == seq)
+    if node[i, PHASE] != ASKING or node[i, OVER] != e:
+        return False
+    return bool(node[i, OWN_SEQ] == seq)
 
 
-@inlined
-def answered(
-    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, counts: Array,
-    sent: Array, slot: int, e: int, seq: int, t: float, most: float,
-) -> int:  # fmt: skip
-    """An ANSWER that was waited for: fix d and pay."""
+def on_answer(
+    node: Array, waits: Array, edge: Array, work: Array, e: int, seq: int, most: float
+) -> int:
+    """Take an ANSWER that was waited for, the initiator's own time being that of its arrival."""
     i = edge[e, SOURCE]
-    prepare(nodes, work, counts, i, t)
-    waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = learnt(
+    waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = update(
         waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
     )
-    for c in range(sent.shape[1]):
-        transfer[e, D + c] = said(nodes, work, i, c) - sent[slot, c]
-        pay(nodes, work, i, c, transfer[e, D + c])
     node[i, PHASE] = FREE
     edge[e, OWED], edge[e, SETTLED] = seq, 0
     return TRANSFER
 
 
-@inlined
-def brought(
-    nodes: Any, edge: Array, work: Array, brings: Array, slot: int, e: int, seq: int, t: float
+def on_refusal(
+    node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, seq: int, t: float
 ) -> bool:
-    """A TRANSFER: apply it unless it was; returns whether it was not."""
+    """Take a REFUSE; returns whether the initiator waited, and is free now."""
+    waited = waits_for(node, edge, e, seq)
+    if waited:
+        i = edge[e, SOURCE]
+        node[i, PHASE] = FREE
+        make_up(node, waits, work, rng, i, t)
+    return waited
+
+
+def on_give_up(
+    node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, seq: int, t: float,
+    most: float,
+) -> bool:  # fmt: skip
+    """Let the initiator give up where no answer came in time; returns whether it is free now."""
+    gave_up = on_refusal(node, waits, edge, work, rng, e, seq, t)
+    if gave_up:
+        wait_longer(waits, edge[e, SOURCE], most)
+    return gave_up
+
+
+def on_resend(waits: Array, edge: Array, e: int, seq: int, most: float) -> int:
+    """Send a transfer again that nobody acknowledged in time."""
+    reply = NOTHING
+    if edge[e, OWED] == seq:
+        wait_longer(waits, edge[e, SOURCE], most)
+        reply = TRANSFER
+    return reply
+
+
+def on_ack(edge: Array, e: int, seq: int) -> bool:
+    """Take an ACK; returns whether the transfer was still owed."""
+    owed = edge[e, OWED] == seq
+    if owed:
+        edge[e, OWED] = 0
+    return bool(owed)
+
+
+# The node that is asked
+
+
+def on_request(node: Array, edge: Array, e: int, seq: int, accepts: bool) -> int:
+    """Take a REQUEST: lock and answer, or refuse where it is in an exchange or accepts none."""
     j = edge[e, TARGET]
-    fresh = edge[e, APPLIED] < seq
-    if fresh:
-        edge[e, APPLIED], edge[e, SETTLED] = seq, 1
-        flow_to(nodes, work, j, work[j, SPEED] * t)
-        for c in range(brings.shape[1]):
-            pay(nodes, work, j, c, -brings[slot, c])
-    return bool(fresh)
+    if seq <= edge[e, ANSWERED]:
+        return NOTHING  # a copy, or one that was overtaken
+    if not accepts or node[j, PHASE] == ASKING:
+        return REFUSE
+    # A neighbour that asks again has given up the exchange for which this node was locked.
+    if node[j, PHASE] == HELD and node[j, OVER] != e:
+        return REFUSE
+    node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
+    edge[e, ANSWERED] = seq
+    return ANSWER
 
 
-@inlined
-def unlock(node: Array, j: int, e: int, seq: int) -> bool:
+def on_transfer(edge: Array, e: int, seq: int) -> tuple[int, bool]:
+    """Take a TRANSFER: returns ACK, but for one that rests on no answer, and whether to apply it.
+
+    Each number is applied once.
+    """
+    if seq <= edge[e, APPLIED]:
+        return ACK, False
+    if seq != edge[e, ANSWERED]:
+        return NOTHING, False
+    edge[e, APPLIED], edge[e, SETTLED] = seq, 1
+    return ACK, True
+
+
+def unlock(node: Array, edge: Array, e: int, seq: int) -> bool:
     """Free a node that waits for the transfer of this exchange; returns whether it did."""
-    waits = node[j, PHASE] == HELD and node[j, OVER] == e and node[j, HELD_SEQ] == seq
-    if waits:
-        node[j, PHASE] = FREE
-    return bool(waits)
+    j = edge[e, TARGET]
+    if node[j, PHASE] != HELD or node[j, OVER] != e or node[j, HELD_SEQ] != seq:
+        return False
+    node[j, PHASE] = FREE
+    return True
 
 
-@inlined
-def ran_out(waits: Array, i: int, most: float) -> None:
-    """Nothing came in time: wait longer."""
-    waits[i, WAIT] = longer(waits[i, WAIT], most)
+def on_unlock(node: Array, waits: Array, edge: Array, e: int, seq: int, most: float) -> bool:
+    """Unlock a node to which no transfer came in time; returns whether it did."""
+    unlocked = unlock(node, edge, e, seq)
+    if unlocked:
+        wait_longer(waits, edge[e, TARGET], most)
+    return unlocked
 
 
-@inlined
-def aged(sums: Array, age: float) -> None:
-    """Count the age of an answer."""
-    sums[TOTAL_AGE] += age
-    sums[LARGEST_AGE] = max(sums[LARGEST_AGE], age)
-    sums[AGES] += 1.0
+def wait_longer(waits: Array, i: int, most: float) -> None:
+    """Let node i wait longer from now on, for nothing came in time."""
+    waits[i, WAIT] = lengthen(waits[i, WAIT], most)
 
 
-@inlined
-def send(
-    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, when: Array,
-    what: Array, body: Array, counts: Array, links: Links, rng: Any, t: float, kind: int, e: int,
-    seq: int,
-) -> None:  # fmt: skip
-    """Put a message on its way, never, once or twice, and set the timer of its sender."""
-    pair = epochs(node, edge, e)
-    copies = 1
-    if links.loss > 0.0 and rng.random() < links.loss:
-        copies = 0
-    elif links.duplication > 0.0 and rng.random() < links.duplication:
-        copies = 2
-    timed = kind in (REQUEST, ANSWER, TRANSFER)
-    for n in range(copies + 1 if timed else copies):
-        if n < copies:
-            comes, late = kind, 0.0
-            if links.delay > 0.0:
-                late = links.delay * (1.0 if links.constant else rng.standard_exponential())
-        else:
-            sender = edge[e, TARGET if kind == ANSWER else SOURCE]
-            comes = UNLOCK if kind == ANSWER else (GIVE_UP if kind == REQUEST else RESEND)
-            late = waits[sender, WAIT] / work[sender, SPEED]
-        slot = push(when, what, counts, t + late, comes, e, seq, pair)
-        for c in range(body.shape[1]):
-            if kind == ANSWER:
-                body[slot, c] = said(nodes, work, edge[e, TARGET], c)
-            else:
-                body[slot, c] = transfer[e, D + c]
+TRANSITIONS = (
+    may_ask,
+    make_up,
+    ask,
+    waits_for,
+    on_answer,
+    on_refusal,
+    on_give_up,
+    on_resend,
+    on_ack,
+    on_request,
+    on_transfer,
+    unlock,
+    on_unlock,
+    wait_longer,
+)

@@ -18,14 +18,14 @@ SIZE, PUSHED = 0, 1  # the first two entries of `counts`
 
 
 def empty(slots: int, dim: int) -> tuple[Array, Array, Array]:
-    """when, what and body, with room for so many entries."""
+    """Make when, what and body, with room for so many entries."""
     what = np.zeros((slots, EPOCH + 1), np.int64)
     what[:, SLOT] = np.arange(slots)
     return np.zeros(slots), what, np.zeros((slots, dim))
 
 
-def grown(when: Array, what: Array, body: Array) -> tuple[Array, Array, Array]:
-    """The same entries, with room for twice as many."""
+def grow(when: Array, what: Array, body: Array) -> tuple[Array, Array, Array]:
+    """Return the same entries, with room for twice as many."""
     larger = empty(2 * len(when), body.shape[1])
     for mine, theirs in zip(larger, (when, what, body), strict=True):
         mine[: len(theirs)] = theirs

@@ -1,179 +1,143 @@
-"""The engines of the simulator: what they share, and the one whose exchanges are done at once.
-
-Events are drawn from a clock in blocks and run compiled.  The other engine, message by message,
-is `engine_faulty`.
-"""
+"""The engine whose exchanges are done at once, for nodes of any model."""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import numpy as np
 
-from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import ANSWER, APPLY, PAY, Log, Staleness
-from continuized.network.simulation import instant_kernels as engine_atomic
-from continuized.network.simulation.node_models import gossip as engine_node
+from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.simulation import instant_kernels as kernels
+from continuized.network.simulation.engine import Engine, NodeSet, check_solved
+from continuized.network.simulation.instant_kernels import Busy, Network, Tests
+from continuized.network.simulation.node_models.interface import TIME
 from continuized.problems.base import Array
-from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
-from continuized.process.marks import Categorical
-from continuized.support.checkpoints.state import State
-
-SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
-
-# Why an engine came back.
-BLOCK, TIME, EXCHANGES, TEST = range(4)
+from continuized.process.clock.events import Events
+from continuized.support.checkpoints.state import Rows
 
 
-class Engine(Protocol):
-    """What the simulator needs of an engine."""
+class InstantEngine(Engine):
+    """Edges tick one after the other at the graph's rates; an exchange takes no time.
 
-    t: float
-    messages: int  # exchanges that were carried out
-    alive: Array
+    Parameters
+    ----------
+    graph, nodes
+        Where the nodes are, and what they compute.
+    root
+        The nodes' own gradients draw from its child `ROWS`.
+    busy : array (nodes,), optional
+        For how long a node is busy after each of its exchanges; by default never.
+    log : bool
+        Keep what a log of the exchanges is made of.
+    """
 
-    def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
-        """Go on to the end of the block, the time `stop`, `most` exchanges or a squared error out
-        of bounds; returns which, and rows (t, messages, squared error)."""
-        ...
-
-    def states(self, t: float) -> tuple[Array, Array]: ...
-    def balance(self) -> tuple[Array, Array, Array]:
-        """Where the living agree; what there is and was lost; what came by joining."""
-        ...
-
-    def error(self, t: float) -> float: ...
-    def over(self) -> bool: ...
-    def staleness(self) -> Staleness | None: ...
-    def log(self) -> Log: ...
-    def state(self) -> State: ...
-    def restore(self, state: State) -> None: ...
-
-
-class Block:
-    """The events drawn, and how many of them are done."""
-
-    def __init__(self, graph: Graph, law: Categorical, root: seeds.Root, rate: float) -> None:
-        self.period = graph.nodes
-        self.size = self.period * -(-SMALLEST_BLOCK // self.period)
-        self.stream = clocks.Poisson(root, rate, law).stream()
-        self.done = 0
-        self.events = self.stream.draw(0)
-
-    def ready(self) -> tuple[Array, Array]:
-        """Times and marks of the block; the next one where this one is done."""
-        if self.done == self.events.size:
-            self.events, self.done = self.stream.draw(self.size), 0
-        assert self.events.marks is not None
-        return self.events.t, self.events.marks
-
-
-class Atomic:
-    """Edges ring one after the other; an exchange takes no time."""
+    changing = (*Engine.changing, "time", "exchanges", "log_marks", "log_times")
 
     def __init__(
-        self, graph: Graph, values: Array, constants: Constants, root: seeds.Root, log: bool
+        self,
+        graph: Graph,
+        nodes: NodeSet,
+        root: seeds.Root,
+        *,
+        busy: Array | None = None,
+        log: bool = False,
     ) -> None:
-        self.edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.constants = constants
-        self.block = Block(graph, Categorical(graph.P), root, 1.0)
-        self.work = engine_node.rows_of(values, np.ones(graph.nodes))
-        self.alive = np.ones(graph.nodes, np.bool_)
-        self.t, self.messages = 0.0, 0
-        self.owed = np.zeros(values.shape[1])  # nothing is ever on its way
-        self._logged: list[Array] | None = [] if log else None
-        self._log_times: list[Array] = []
-        self._run(np.zeros(0), np.zeros(0, np.int64), 0, np.array([0.0, np.inf]))
+        super().__init__(graph, nodes)
+        n = graph.nodes
+        self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
+        self.random = seeds.generator(root, seeds.ROWS)
+        self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
+        self.ledger = np.zeros((2, nodes.dim))
+        edges = np.ascontiguousarray(graph.edges, np.int64)
+        self.network = Network(self.alive, edges, self.work, np.zeros(nodes.dim))
+        self.busy: Busy | None = None
+        if busy is not None or nodes.changing:  # else every event is an exchange
+            work = np.zeros(n) if busy is None else busy
+            self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
+        self.time, self.exchanges = 0.0, 0
+        self.logging, self.log_marks, self.log_times = log, Rows(), Rows()
+        # Compiled now, so that the run is timed without it.
+        self._run(np.zeros(0), np.zeros(0, np.int64), 0, 0, Tests.none())
 
-    def _run(self, times: Array, marks: Array, end: int, bounds: Array) -> tuple[int, Array]:
-        rows = np.empty((len(times) // self.block.period, 3))
-        done, tests = engine_atomic.run_edges(
-            self.edges, self.messages - self.block.done, times, marks, self.block.done, end,
-            self.work, self.alive, self.constants, self.block.period, bounds, rows, self.owed,
-        )  # fmt: skip
-        return done, rows[:tests]
+    def _run(
+        self, times: Array, marks: Array, begin: int, end: int, tests: Tests
+    ) -> tuple[int, int]:
+        done, made, found = kernels.run_events(
+            self.nodes.model, self.network, self.busy, self.random, times, marks, begin, end, tests
+        )
+        check_solved(found)
+        return done, made
 
-    def advance(self, stop: float, most: int, bounds: Array) -> tuple[int, Array]:
+    def run(
+        self, events: Events, done: int, stop: float, most: int, tests: Tests
+    ) -> tuple[int, int]:
         """See `Engine`."""
-        times, marks = self.block.ready()
-        begin = self.block.done
-        in_time = int(np.searchsorted(times, stop, side="right"))
-        end = min(in_time, begin + most - self.messages)
-        done, rows = self._run(times, marks, end, bounds)
-        if self._logged is not None:
-            self._logged.append(marks[begin:done])
-            self._log_times.append(times[begin:done])
-        self.block.done, self.messages = done, self.messages + done - begin
+        assert events.marks is not None
+        begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
+        end = min(in_time, begin + most - self.exchanges)
+        tests = tests._replace(before=self.exchanges - begin)
+        done, made = self._run(events.t, events.marks, begin, end, tests)
+        self.exchanges += done - begin
+        if self.logging:
+            self.log_marks.append(events.marks[begin:done])
+            self.log_times.append(events.t[begin:done])
         if done > begin:
-            self.t = float(times[done - 1])
-        if len(rows) and not bounds[0] < rows[-1, 2] < bounds[1]:
-            return TEST, rows
-        if self.messages >= most:
-            return EXCHANGES, rows
-        if in_time < len(times):
-            self.t = stop
-            return TIME, rows
-        return BLOCK, rows
+            self.time = float(events.t[done - 1])
+        return done, made
 
-    def states(self, t: float) -> tuple[Array, Array]:
-        """Of every node at time t."""
-        both = engine_node.states_at(self.work, self.alive, t, self.constants.theta)
-        x, z = np.hsplit(both, 2)
-        return x.copy(), z.copy()
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays that events change."""
+        mine = {"work": self.work} | self.nodes.arrays()
+        if self.busy is not None:
+            mine |= {"free": self.busy.free, "counts": self.busy.counts}
+        return mine
 
-    def balance(self) -> tuple[Array, Array, Array]:
-        """See `Engine`."""
-        middle = engine_node.centre(self.work, self.alive, self.owed)
-        return middle, held(self.work, self.alive), self.owed
+    @arrays.setter
+    def arrays(self, given: dict[str, Array]) -> None:
+        for name, own in self.arrays.items():
+            own[...] = given[name]
 
-    def error(self, t: float) -> float:
-        """The squared error at time t."""
-        middle, theta = self.balance()[0], self.constants.theta
-        return float(engine_node.squared_error(self.work, self.alive, t, theta, middle))
+    @property
+    def t(self) -> float:
+        """The time of the last event."""
+        return self.time
 
-    def over(self) -> bool:
-        """Never: every edge will ring again."""
-        return False
+    @property
+    def messages(self) -> int:
+        """Exchanges so far."""
+        if self.busy is None:
+            return self.exchanges
+        return int(self.busy.counts[: len(self.network.edges)].sum())
 
-    def staleness(self) -> None:
-        """Exchanges are instantaneous."""
+    @property
+    def gradients(self) -> int:
+        """Gradients so far, of the nodes' functions or of their conjugates."""
+        if self.nodes.gradients_at_answers:
+            return 2 * self.messages
+        assert self.busy is not None
+        return int(self.busy.counts[len(self.network.edges) :].sum())
+
+    def ledger_error(self) -> float:
+        """Return 0: nothing can be lost on its way."""
+        return 0.0
+
+    def reset(self) -> None:
+        """Go back to the start, of nodes that start at 0."""
+        assert self.busy is not None
+        self.work[:, TIME] = 0.0
+        for array in (self.busy.free, self.busy.counts, *self.nodes.arrays().values()):
+            array[...] = 0
 
     def log(self) -> Log:
-        """Three entries for an event; the end of an edge that is named first is the initiator."""
-        assert self._logged is not None
-        ends = self.edges[np.concatenate([np.empty(0, np.int64), *self._logged])]
+        """Return three entries for an exchange; the end of an edge that is named first is the
+        initiator."""
+        ends = self.network.edges[self.log_marks.joined().astype(np.int64)]
         i, j, n = ends[:, 0], ends[:, 1], len(ends)
         return Log(
             np.tile([ANSWER, PAY, APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),
-            np.repeat(np.concatenate([np.empty(0), *self._log_times]), 3),
+            np.repeat(self.log_times.joined(), 3),
         )
-
-    def state(self) -> State:
-        """Between two blocks."""
-        plain = {"t": self.t, "messages": self.messages, "stream": self.block.stream.save("", {})}
-        arrays = {"work": self.work.copy()}
-        if self._logged is not None:
-            arrays["log"] = np.concatenate([np.empty(0, np.int64), *self._logged])
-            arrays["log_times"] = np.concatenate([np.empty(0), *self._log_times])
-        return State(plain, arrays)
-
-    def restore(self, state: State) -> None:
-        """Go on from there."""
-        plain, arrays = state
-        self.t, self.messages = plain["t"], plain["messages"]
-        self.block.stream.restore(plain["stream"], arrays)
-        self.work[...] = arrays["work"]
-        if self._logged is not None:
-            self._logged, self._log_times = [arrays["log"]], [arrays["log_times"]]
-
-
-def held(work: Array, alive: Array) -> Array:
-    """The sum of x + z over some nodes, by coordinates."""
-    x, z = np.hsplit(work[alive, engine_node.X :], 2)
-    total: Array = (x + z).sum(axis=0)
-    return total

@@ -1,59 +1,151 @@
-"""Compiled: edges that ring, one after the other, each exchange done at once."""
+"""Compiled: events of nodes of any model (see `interface`), each exchange done at once."""
 
 from __future__ import annotations
 
-from continuized.network.gossip import Constants
-from continuized.network.simulation.node_models.gossip import (
-    X,
-    centre,
-    mix_to,
-    pay_transfer,
-    squared_error,
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.simulation.node_models.interface import (
+    SPEED,
+    conserved,
+    disagreement,
+    estimate,
+    find_answer,
+    flow_to,
+    message,
+    pay,
+    size,
+    step,
 )
-from continuized.network.simulation.node_models.interface import inlined
 from continuized.problems.base import Array
 from continuized.support.jit import fetch, jit
 
 AHEAD = 8  # events: their nodes are asked for while the memory is slow
 
 
-@inlined
-def exchange(
-    work: Array, i: int, j: int, t: float, theta: float, gamma: float, gamma_prime: float
-) -> None:
-    """The event of the edge ij at time t."""
-    mix_to(work, i, t, theta)
-    mix_to(work, j, t, theta)
-    for c in range((work.shape[1] - X) // 2):
-        d = work[i, X + c] - work[j, X + c]
-        pay_transfer(work, i, c, d, gamma, gamma_prime)
-        pay_transfer(work, j, c, -d, gamma, gamma_prime)
+class Network(NamedTuple):
+    """Nodes and edges whose exchanges take no time."""
+
+    alive: Array
+    edges: Array  # (edges, 2)
+    work: Array
+    owed: Array  # (dim,): nothing is ever on its way
+
+
+class Busy(NamedTuple):
+    """For nodes that are busy after an exchange, and for counts of what happened.
+
+    A node is busy for a time `work` after an exchange, until `free`: an exchange does not take
+    place while an end of its edge is busy.
+    """
+
+    free: Array
+    work: Array
+    counts: Array  # of the events, by mark
+
+
+class Tests(NamedTuple):
+    """Tests of the error after every `period` events of a block.
+
+    Each makes a row (t, exchanges so far, error); the first error outside of `bounds` ends a run.
+    """
+
+    period: int
+    bounds: Array
+    rows: Array
+    before: int = 0  # exchanges before the block, where every event is one
+
+    @classmethod
+    def none(cls) -> Tests:
+        """Make no tests."""
+        return cls(np.iinfo(np.int64).max, np.zeros(2), np.empty((0, 3)))
 
 
 @jit
-def run_edges(
-    edges: Array, k0: int, times: Array, marks: Array, begin: int, end: int, work: Array,
-    alive: Array, constants: Constants, period: int, bounds: Array, rows: Array, owed: Array,
-) -> tuple[int, int]:  # fmt: skip
-    """Events begin, ..., end - 1 of a block before which there were k0; after every `period` of
-    the block's, (t, events so far, squared error) is a row of `rows`.
+def run_events(
+    nodes: Any, network: Network, busy: Busy | None, rng: Any, times: Array, marks: Array,
+    begin: int, end: int, tests: Tests,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """Run the events begin, ..., end - 1 of a block.
 
-    Returns how many of the block's are done and how many tests were made: up to the first error
-    outside of `bounds`, if there is one.
+    Marks below the number of edges are exchanges, the others steps of the nodes' own.  Returns how
+    many events of the block are done, how many tests were made, and False where a node could not
+    find what to say.  Without `busy`, which is known when this is compiled, nothing is counted.
     """
-    theta, gamma, gamma_prime = constants
-    tests, width = 0, work.shape[1]
+    edges, work = network.edges, network.work
+    m, width, made = edges.shape[0], work.shape[1], 0
     for k in range(begin, end):
-        if k + AHEAD < end:
+        if k + AHEAD < end and marks[k + AHEAD] < m:
             for side in range(2):
                 fetch(work, edges[marks[k + AHEAD], side] * width)
-        i, j = edges[marks[k], 0], edges[marks[k], 1]
-        exchange(work, i, j, times[k], theta, gamma, gamma_prime)
-        if (k + 1) % period == 0:
-            middle = centre(work, alive, owed)
-            error = squared_error(work, alive, times[k], theta, middle)
-            rows[tests, 0], rows[tests, 1], rows[tests, 2] = times[k], k0 + k + 1, error
-            tests += 1
-            if not bounds[0] < error < bounds[1]:  # NaN too
-                return k + 1, tests
-    return end, tests
+        mark, t = marks[k], times[k]
+        if mark >= m:
+            flow_to(nodes, work, mark - m, t)
+            step(nodes, work, mark - m, rng)
+        else:
+            i, j = edges[mark, 0], edges[mark, 1]
+            if busy is not None:
+                if t < busy.free[i] or t < busy.free[j]:
+                    continue
+                busy.free[i], busy.free[j] = t + busy.work[i], t + busy.work[j]
+            flow_to(nodes, work, i, t)
+            flow_to(nodes, work, j, t)
+            if not (find_answer(nodes, work, i) and find_answer(nodes, work, j)):
+                return k, made, False
+            for c in range(network.owed.size):
+                d = message(nodes, work, i, c) - message(nodes, work, j, c)
+                pay(nodes, work, i, c, d)
+                pay(nodes, work, j, c, -d)
+        if busy is not None:
+            busy.counts[mark] += 1
+        if (k + 1) % tests.period == 0:
+            error = disagreement(nodes, work, network.alive, t, network.owed)
+            tests.rows[made, 0], tests.rows[made, 1] = t, tests.before + k + 1
+            tests.rows[made, 2] = error
+            made += 1
+            if not tests.bounds[0] < error < tests.bounds[1]:  # NaN too
+                return k + 1, made, True
+    return end, made, True
+
+
+@jit
+def flow_all(nodes: Any, work: Array, t: float) -> None:
+    """Bring every node to time t."""
+    for i in range(work.shape[0]):
+        flow_to(nodes, work, i, work[i, SPEED] * t)
+
+
+@jit
+def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool:
+    """Write what every living node has found at time t, and a dead one had at its death."""
+    for i in range(out.shape[0]):
+        if alive[i]:
+            flow_to(nodes, work, i, work[i, SPEED] * t)
+        if not find_answer(nodes, work, i):
+            return False
+        for c in range(out.shape[1]):
+            out[i, c] = estimate(nodes, work, i, c)
+    return True
+
+
+@jit
+def conserved_all(nodes: Any, work: Array, out: Array) -> None:
+    """Write what every node has of what exchanges only move."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = conserved(nodes, work, i, c)
+
+
+@jit
+def size_all(nodes: Any, work: Array, out: Array) -> None:
+    """Write how large the numbers are of which that is made."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = size(nodes, work, i, c)
+
+
+@jit
+def error_at(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
+    """Return the disagreement at time t; no node is touched."""
+    return float(disagreement(nodes, work, alive, t, owed))

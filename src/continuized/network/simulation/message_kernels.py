@@ -1,83 +1,144 @@
-"""Compiled: the loop over rings, messages, timers and changes, in the order of their times."""
+"""Compiled: the loop over ticks, messages, timers and changes, in the order of their times.
+
+What a node does when one of them comes is in `protocol.transitions`, and what it computes in
+`node_models.interface`; here is what is between nodes.  A message from or to a node that died since
+it was sent is lost with it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from continuized.network.protocol.timeouts import UNKNOWN, back_off, with_one_more
+from continuized.network import result
+from continuized.network.protocol import timeouts, transitions
+from continuized.network.protocol.messages import ANSWER, JOIN, REFUSE, REQUEST, TRANSFER
+from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup
 from continuized.network.protocol.transitions import (
-    ACK,
-    ANSWER,
-    ASKED,
-    ASKING,
     DEATH,
     DEVIATION,
-    EXCHANGES,
     FREE,
     GIVE_UP,
-    JOIN,
-    LOG_ANSWER,
-    LOG_APPLY,
-    LOG_JOIN,
-    LOG_PAY,
-    LOGGED,
     MEAN,
     NOBODY,
     NODE_EPOCH,
     NOT_BEFORE,
     NOTHING,
-    NOW,
-    OVER,
     OWED,
     OWN_SEQ,
     PHASE,
-    REFUSAL,
-    REQUEST,
     RESEND,
-    RINGS,
-    ROOM,
     SETTLED,
     SINCE,
     SOURCE,
-    STEPS,
+    SPEED,
     TARGET,
-    TRANSFER,
+    TIME,
     UNLOCK,
     WAIT,
     WAKE,
+    WAKEUPS,
     D,
-    Links,
-    aged,
-    answered,
-    asked,
-    brought,
-    epochs,
-    ran_out,
-    send,
+    ask,
+    may_ask,
+    on_ack,
+    on_answer,
+    on_give_up,
+    on_refusal,
+    on_request,
+    on_resend,
+    on_transfer,
+    on_unlock,
     unlock,
     waits_for,
-    write,
 )
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
+from continuized.network.simulation.instant_kernels import Tests
 from continuized.network.simulation.node_models.interface import (
-    SPEED,
-    TIME,
+    conserved,
+    conserved_per_transfer,
     disagreement,
+    find_answer,
     flow_to,
+    inline,
     inlined,
-    share,
-    size,
+    message,
+    pay,
     start_from,
     step,
-    worth,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import jit
+from continuized.support.jit import compile_formulas, jit
+
+compile_formulas(*timeouts.FORMULAS)
+inline(*transitions.TRANSITIONS)
+
+# The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
+# found, and STEPS of the nodes' own were taken.
+EXCHANGES, LOGGED, ANSWERS, FAILED, STEPS = range(2, 7)
+COUNTS = STEPS + 1
+NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
+SUMS = AGES + 1
+DIED, JOINED = 0, 1  # the rows of `ledger`
+LEDGER_ROWS = 2
+ROOM = 8  # entries of the heap and of the log that one event may take
+LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = result.ANSWER, result.PAY, result.APPLY, result.JOIN
+
+
+class Network(NamedTuple):
+    """Nodes, edges and what is between them.
+
+    The first six are those of `transitions.Rows`; the heap's (see `heap`) are when, what, body and
+    counts.  Edges stand in the order of their sources.
+    """
+
+    alive: Array
+    node: Array
+    waits: Array
+    edge: Array
+    work: Array
+    transfer: Array
+    when: Array
+    what: Array
+    body: Array
+    counts: Array
+    sums: Array
+    ledger: Array
+    first: Array  # (nodes + 1,): the first edge of each source
+    upto: Array  # (edges,): the rates, added up
+    log: Array  # (lines, 5), or no lines where none is kept
+
+
+class Links(NamedTuple):
+    """The faults of the links (see `Faults`), and the longest time that a node waits."""
+
+    delay: float
+    constant: bool
+    loss: float
+    duplication: float
+    wait: float
 
 
 @inlined
-def drawn(first: Array, upto: Array, i: int, u: float) -> int:
-    """An edge of node i by the rates, with u uniform in [0, 1)."""
+def write(
+    log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
+) -> None:
+    """Write a line of the log, where one is kept."""
+    row = counts[LOGGED]
+    if row < log.shape[0]:
+        log[row, 0], log[row, 1], log[row, 2], log[row, 3] = kind, node, peer, seq
+        log[row, 4] = time
+        counts[LOGGED] += 1
+
+
+@inlined
+def epochs(node: Array, edge: Array, e: int) -> int:
+    """Return a number that changes when one of the two ends dies."""
+    return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
+
+
+@inlined
+def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
+    """Draw an edge of node i by the rates, with u uniform in [0, 1)."""
     low, high = first[i], first[i + 1] - 1
     before = upto[low - 1] if low > 0 else 0.0
     sought = before + u * (upto[high] - before)
@@ -91,276 +152,252 @@ def drawn(first: Array, upto: Array, i: int, u: float) -> int:
 
 
 @inlined
-def freed(
-    node: Array, waits: Array, when: Array, what: Array, counts: Array, i: int, t: float
-) -> None:
-    """The node is in no exchange: it is to ask, if there are rings to be made up for."""
-    if node[i, RINGS] > 0:
-        push(when, what, counts, max(t, waits[i, NOT_BEFORE]), WAKE, i, 0, node[i, NODE_EPOCH])
+def draw_copies(links: Links, rng: Any) -> int:
+    """Draw how often a message comes: never, once or twice."""
+    if links.loss > 0.0 and rng.random() < links.loss:
+        return 0
+    if links.duplication > 0.0 and rng.random() < links.duplication:
+        return 2
+    return 1
 
 
 @inlined
-def later(node: Array, waits: Array, work: Array, rng: Any, i: int, t: float) -> None:
-    """Make up for a ring that came to nothing, after a while."""
-    node[i, RINGS] = with_one_more(node[i, RINGS])
-    pause = back_off(waits[i, WAIT], rng.standard_exponential())
-    waits[i, NOT_BEFORE] = t + pause / work[i, SPEED]
+def draw_delay(links: Links, rng: Any) -> float:
+    """Draw how long a message takes."""
+    if links.delay > 0.0:
+        return float(links.delay * (1.0 if links.constant else rng.standard_exponential()))
+    return 0.0
 
 
 @inlined
-def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
-    """Whether the node asks now."""
-    free = alive[i] and node[i, PHASE] == FREE
-    return bool(free and node[i, RINGS] > 0 and t >= waits[i, NOT_BEFORE])
-
-
-@inlined
-def ask(
-    alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
-) -> tuple[int, int]:
-    """The edge's source asks its target: not one that is dead, and later one that it owes.
-
-    Returns what it sends, and who is in no exchange now.
-    """
-    i = edge[e, SOURCE]
-    node[i, RINGS] -= 1
-    reply, idle = NOTHING, i
-    if alive[edge[e, TARGET]] and edge[e, OWED] == 0:
-        node[i, OWN_SEQ] += 1
-        node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
-        reply, idle = REQUEST, NOBODY
-    elif alive[edge[e, TARGET]]:
-        later(node, waits, work, rng, i, t)
-    return reply, idle
-
-
-DIED, JOINED = 0, 1  # the rows of `ledger`
-LEDGER_ROWS = 2
-
-
-@jit
-def die(
-    nodes: Any, alive: Array, node: Array, edge: Array, work: Array, transfer: Array, ledger: Array,
-    dead: int, t: float,
-) -> None:  # fmt: skip
-    """The node falls silent; what it has, has paid and is owed goes with it.
-
-    A neighbour that waits for it will find out when its patience ends.
-    """
-    flow_to(nodes, work, dead, work[dead, SPEED] * t)
-    d = ledger.shape[1]
-    for c in range(d):
-        ledger[DIED, c] += share(nodes, work, dead, c)
-    for e in range(edge.shape[0]):
-        if edge[e, SOURCE] == dead or edge[e, TARGET] == dead:
-            if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
-                for c in range(d):
-                    ledger[DIED, c] += worth(nodes) * transfer[e, D + c]
-            edge[e, OWED] = 0
-    alive[dead], node[dead, PHASE], node[dead, RINGS] = False, FREE, 0
-    node[dead, NODE_EPOCH] += 1
-
-
-@jit
-def neighbour(alive: Array, edge: Array, first: Array, upto: Array, of: int, u: float) -> int:
-    """A living neighbour, drawn by the rates with u uniform in [0, 1); -1 where there is none."""
-    total = 0.0
-    for e in range(first[of], first[of + 1]):
-        if alive[edge[e, TARGET]]:
-            total += upto[e] - (upto[e - 1] if e > 0 else 0.0)
-    chosen, left = -1, u * total
-    for e in range(first[of], first[of + 1]):
-        if alive[edge[e, TARGET]] and left >= 0.0:
-            chosen = edge[e, TARGET]
-            left -= upto[e] - (upto[e - 1] if e > 0 else 0.0)
-    return int(chosen)
-
-
-@jit
-def join(
-    nodes: Any, alive: Array, node: Array, waits: Array, edge: Array, first: Array, upto: Array,
-    work: Array, ledger: Array, log: Array, counts: Array, new: int, t: float, u: float,
-    most: float,
-) -> None:  # fmt: skip
-    """The node comes, from what a neighbour has if there is one."""
-    d, other = ledger.shape[1], neighbour(alive, edge, first, upto, new, u)
-    node[new, OWN_SEQ] += 1
-    alive[new], node[new, PHASE], node[new, RINGS] = True, FREE, 0
-    waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
-    waits[new, NOT_BEFORE] = t
-    work[new, TIME] = work[new, SPEED] * t
-    if other >= 0:
-        flow_to(nodes, work, other, work[other, SPEED] * t)
-        write(log, counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
-    start_from(nodes, work, new, other)
-    for c in range(d):
-        ledger[JOINED, c] += share(nodes, work, new, c)
-    write(log, counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
-
-
-@jit
-def shares(nodes: Any, work: Array, out: Array) -> None:
-    """What every node has, into `out` (nodes, dim)."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c] = share(nodes, work, i, c)
-
-
-@jit
-def sizes(nodes: Any, work: Array, out: Array) -> None:
-    """How large the numbers are that the shares are made of, into `out` (nodes, dim)."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c] = size(nodes, work, i, c)
-
-
-@jit
-def on_the_way(nodes: Any, edge: Array, transfer: Array) -> Array:
-    """What was paid and not applied yet."""
-    total = transfer[0, D:] * 0.0
-    for e in range(edge.shape[0]):
-        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
-            for c in range(total.size):
-                total[c] += worth(nodes) * transfer[e, D + c]
-    return total
-
-
-@jit
-def error_at(
-    nodes: Any, alive: Array, edge: Array, work: Array, transfer: Array, t: float
-) -> float:
-    """The squared error at time t."""
-    return float(disagreement(nodes, work, alive, t, on_the_way(nodes, edge, transfer)))
-
-
-@jit
-def plan(when: Array, what: Array, counts: Array, t: float, node: int, joins: bool) -> None:
-    """A death or a join to come."""
-    push(when, what, counts, t, JOIN if joins else DEATH, node, 0, 0)
-
-
-@inlined
-def arrive(
-    nodes: Any, node: Array, waits: Array, edge: Array, work: Array, transfer: Array, body: Array,
-    counts: Array, sums: Array, log: Array, most: float, rng: Any, slot: int, kind: int, e: int,
-    seq: int, t: float,
-) -> tuple[int, int]:  # fmt: skip
-    """A message arrives; returns the kind of the reply, and who is in no exchange any more."""
-    i, j = edge[e, SOURCE], edge[e, TARGET]
-    reply, idle = NOTHING, NOBODY
+def timer_of(kind: int) -> int:
+    """Return the timer that the sender of a message sets, or NOTHING."""
     if kind == REQUEST:
-        reply = asked(nodes, node, edge, work, transfer, counts, e, seq, t)
-        if reply == ANSWER:
-            write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
-    elif kind == ANSWER:
-        if waits_for(node, edge, e, seq):
-            reply = answered(
-                nodes, node, waits, edge, work, transfer, counts, body, slot, e, seq, t, most
-            )
-            write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
-            idle = i
-    elif kind == TRANSFER:
-        reply = ACK
-        if brought(nodes, edge, work, body, slot, e, seq, t):
-            counts[EXCHANGES] += 1
-            write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
-            aged(sums, work[j, TIME] - transfer[e, SINCE])
-            if unlock(node, j, e, seq):
-                idle = j
-    elif kind == REFUSAL:
-        if waits_for(node, edge, e, seq):
-            node[i, PHASE] = FREE
-            later(node, waits, work, rng, i, t)
-            idle = i
-    elif edge[e, OWED] == seq:  # an ACK
-        edge[e, OWED] = 0
-    return reply, idle
+        return GIVE_UP
+    if kind == ANSWER:
+        return UNLOCK
+    return RESEND if kind == TRANSFER else NOTHING
 
 
 @inlined
-def pass_time(
-    node: Array, waits: Array, edge: Array, work: Array, most: float, rng: Any, kind: int, e: int,
-    seq: int, t: float,
-) -> tuple[int, int]:  # fmt: skip
-    """A timer rings; returns what to send, and who is in no exchange any more."""
-    i, j = edge[e, SOURCE], edge[e, TARGET]
-    reply, idle = NOTHING, NOBODY
-    if kind == GIVE_UP:
-        if waits_for(node, edge, e, seq):
-            node[i, PHASE] = FREE
-            later(node, waits, work, rng, i, t)
-            ran_out(waits, i, most)
-            idle = i
-    elif kind == UNLOCK:
-        if unlock(node, j, e, seq):
-            ran_out(waits, j, most)
-            idle = j
-    elif edge[e, OWED] == seq:  # RESEND
-        ran_out(waits, i, most)
-        reply = TRANSFER
-    return reply, idle
+def load(
+    nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
+) -> None:
+    """Put into a message what it carries: an answer, or the transfer last paid."""
+    for c in range(body.shape[1]):
+        if kind == ANSWER:
+            body[slot, c] = message(nodes, work, sender, c)
+        else:
+            body[slot, c] = transfer[e, D + c]
+
+
+@inlined
+def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
+    """Bring node i to time t and find what it has to say."""
+    flow_to(nodes, work, i, work[i, SPEED] * t)
+    counts[ANSWERS] += 1
+    if not find_answer(nodes, work, i):
+        counts[FAILED] += 1
+
+
+@inlined
+def pay_transfer(
+    nodes: Any, work: Array, transfer: Array, body: Array, slot: int, e: int, i: int
+) -> None:
+    """Fix the transfer d from an answer, and let node i pay it."""
+    for c in range(body.shape[1]):
+        transfer[e, D + c] = message(nodes, work, i, c) - body[slot, c]
+        pay(nodes, work, i, c, transfer[e, D + c])
+
+
+@inlined
+def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: float) -> None:
+    """Let node j mix and be paid."""
+    flow_to(nodes, work, j, work[j, SPEED] * t)
+    for c in range(body.shape[1]):
+        pay(nodes, work, j, c, -body[slot, c])
+
+
+@inlined
+def count_age(sums: Array, age: float) -> None:
+    """Count the age of an answer whose transfer was applied."""
+    sums[TOTAL_AGE] += age
+    sums[LARGEST_AGE] = max(sums[LARGEST_AGE], age)
+    sums[AGES] += 1.0
 
 
 @inlined
 def take_step(
     nodes: Any, alive: Array, work: Array, counts: Array, rng: Any, i: int, t: float
 ) -> None:
-    """A node's own step, if it lives."""
+    """Let a node take a step of its own, if it lives."""
     if alive[i]:
         flow_to(nodes, work, i, work[i, SPEED] * t)
         step(nodes, work, i, rng)
         counts[STEPS] += 1
 
 
+# Changes of the network
+
+
+@jit
+def die(nodes: Any, net: Network, dead: int, t: float) -> None:
+    """Let the node fall silent; what it has, has paid and is owed goes with it.
+
+    A neighbour that waits for it will find out when its timer runs out.
+    """
+    flow_to(nodes, net.work, dead, net.work[dead, SPEED] * t)
+    d = net.ledger.shape[1]
+    for c in range(d):
+        net.ledger[DIED, c] += conserved(nodes, net.work, dead, c)
+    for e in range(net.edge.shape[0]):
+        if net.edge[e, SOURCE] == dead or net.edge[e, TARGET] == dead:
+            if net.edge[e, OWED] != 0 and net.edge[e, SETTLED] == 0:
+                for c in range(d):
+                    net.ledger[DIED, c] += conserved_per_transfer(nodes) * net.transfer[e, D + c]
+            net.edge[e, OWED] = 0
+    net.alive[dead], net.node[dead, PHASE], net.node[dead, WAKEUPS] = False, FREE, 0
+    net.node[dead, NODE_EPOCH] += 1
+
+
+@jit
+def draw_neighbour(net: Network, of: int, u: float) -> int:
+    """Draw a living neighbour by the rates, with u uniform in [0, 1); -1 where there is none."""
+    total = 0.0
+    for e in range(net.first[of], net.first[of + 1]):
+        if net.alive[net.edge[e, TARGET]]:
+            total += net.upto[e] - (net.upto[e - 1] if e > 0 else 0.0)
+    chosen, left = -1, u * total
+    for e in range(net.first[of], net.first[of + 1]):
+        if net.alive[net.edge[e, TARGET]] and left >= 0.0:
+            chosen = net.edge[e, TARGET]
+            left -= net.upto[e] - (net.upto[e - 1] if e > 0 else 0.0)
+    return int(chosen)
+
+
+@jit
+def join(nodes: Any, net: Network, new: int, t: float, u: float, most: float) -> None:
+    """Let the node come, from what a neighbour has if there is one."""
+    d, other = net.ledger.shape[1], draw_neighbour(net, new, u)
+    node, waits, work = net.node, net.waits, net.work
+    node[new, OWN_SEQ] += 1
+    net.alive[new], node[new, PHASE], node[new, WAKEUPS] = True, FREE, 0
+    waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
+    waits[new, NOT_BEFORE] = t
+    work[new, TIME] = work[new, SPEED] * t
+    if other >= 0:
+        flow_to(nodes, work, other, work[other, SPEED] * t)
+        write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+    start_from(nodes, work, new, other)
+    for c in range(d):
+        net.ledger[JOINED, c] += conserved(nodes, work, new, c)
+    write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+
+
+@jit
+def sum_owed(nodes: Any, net: Network) -> Array:
+    """Return what was paid and not applied yet."""
+    total = net.transfer[0, D:] * 0.0
+    for e in range(net.edge.shape[0]):
+        if net.edge[e, OWED] != 0 and net.edge[e, SETTLED] == 0:
+            for c in range(total.size):
+                total[c] += conserved_per_transfer(nodes) * net.transfer[e, D + c]
+    return total
+
+
+@jit
+def find_error(nodes: Any, net: Network, t: float) -> float:
+    """Return the disagreement at time t."""
+    return float(disagreement(nodes, net.work, net.alive, t, sum_owed(nodes, net)))
+
+
+@jit
+def plan(net: Network, t: float, node: int, joins: bool) -> None:
+    """Put a death or a join to come on the heap."""
+    push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
+
+
 @jit
 def run_messages(
-    nodes: Any, alive: Array, node: Array, waits: Array, edge: Array, work: Array, transfer: Array,
-    when: Array, what: Array, body: Array, counts: Array, sums: Array, ledger: Array, first: Array,
-    upto: Array, log: Array, links: Links, rng: Any, times: Array, marks: Array, begin: int,
-    stop: float, most: int, period: int, bounds: Array, rows: Array,
+    nodes: Any, net: Network, links: Links, rng: Any, times: Array, marks: Array, begin: int,
+    stop: float, most: int, tests: Tests,
 ) -> tuple[int, int, bool]:  # fmt: skip
-    """All that happens up to the time `stop`, or to the end of the block of rings.
+    """Run all that happens up to the time `stop`, or to the end of the block of ticks.
 
-    Marks below the number of directed edges are their rings, the others steps of the nodes' own.
-    Tests as in `engine_atomic.run_edges`, by rings.  Returns how many of the block's rings are
-    done, how many tests were made, and whether it ended for want of room.
+    Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
+    Returns how many of the block's ticks are done, how many tests were made, and whether it ended
+    for want of room.
     """
-    tests, k = 0, begin
+    # Taken out of their tuples once: see `transitions.Rows`.
+    alive, node, waits, edge, work, transfer = (
+        net.alive, net.node, net.waits, net.edge, net.work, net.transfer,
+    )  # fmt: skip
+    when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
+    first, upto, log, bounds, rows = net.first, net.upto, net.log, tests.bounds, tests.rows
+    made, k = 0, begin
     while counts[EXCHANGES] < most:
         if when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM:
-            return k, tests, True
+            return k, made, True
         t = times[min(k, times.size - 1)]
-        asks, rings, reply, idle = False, False, NOTHING, NOBODY
+        # What is to be sent, and who is in no exchange any more.
+        asks, ticks, reply, idle = False, False, NOTHING, NOBODY
         if counts[SIZE] > 0 and when[0] <= min(t, stop):
             t = when[0]
             slot = pop(when, what, counts)
             kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
             if kind == DEATH:
-                die(nodes, alive, node, edge, work, transfer, ledger, e, t)
+                die(nodes, net, e, t)
             elif kind == JOIN:
-                join(
-                    nodes, alive, node, waits, edge, first, upto, work, ledger, log, counts, e, t,
-                    rng.random(), links.wait,
-                )  # fmt: skip
+                join(nodes, net, e, t, rng.random(), links.wait)
             elif kind == WAKE:
                 asks = may_ask(alive, node, waits, e, t)
                 if asks:
-                    e = drawn(first, upto, e, rng.random())
-            elif kind in (GIVE_UP, UNLOCK, RESEND):
-                reply, idle = pass_time(node, waits, edge, work, links.wait, rng, kind, e, seq, t)
+                    e = draw_edge(first, upto, e, rng.random())
+            elif kind == GIVE_UP:
+                if on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
+                    idle = edge[e, SOURCE]
+            elif kind == UNLOCK:
+                if on_unlock(node, waits, edge, e, seq, links.wait):
+                    idle = edge[e, TARGET]
+            elif kind == RESEND:
+                reply = on_resend(waits, edge, e, seq, links.wait)
             elif what[slot, EPOCH] == epochs(node, edge, e):
-                reply, idle = arrive(
-                    nodes, node, waits, edge, work, transfer, body, counts, sums, log, links.wait,
-                    rng, slot, kind, e, seq, t,
-                )  # fmt: skip
+                i, j = edge[e, SOURCE], edge[e, TARGET]
+                if kind == REQUEST:
+                    reply = on_request(node, edge, e, seq, True)
+                    if reply == ANSWER:
+                        prepare(nodes, work, counts, j, t)
+                        transfer[e, SINCE] = work[j, TIME]
+                        write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
+                elif kind == ANSWER:
+                    if waits_for(node, edge, e, seq):
+                        prepare(nodes, work, counts, i, t)
+                        reply = on_answer(node, waits, edge, work, e, seq, links.wait)
+                        pay_transfer(nodes, work, transfer, body, slot, e, i)
+                        write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
+                        idle = i
+                elif kind == TRANSFER:
+                    reply, fresh = on_transfer(edge, e, seq)
+                    if fresh:
+                        apply_transfer(nodes, work, body, slot, j, t)
+                        counts[EXCHANGES] += 1
+                        write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
+                        count_age(sums, work[j, TIME] - transfer[e, SINCE])
+                        if unlock(node, edge, e, seq):
+                            idle = j
+                elif kind == REFUSE:
+                    if on_refusal(node, waits, edge, work, rng, e, seq, t):
+                        idle = i
+                else:
+                    on_ack(edge, e, seq)
         elif k < times.size and t <= stop:
             e = marks[k]
             k += 1
-            rings = e < edge.shape[0]
-            if rings:
+            ticks = e < edge.shape[0]
+            if ticks:
                 i = edge[e, SOURCE]
                 if alive[i]:
-                    node[i, RINGS] = with_one_more(node[i, RINGS])
+                    node[i, WAKEUPS] = add_wakeup(node[i, WAKEUPS])
                 asks = may_ask(alive, node, waits, i, t)
             else:
                 take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
@@ -368,19 +405,26 @@ def run_messages(
             break
         sums[NOW] = t
         if asks:
-            reply, idle = ask(alive, node, waits, edge, work, rng, e, t)
-            seq = node[edge[e, SOURCE], OWN_SEQ]
-        if idle != NOBODY:
-            freed(node, waits, when, what, counts, idle, t)
+            reply, i = ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
+            seq = node[i, OWN_SEQ]
+            idle = i if reply == NOTHING else NOBODY
+        if idle != NOBODY and node[idle, WAKEUPS] > 0:
+            again = max(t, waits[idle, NOT_BEFORE])
+            push(when, what, counts, again, WAKE, idle, 0, node[idle, NODE_EPOCH])
         if reply != NOTHING:
-            send(
-                nodes, node, waits, edge, work, transfer, when, what, body, counts, links, rng, t,
-                reply, e, seq,
-            )  # fmt: skip
-        if rings and k % period == 0:
-            error = error_at(nodes, alive, edge, work, transfer, t)
-            rows[tests, 0], rows[tests, 1], rows[tests, 2] = t, counts[EXCHANGES], error
-            tests += 1
+            copies, timer, pair = draw_copies(links, rng), timer_of(reply), epochs(node, edge, e)
+            sender = edge[e, TARGET if reply == ANSWER else SOURCE]
+            for n in range(copies + 1 if timer != NOTHING else copies):
+                if n < copies:
+                    comes, late = reply, draw_delay(links, rng)
+                else:
+                    comes, late = timer, waits[sender, WAIT] / work[sender, SPEED]
+                slot = push(when, what, counts, t + late, comes, e, seq, pair)
+                load(nodes, work, transfer, body, slot, reply, e, sender)
+        if ticks and k % tests.period == 0:
+            error = find_error(nodes, net, t)
+            rows[made, 0], rows[made, 1], rows[made, 2] = t, counts[EXCHANGES], error
+            made += 1
             if not bounds[0] < error < bounds[1]:  # NaN too
                 break
-    return k, tests, False
+    return k, made, False

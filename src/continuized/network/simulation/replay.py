@@ -13,7 +13,7 @@ from continuized.network.arguments import as_gossip, checked_values
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
-from continuized.network.simulation.node_models.gossip import X, mix_to, pay_transfer
+from continuized.network.simulation.node_models.gossip import X, make_nodes, mix_to, pay_transfer
 from continuized.network.simulation.node_models.interface import TIME, inlined
 from continuized.problems.base import Array
 from continuized.support.jit import jit
@@ -147,23 +147,20 @@ def replay(
     >>> bool(np.abs(x - r.x).max() < 1e-15)
     True
     """
-    from continuized.network.simulation.node_models import gossip as engine_node
-    from continuized.network.simulation.node_models import interface as engine_kinds
-
     graph = Graph.of(graph)
     start = checked_values(values, graph)
     constants = as_gossip(method).constants(graph)
     kind, node, peer, seq, time = _checked(log, graph.nodes)
     slots, count = _slots(kind, node, peer, seq)
-    work = engine_node.rows_of(start.reshape(graph.nodes, -1), np.ones(graph.nodes))
-    carried = np.empty((count, 1 + (work.shape[1] - engine_node.X) // 2))
+    nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
+    work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
     wrong = repeat(work, carried, fell, kind, node, time, slots, constants)
     if wrong >= 0:
         raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
-    last = work[:, engine_kinds.TIME] if times is None else np.asarray(times, np.float64)
+    last = work[:, TIME] if times is None else np.asarray(times, np.float64)
     mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
-    x, z = np.hsplit(work[:, engine_node.X :].copy(), 2)
+    x, z = np.hsplit(work[:, X:].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 
 

@@ -1,4 +1,4 @@
-"""Compiled: nodes of A²CiD²; see `a2cid2` for the rules and `engine_kinds` for the moves."""
+"""Compiled: the nodes of A²CiD² (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import Data, gradient, slope
 from continuized.network.optimisation.objective import Objective
-from continuized.network.simulation.node_models.interface import TIME, for_kind
+from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
 from continuized.support.jit import jit
 
@@ -58,27 +58,27 @@ def batch_slope(
             out[c] += part[c] / batch
 
 
-@for_kind(SgdNodes)
+@for_model(SgdNodes)
 def flow_to(nodes: SgdNodes, work: Array, i: int, time: float) -> None:
     """x and x~ mix."""
     mix_pair(nodes.x, nodes.x_tilde, i, time - work[i, TIME], nodes.constants.theta)
     work[i, TIME] = time
 
 
-@for_kind(SgdNodes)
-def said(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+@for_model(SgdNodes)
+def message(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
     """x."""
     return float(nodes.x[i, c])
 
 
-@for_kind(SgdNodes)
+@for_model(SgdNodes)
 def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
     """x -= d/2 and x~ -= alpha~ d."""
     x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
     x[i, c], x_tilde[i, c] = paid(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
 
 
-@for_kind(SgdNodes)
+@for_model(SgdNodes)
 def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
     """The same step of x and x~, along a stochastic gradient."""
     x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
@@ -91,25 +91,25 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
         nodes.moved[i, c] -= 2.0 * length * g[c]
 
 
-@for_kind(SgdNodes)
-def share(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+@for_model(SgdNodes)
+def conserved(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
     """x + x~ but for what its gradients have added."""
     return float(nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c])
 
 
-@for_kind(SgdNodes)
+@for_model(SgdNodes)
 def size(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
     """Before exchanges, the share is a difference that is nothing but rounding."""
     return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
 
 
-@for_kind(SgdNodes)
-def worth(nodes: SgdNodes) -> float:
+@for_model(SgdNodes)
+def conserved_per_transfer(nodes: SgdNodes) -> float:
     """Of d: 1/2 + alpha~."""
     return nodes.constants.gamma + nodes.constants.gamma_prime
 
 
-@for_kind(SgdNodes)
+@for_model(SgdNodes)
 def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
     """With a neighbour's x, and x~ = x."""
     for c in range(nodes.x.shape[1]):
@@ -118,7 +118,7 @@ def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
         nodes.x_tilde[i, c], nodes.moved[i, c] = nodes.x[i, c], 0.0
 
 
-@for_kind(SgdNodes)
-def guess(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
+@for_model(SgdNodes)
+def estimate(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
     """x."""
     return float(nodes.x[i, c])

@@ -1,4 +1,4 @@
-"""Compiled: nodes of DADAO; see `dadao` for the rules and `engine_kinds` for the moves."""
+"""Compiled: the nodes of DADAO (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from continuized.network.optimisation.dadao.method import (
 )
 from continuized.network.optimisation.local_solver import Data, gradient
 from continuized.network.optimisation.objective import Objective
-from continuized.network.simulation.node_models.interface import TIME, for_kind
+from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
 from continuized.support.jit import compile_formulas
 
@@ -46,7 +46,7 @@ def dadao_nodes(objective: Objective, steps: Steps) -> DadaoNodes:
     return DadaoNodes(steps, data, state, np.empty(objective.dim))
 
 
-@for_kind(DadaoNodes)
+@for_model(DadaoNodes)
 def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
     """All six vectors flow."""
     u, s, nu = nodes.state, nodes.steps.s, nodes.steps.nu
@@ -61,20 +61,20 @@ def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
     work[i, TIME] = time
 
 
-@for_kind(DadaoNodes)
-def said(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+@for_model(DadaoNodes)
+def message(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
     """y + z."""
     return float(nodes.state[i, Y, c] + nodes.state[i, Z, c])
 
 
-@for_kind(DadaoNodes)
+@for_model(DadaoNodes)
 def pay(nodes: DadaoNodes, work: Array, i: int, c: int, d: float) -> None:
     """z -= d/2 and z~ -= (2 chi_1/s) d."""
     nodes.state[i, Z, c] -= 0.5 * d
     nodes.state[i, Z_TILDE, c] -= pull(nodes.steps) * d
 
 
-@for_kind(DadaoNodes)
+@for_model(DadaoNodes)
 def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
     """With the gradient of f at x."""
     u, slope = nodes.state, nodes.slope
@@ -85,19 +85,19 @@ def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
         )
 
 
-@for_kind(DadaoNodes)
-def share(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+@for_model(DadaoNodes)
+def conserved(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
     """z + 2 z~, which the flow leaves and gradients do not touch."""
     return float(nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c])
 
 
-@for_kind(DadaoNodes)
-def worth(nodes: DadaoNodes) -> float:
+@for_model(DadaoNodes)
+def conserved_per_transfer(nodes: DadaoNodes) -> float:
     """Of d: 1/2 + 2 (2 chi_1/s)."""
     return 0.5 + 2.0 * pull(nodes.steps)
 
 
-@for_kind(DadaoNodes)
+@for_model(DadaoNodes)
 def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
     """With a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
     u = nodes.state
@@ -108,7 +108,7 @@ def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
         u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
 
 
-@for_kind(DadaoNodes)
-def guess(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
+@for_model(DadaoNodes)
+def estimate(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
     """x."""
     return float(nodes.state[i, X, c])

@@ -23,12 +23,12 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import Objective
-from continuized.network.protocol.node_model import GossipRule, RuleSpec
+from continuized.network.protocol.node_model import GossipModel, RuleSpec
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
 
-FACTORY = "continuized.network.optimisation.dual.method:DualRule"
+FACTORY = "continuized.network.optimisation.dual.method:DualModel"
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Dual:
         ]
 
 
-class DualRule(GossipRule):
+class DualModel(GossipModel):
     """A real node of the dual method: gossip whose answer is w = grad f*(x), x the dual variable.
 
     f(w) = scale sum_r loss(<x_r, w>, y_r) + l2/2 |w|^2, over the node's own rows.

@@ -1,4 +1,4 @@
-"""Compiled: nodes of the dual method; see `dual` for the rules and `engine_kinds` for the moves."""
+"""Compiled: the nodes of the dual method (see `method`), as a node model (see `interface`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from continuized.network.gossip import Constants, paid
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.local_solver import Data, conjugate_gradient
 from continuized.network.optimisation.objective import Objective
-from continuized.network.simulation.node_models.interface import TIME, for_kind, inlined
+from continuized.network.simulation.node_models.interface import TIME, for_model, inlined
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
@@ -47,51 +47,51 @@ def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
             x[i, c], z[i, c] = mix(x[i, c], z[i, c], a, b)
 
 
-@for_kind(DualNodes)
+@for_model(DualNodes)
 def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
     """y and z mix."""
     mix_pair(nodes.y, nodes.z, i, time - work[i, TIME], nodes.constants.theta)
     work[i, TIME] = time
 
 
-@for_kind(DualNodes)
+@for_model(DualNodes)
 def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
     """w = grad f*(y)."""
     return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
 
 
-@for_kind(DualNodes)
-def said(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+@for_model(DualNodes)
+def message(nodes: DualNodes, work: Array, i: int, c: int) -> float:
     """w."""
     return float(nodes.w[i, c])
 
 
-@for_kind(DualNodes)
-def guess(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+@for_model(DualNodes)
+def estimate(nodes: DualNodes, work: Array, i: int, c: int) -> float:
     """w."""
     return float(nodes.w[i, c])
 
 
-@for_kind(DualNodes)
+@for_model(DualNodes)
 def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
     """y -= gamma d and z -= gamma' d."""
     y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
     y[i, c], z[i, c] = paid(y[i, c], z[i, c], d, gamma, gamma_prime)
 
 
-@for_kind(DualNodes)
-def share(nodes: DualNodes, work: Array, i: int, c: int) -> float:
+@for_model(DualNodes)
+def conserved(nodes: DualNodes, work: Array, i: int, c: int) -> float:
     """y + z."""
     return float(nodes.y[i, c] + nodes.z[i, c])
 
 
-@for_kind(DualNodes)
-def worth(nodes: DualNodes) -> float:
+@for_model(DualNodes)
+def conserved_per_transfer(nodes: DualNodes) -> float:
     """Of d: gamma + gamma'."""
     return nodes.constants.gamma + nodes.constants.gamma_prime
 
 
-@for_kind(DualNodes)
+@for_model(DualNodes)
 def start_from(nodes: DualNodes, work: Array, i: int, other: int) -> None:
     """From nothing, as at the start: what a neighbour has says nothing of this node's y."""
     for c in range(nodes.y.shape[1]):

@@ -1,4 +1,4 @@
-"""Compiled: gossip as a kind of nodes; see `interface`."""
+"""Compiled: gossip as a node model; see `interface`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 
 from continuized.network import gossip as rules
 from continuized.network.gossip import Constants, paid
-from continuized.network.simulation.node_models.interface import SPEED, TIME, for_kind, inlined
+from continuized.network.simulation.engine import NodeSet
+from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
@@ -17,9 +18,10 @@ compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
 
-def rows_of(values: Array, speeds: Array) -> Array:
-    """`work` at time 0, x = z = values."""
-    return np.column_stack([np.zeros(len(values)), speeds, values, values])
+def make_nodes(values: Array, constants: Constants) -> NodeSet:
+    """Make the nodes of gossip, which start with x = z = values."""
+    both = np.column_stack([values, values])
+    return NodeSet(constants, values.shape[1], values=both)
 
 
 @inlined
@@ -76,37 +78,37 @@ def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
     return states[:, X:]
 
 
-@for_kind(Constants)
+@for_model(Constants)
 def flow_to(nodes: Constants, work: Array, i: int, time: float) -> None:
     """x and z mix."""
     mix_to(work, i, time, nodes.theta)
 
 
-@for_kind(Constants)
-def said(nodes: Constants, work: Array, i: int, c: int) -> float:
+@for_model(Constants)
+def message(nodes: Constants, work: Array, i: int, c: int) -> float:
     """x."""
     return float(work[i, X + c])
 
 
-@for_kind(Constants)
+@for_model(Constants)
 def pay(nodes: Constants, work: Array, i: int, c: int, d: float) -> None:
     """x -= gamma d and z -= gamma' d."""
     pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
 
 
-@for_kind(Constants)
-def share(nodes: Constants, work: Array, i: int, c: int) -> float:
+@for_model(Constants)
+def conserved(nodes: Constants, work: Array, i: int, c: int) -> float:
     """x + z."""
     return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
 
 
-@for_kind(Constants)
-def worth(nodes: Constants) -> float:
+@for_model(Constants)
+def conserved_per_transfer(nodes: Constants) -> float:
     """Of d: gamma + gamma'."""
     return nodes.gamma + nodes.gamma_prime
 
 
-@for_kind(Constants)
+@for_model(Constants)
 def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
     """With the neighbour's x and z = x; without a neighbour, with what it has."""
     z = (work.shape[1] + X) // 2
@@ -116,7 +118,7 @@ def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
         work[i, z + c] = work[i, X + c]
 
 
-@for_kind(Constants)
+@for_model(Constants)
 def disagreement(nodes: Constants, work: Array, alive: Array, t: float, owed: Array) -> float:
     """The sum of |x - middle|^2 over the living."""
     return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))

@@ -1,9 +1,9 @@
-"""Compiled: what nodes compute, by their kind.  The loops that call it are written once.
+"""Compiled: what nodes compute, by their model.  The loops that call it are written once.
 
-A kind of nodes is a NamedTuple of what compiled code must know of them; that of gossip is
-`rules.Constants`.  A loop is compiled apart for each kind, with the functions of that kind written
-into it.  Those are given with `for_kind`, under the names below; `work` has a row for each node,
-its own time and the speed of its clock in the first two columns.
+A node model is a NamedTuple of what compiled code must know of the nodes; that of gossip is
+`gossip.Constants`.  A loop is compiled apart for each model, with the functions of that model
+written into it.  Those are given with `for_model`, under the names below; `work` has a row for each
+node, with its own time and the speed of its clock in the first two columns.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from typing import Any
 
 from numba.extending import overload
 
+from continuized.network.protocol.transitions import SPEED, TIME
 from continuized.problems.base import Array
 from continuized.support.jit import jit
 
-TIME, SPEED = 0, 1  # the first columns of `work`
+__all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -30,95 +31,106 @@ def inlined(function: Callable[..., Any]) -> Any:
     return jit(function, cached=False, inline="always")
 
 
-_OF_KIND: dict[tuple[type, str], Callable[..., Any]] = {}
+def inline(*functions: Callable[..., Any]) -> None:
+    """Make plain Python functions part of the compiled code that calls them."""
+    for function in functions:
+        _overload(function, lambda nodes, *rest, function=function: function)
+
+
+def _overload(usual: Callable[..., Any], choose: Callable[..., Any]) -> None:
+    """Compile, in place of a call of `usual`, what `choose` returns for the types given."""
+    vars(choose)["__signature__"] = inspect.signature(usual)
+    overload(usual, inline="always", strict=False)(choose)  # annotations may differ
+
+
+_OF_MODEL: dict[tuple[type, str], Callable[..., Any]] = {}
 _PARAMETERS: dict[str, list[str]] = {}  # of the functions below
 
 
-def for_kind(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let nodes of this kind do what the function says, under the function's name.
+def for_model(model: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let nodes of this model do what the function says, under the function's name.
 
     Raises TypeError for a name that none of the functions below has, or other parameters.
     """
 
-    def known(function: Callable[..., Any]) -> Callable[..., Any]:
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if _PARAMETERS.get(function.__name__) != list(inspect.signature(function).parameters):
             raise TypeError(f"nodes have no such function: {function.__name__}")
-        _OF_KIND[kind, function.__name__] = function
+        _OF_MODEL[model, function.__name__] = function
         return function
 
-    return known
+    return register
 
 
-def _by_kind(usual: Callable[..., Any]) -> Callable[..., Any]:
-    """The function of the kind of the nodes that it is given; without one, what is written."""
+def _by_model(usual: Callable[..., Any]) -> Callable[..., Any]:
+    """Call the function of the model of the nodes; without one, do what is written."""
 
-    def chosen(nodes: Any, *rest: Any) -> Callable[..., Any]:
-        return _OF_KIND.get((nodes.instance_class, usual.__name__), usual)
+    def choose(nodes: Any, *rest: Any) -> Callable[..., Any]:
+        return _OF_MODEL.get((nodes.instance_class, usual.__name__), usual)
 
-    vars(chosen)["__signature__"] = inspect.signature(usual)
     _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
-    overload(usual, inline="always", strict=False)(chosen)  # annotations may differ
+    _overload(usual, choose)
     return usual
 
 
-@_by_kind
+@_by_model
 def flow_to(nodes: Any, work: Array, i: int, time: float) -> None:
     """Bring node i to its own `time`."""
     work[i, TIME] = time
 
 
-@_by_kind
+@_by_model
 def find_answer(nodes: Any, work: Array, i: int) -> bool:
     """Find what node i has to say; False where that fails."""
     return True
 
 
-@_by_kind
-def said(nodes: Any, work: Array, i: int, c: int) -> float:
-    """Coordinate c of what node i says to a neighbour."""
+@_by_model
+def message(nodes: Any, work: Array, i: int, c: int) -> float:
+    """Return coordinate c of what node i says to a neighbour."""
     return math.nan
 
 
-@_by_kind
+@_by_model
 def pay(nodes: Any, work: Array, i: int, c: int, d: float) -> None:
-    """Node i gives the transfer of d in coordinate c."""
+    """Let node i give the transfer of d in coordinate c."""
 
 
-@_by_kind
+@_by_model
 def step(nodes: Any, work: Array, i: int, rng: Any) -> None:
-    """Node i takes a gradient of its own."""
+    """Let node i take a gradient of its own."""
 
 
-@_by_kind
-def share(nodes: Any, work: Array, i: int, c: int) -> float:
-    """What node i has of the quantity that mixing leaves and exchanges only move."""
+@_by_model
+def conserved(nodes: Any, work: Array, i: int, c: int) -> float:
+    """Tell what node i has of the quantity that mixing leaves and exchanges only move."""
     return 0.0
 
 
-@_by_kind
+@_by_model
 def size(nodes: Any, work: Array, i: int, c: int) -> float:
-    """How large the numbers are that make up its share: to them rounding is relative."""
-    return float(abs(share(nodes, work, i, c)))
+    """Tell how large the numbers are of which what it has is made: to them rounding is relative."""
+    return float(abs(conserved(nodes, work, i, c)))
 
 
-@_by_kind
-def worth(nodes: Any) -> float:
-    """How much of it a transfer of 1 moves."""
+@_by_model
+def conserved_per_transfer(nodes: Any) -> float:
+    """Tell how much of it a transfer of 1 moves."""
     return 0.0
 
 
-@_by_kind
+@_by_model
 def start_from(nodes: Any, work: Array, i: int, other: int) -> None:
-    """Node i comes, from what its neighbour `other` has (-1: there is none)."""
+    """Let node i come, from what its neighbour `other` has (-1: there is none)."""
 
 
-@_by_kind
-def guess(nodes: Any, work: Array, i: int, c: int) -> float:
-    """Coordinate c of what node i has found."""
+@_by_model
+def estimate(nodes: Any, work: Array, i: int, c: int) -> float:
+    """Return coordinate c of what node i has found."""
     return math.nan
 
 
-@_by_kind
+@_by_model
 def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
-    """How far the living are from agreement at time t, where the loop is to test it."""
+    """Tell how far the living are from agreement at time t, where the loop is to test it."""
     return math.nan

@@ -1,0 +1,147 @@
+"""Decentralised optimisation as a stepper of the one loop (`solver.loop`)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from continuized.network.optimisation.objective import Objective
+from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
+from continuized.problems.base import Array
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.clock.events import Events, Stream
+from continuized.process.marks import Categorical
+from continuized.process.stepper import Limits, Progress, Status, Stepper
+from continuized.solver.recording import Recorder
+from continuized.support.checkpoints.checkpointer import CheckpointError
+
+if TYPE_CHECKING:
+    from continuized.network.simulation.engine import Engine
+
+TESTS_EVERY = 4  # events for each node: a test costs about as much as an event of every node
+
+
+class OptimisationStepper(Stepper):
+    """A method under way: a block of events ends where the error is tested.
+
+    record: about as many rows are kept; where there are twice as many, every second one is
+    dropped, and tests become half as frequent.
+    """
+
+    columns = ("t", "messages", "gradients", "error", "excess", "consensus")
+    changing = ("k", "t", "engine", "period", "rows", "error")
+
+    def __init__(
+        self, name: str, engine: Engine, objective: Objective, tol: float, record: int
+    ) -> None:
+        self.name, self.engine, self.objective = name, engine, objective
+        self.tol, self.record, self.most_rows = tol, record, 2 * record
+        self.period, self.rows = TESTS_EVERY * objective.nodes, 1
+        self.error = math.nan  # at the last test
+        self._aim: tuple[bytes, Array] = b"", objective.x_star
+
+    def make_stream(self, root: seeds.Root) -> Stream:
+        """Start the clock of all edges and nodes together."""
+        rates = self.engine.rates
+        total = float(rates.sum())
+        return clocks.Poisson(root, total, Categorical(rates / total)).stream()
+
+    def begin(self) -> Progress:
+        """The start."""
+        return Progress(rows=self._test_error())
+
+    def over(self) -> Status | None:
+        """The end where the error is small, or no longer a number and nobody is to come."""
+        if self.tol < self.error < math.inf or self._nobody_yet():
+            return None
+        return Status.CONVERGED if self.error <= self.tol else Status.NOT_FINITE
+
+    def _nobody_yet(self) -> bool:
+        """Whether nobody is there, but somebody is to come."""
+        return not self.engine.alive.any() and self.t < self.engine.last_change
+
+    def next_block(self, left: int) -> int:
+        """The events up to the next test."""
+        return min(self.period - self.k % self.period, left)
+
+    def advance(self, events: Events) -> Progress:
+        """Let the events happen, and test the error."""
+        self.engine.advance(events)
+        self.k, self.t = self.k + events.size, float(events.t[-1])
+        rows = self._test_error()
+        self.rows += 1
+        if self.rows > 2 * self.record:  # the recorder drops half of them; the last one is kept
+            self.rows, self.period = self.rows // 2 + 1, 2 * self.period
+        # A block cut short leaves a row between two tests, and is done again on resuming.
+        self.savable = self.k % self.period == 0
+        return Progress(rows=rows)
+
+    def find_agreement(self) -> Array:
+        """Return where the living will agree: found anew when nodes died or came."""
+        alive, tilt = self.engine.alive, self.engine.tilt()
+        if not (alive.any() and np.isfinite(tilt).all()):
+            return np.full_like(self.objective.x_star, math.nan)
+        if alive.all() and not tilt.any():
+            return self.objective.x_star
+        key = alive.tobytes() + tilt.tobytes()
+        if key != self._aim[0]:
+            self._aim = key, self.objective.agreed(alive, tilt)
+        return self._aim[1]
+
+    def _test_error(self) -> tuple[float, ...]:
+        """A row of the trace."""
+        x = self.engine.estimate(self.t)[self.engine.alive]
+        found = math.nan, math.nan, math.nan  # where all are dead
+        if len(x):
+            with np.errstate(over="ignore", invalid="ignore"):  # a step may be too long
+                mean = x.mean(axis=0)
+                found = (
+                    self.objective.error(x, self.find_agreement()),
+                    self.objective.fun(mean) - self.objective.f_star,
+                    self.objective.error(x, mean),
+                )
+        self.error = found[0]
+        return (self.t, float(self.engine.messages), float(self.engine.gradients), *found)
+
+    def describe(self) -> str:
+        """The error of the last test."""
+        return f"error {self.error:.2g}"
+
+    def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
+        """Refuse to go on from a state that is past the last event."""
+        if plain["k"] > limits.maxiter:
+            raise CheckpointError(
+                f"the checkpoint has {plain['k']} events already, more than events = "
+                f"{limits.maxiter}",
+                "give a larger events, or resume=False",
+            )
+
+    def outcome(self, recorder: Recorder, rate: float) -> Decentralized:
+        """Return what `network.minimize` gives back; rate: that of the theorem."""
+        engine, done = self.engine, self.engine.changed()
+        t, messages, gradients, error, excess, consensus = (
+            np.asarray(recorder[name]) for name in self.columns
+        )
+        counts = messages.astype(np.int64), gradients.astype(np.int64)
+        return Decentralized(
+            x=engine.estimate(self.t),
+            x_star=self.objective.x_star.copy(),
+            t=self.t,
+            method=self.name,
+            messages=engine.messages,
+            gradients=engine.gradients,
+            tol=self.tol,
+            reached=self.error <= self.tol,
+            error=self.error,
+            trace=OptimisationTrace(t, *counts, error, excess, consensus),
+            rate_theory=rate,
+            agreed=self.find_agreement().copy(),
+            deaths=[(t, i) for t, i, joins in done if not joins],
+            joins=[(t, i) for t, i, joins in done if joins],
+            ledger_error=engine.ledger_error(),
+            staleness=engine.staleness(),
+            rounding=rounding_of_solution(self.objective.L / self.objective.mu),
+        )

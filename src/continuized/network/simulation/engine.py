@@ -1,0 +1,184 @@
+"""Nodes and the engine that moves them: what exchanges at once and exchanges by messages share."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.network.graphs.graph import Graph
+from continuized.network.result import Log, Staleness
+from continuized.network.simulation import instant_kernels as kernels
+from continuized.network.simulation.instant_kernels import Tests
+from continuized.problems.base import Array
+from continuized.process.clock.events import Events
+from continuized.support.checkpoints.state import Checkpointed
+
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+class NodeSet(NamedTuple):
+    """Nodes of one model, and what a run must know of them.
+
+    Where the living agree on w, the sum of their gradients at w is `tilt` times what they have
+    and are owed of what exchanges only move (`interface.conserved`): 0, but for deaths.
+    """
+
+    model: Any  # a node model: see `node_models.interface`
+    dim: int  # of what they say to each other
+    changing: tuple[str, ...] = ()  # the arrays of the model that are the nodes' state
+    values: Array | None = None  # (nodes, columns): the part of their state that is in `work`
+    edge_rate: float = 1.0  # of all edges together
+    step_rates: Array = np.empty(0)  # of the nodes' own gradients; empty where they take none
+    tilt: float = 0.0
+
+    @property
+    def gradients_at_answers(self) -> bool:
+        """Whether a gradient is what a node finds before it says something."""
+        return len(self.step_rates) == 0
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of the nodes' state, themselves."""
+        return {name: getattr(self.model, name) for name in self.changing}
+
+    def copy_model(self) -> Any:
+        """Return the model, with a state of its own."""
+        return self.model._replace(**{name: own.copy() for name, own in self.arrays().items()})
+
+    def work(self, speeds: Array) -> Array:
+        """Return `work` at time 0, of nodes whose clocks run at these speeds."""
+        values = np.empty((len(speeds), 0)) if self.values is None else self.values
+        return np.column_stack([np.zeros(len(speeds)), speeds, values])
+
+
+class Engine(Checkpointed):
+    """Nodes on a graph, moved by the events of one clock: marks are edges, then nodes.
+
+    t is the time of what happened last; `ledger` has two rows, what died with nodes and what came
+    with those that joined, of what exchanges only move.
+    """
+
+    changing: tuple[str, ...] = ("arrays", "random")
+
+    rates: Array  # of the marks
+    random: np.random.Generator
+    alive: Array
+    work: Array
+    ledger: Array
+    logging = False  # whether a log is kept
+    last_change = 0.0  # when the last death or join is; 0 where there is none
+
+    def __init__(self, graph: Graph, nodes: NodeSet) -> None:
+        self.graph, self.nodes = graph, nodes
+
+    def run(
+        self, events: Events, done: int, stop: float, most: int, tests: Tests
+    ) -> tuple[int, int]:
+        """Let happen what does up to the end of the events (the first `done` of which are done),
+        to the time `stop`, to `most` exchanges or to an error out of bounds.
+
+        Returns how many of the events are done, and how many tests were made.
+        """
+        raise NotImplementedError
+
+    def advance(self, events: Events) -> None:
+        """Let these events happen, and all that comes of them up to the last of them."""
+        if events.size:
+            self.run(events, 0, float(events.t[-1]), NO_LIMIT, Tests.none())
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All arrays that events change."""
+        raise NotImplementedError
+
+    @arrays.setter
+    def arrays(self, given: dict[str, Array]) -> None:
+        for name, own in self.arrays.items():
+            own[...] = given[name]
+
+    @property
+    def t(self) -> float:
+        """The time of what happened last."""
+        raise NotImplementedError
+
+    @property
+    def messages(self) -> int:
+        """Exchanges that were carried out."""
+        raise NotImplementedError
+
+    @property
+    def gradients(self) -> int:
+        """Gradients of the nodes' functions, or of their conjugates."""
+        raise NotImplementedError
+
+    def estimate(self, t: float) -> Array:
+        """Return every node's estimate at time t, which no event is after; of a dead one at its
+        death."""
+        out = np.empty((len(self.work), self.nodes.dim))
+        model, work = self.nodes.copy_model(), self.work.copy()
+        check_solved(kernels.estimate_all(model, work, self.alive, t, out))
+        return out
+
+    def owed(self) -> Array:
+        """Return what was paid and not applied yet."""
+        return np.zeros(self.nodes.dim)
+
+    def conserved(self) -> Array:
+        """Return what every node has of what exchanges only move, (nodes, dim)."""
+        return self._by_node(kernels.conserved_all)
+
+    def balance(self) -> Array:
+        """Return what the living have and are owed, and what died with others: the sum that
+        exchanges leave as it is."""
+        died, _ = self.ledger
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            return np.asarray(self.conserved()[self.alive].sum(axis=0) + self.owed() + died)
+
+    def tilt(self) -> Array:
+        """Return the sum of the living's gradients where they will agree."""
+        died, joined = self.ledger
+        with np.errstate(invalid="ignore"):  # of a run that diverged
+            return np.asarray(self.nodes.tilt * (joined - died))
+
+    def ledger_error(self) -> float:
+        """Return how far the balance is from what came, relative, for nodes that start with
+        nothing."""
+        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
+            error = self.balance() - self.ledger[1]
+            size = self._by_node(kernels.size_all).sum(axis=0)
+            return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
+
+    def error(self, t: float) -> float:
+        """Return the disagreement at time t, of models that have one."""
+        owed = self.owed()
+        return float(kernels.error_at(self.nodes.model, self.work, self.alive, t, owed))
+
+    def staleness(self) -> Staleness | None:
+        """Return how old answers were; None where exchanges are instantaneous."""
+        return None
+
+    def log(self) -> Log:
+        """Return the log so far, where one is kept."""
+        raise NotImplementedError
+
+    def changed(self) -> list[tuple[float, int, bool]]:
+        """Return the deaths and joins that have taken place, as `Faults.changes`."""
+        return []
+
+    def cut_off(self) -> bool:
+        """Tell whether nothing can happen any more: never, where every edge will tick again."""
+        return False
+
+    def _by_node(self, compiled: Any) -> Array:
+        out = np.empty((len(self.work), self.nodes.dim))
+        compiled(self.nodes.model, self.work, out)
+        return out
+
+
+def check_solved(found: bool) -> None:
+    """Raise ArithmeticError where a node could not find what to say."""
+    if not found:
+        raise ArithmeticError(
+            "a node could not solve its own problem: its values are no longer finite, or the "
+            "columns differ too much in size"
+        )

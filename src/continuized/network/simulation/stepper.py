@@ -1,0 +1,221 @@
+"""Simulated gossip as a stepper of the one loop (`solver.loop`)."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+
+from continuized.network.faults import Faults
+from continuized.network.gossip import Constants
+from continuized.network.graphs.graph import Graph
+from continuized.network.result import Outcome, Trace, rounding_of_mean
+from continuized.network.simulation.engine import Engine
+from continuized.network.simulation.instant import InstantEngine
+from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.messages import MessageEngine
+from continuized.network.simulation.node_models import gossip
+from continuized.problems.base import Array
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.clock.events import Events, Stream
+from continuized.process.marks import Categorical
+from continuized.process.stepper import Limits, Progress, Status, Stepper
+from continuized.solver.recording import Recorder
+from continuized.support.checkpoints.checkpointer import CheckpointError
+
+SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
+BLOW_UP = 1e12  # a squared error so many times the start's is divergence
+
+
+def make_engine(
+    graph: Graph,
+    values: Array,
+    constants: Constants,
+    root: seeds.Root,
+    faults: Faults | None,
+    *,
+    log: bool = False,
+) -> Engine:
+    """Make the engine of gossip: exchanges at once where nothing can go wrong between nodes."""
+    nodes = gossip.make_nodes(values.reshape(graph.nodes, -1), constants)
+    if faults is None:
+        return InstantEngine(graph, nodes, root, log=log)
+    return MessageEngine(graph, nodes, root, faults, log=log)
+
+
+def make_stream(engine: Engine, root: seeds.Root, faults: Faults | None) -> Stream:
+    """Start the clock of all edges together, which runs at rate 1, to rounding, without faults."""
+    total = 1.0 if faults is None else float(engine.rates.sum())
+    return clocks.Poisson(root, total, Categorical(engine.rates / total)).stream()
+
+
+class GossipStepper(Stepper):
+    """Gossip under way: k counts exchanges, and ends at `limits` (tol, exchanges, time).
+
+    times: of the snapshots, in order.  record: about as many rows are kept of the tests of the
+    error, which are made after every so many events as there are nodes.
+    """
+
+    columns = ("t", "messages", "error")
+    changing = ("k", "t", "engine", "tests", "snapshots", "taken")
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        limits: tuple[float, int, float],
+        times: list[float],
+        record: int,
+    ) -> None:
+        self.name, self.engine = name, engine
+        self.tol, self.most, self.until = limits
+        self.wanted, self.taken = times, 0
+        self.snapshots: list[Array] = []
+        self.period = engine.graph.nodes
+        self.block = self.period * -(-SMALLEST_BLOCK // self.period)
+        self.record, self.tests = record, 0
+        self.most_rows = 2 * record or None
+        alive = self.seen = engine.alive.copy()
+        self.scale = engine.error(0.0)
+        self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
+        self.centre, self.total = self.find_centre(), engine.balance()
+        x, z = self.find_states(0.0)
+        self.size = np.abs(x + z)[alive].sum(axis=0)
+        self.error, self.reached = 1.0, False  # of the last test
+        self.begun, self.before, self.seconds = 0.0, 0, 0.0
+
+    def find_states(self, t: float) -> tuple[Array, Array]:
+        """Return x and z of every node at time t; of a dead one at its death."""
+        engine = self.engine
+        both = gossip.states_at(engine.work, engine.alive, t, engine.nodes.model.theta)
+        x, z = np.hsplit(both, 2)
+        return x.copy(), z.copy()
+
+    def find_centre(self) -> Array:
+        """Return where the living agree."""
+        engine = self.engine
+        return np.asarray(gossip.centre(engine.work, engine.alive, engine.owed()))
+
+    def begin(self) -> Progress:
+        """The start; nothing is left to do where all agree."""
+        self.reached = self.scale == 0.0
+        return Progress(Status.CONVERGED if self.reached else None, (0.0, 0.0, 1.0))
+
+    def over(self) -> Status | None:
+        """The end where nothing can happen any more."""
+        return Status.CLOCK_ENDED if self.engine.cut_off() else None
+
+    def next_block(self, left: int) -> int:
+        """As many events as make a block: with faults, not all of them are exchanges."""
+        if not self.begun:
+            self.begun, self.before = time.perf_counter(), self.k
+        return self.block
+
+    def advance(self, events: Events) -> Progress:
+        """Let the events happen, with a snapshot wherever one is due."""
+        done, status, parts = 0, None, [np.empty((0, 3))]
+        bounds = np.array([self.tol * self.scale, BLOW_UP * self.scale])
+        while status is None:
+            stop = min([self.until, *self.wanted[self.taken : self.taken + 1]])
+            tests = Tests(self.period, bounds, np.empty((events.size // self.period, 3)))
+            done, made = self.engine.run(events, done, stop, self.most, tests)
+            parts.append(tests.rows[:made])
+            self.k, self.t = self.engine.messages, self.engine.t
+            if made and not bounds[0] < tests.rows[made - 1, 2] < bounds[1]:
+                self.reached = bool(tests.rows[made - 1, 2] <= bounds[0])
+                status = Status.CONVERGED if self.reached else Status.DIVERGED
+            elif self.k >= self.most:
+                status = Status.MAXITER
+            elif stop < events.t[-1]:
+                status = self._stop_at(stop) or self.over()
+            else:
+                break
+        return Progress(status, self._choose_rows(np.concatenate(parts)))
+
+    def _stop_at(self, t: float) -> Status | None:
+        """Take the snapshot of this time; the end is one of them, or the last time."""
+        self.t = t
+        if self.taken < len(self.wanted) and t == self.wanted[self.taken]:
+            self.snapshots.append(self.find_states(t)[0])
+            self.taken += 1
+        return None if t < self.until else Status.COMPLETED
+
+    def _choose_rows(self, rows: Array) -> tuple[Array, ...] | None:
+        """The rows that the recorder has room for: it keeps every so manyth test, a power of 2."""
+        spacing = 1
+        while self.record and self.tests >= 2 * self.record * spacing:
+            spacing *= 2
+        counts = self.tests + 1 + np.arange(len(rows))
+        self.tests += len(rows)
+        if len(rows):
+            self.error = float(rows[-1, 2]) / self.scale
+        chosen = rows[counts % spacing == 0] if self.record else rows[:0]
+        if not len(chosen):
+            return None
+        return chosen[:, 0], chosen[:, 1], chosen[:, 2] / self.scale
+
+    def finish(self, status: Status | None) -> Progress:
+        """Stop the watch."""
+        self.seconds = time.perf_counter() - self.begun if self.begun else 0.0
+        return Progress(status)
+
+    def describe(self) -> str:
+        """The error of the last test, and how many have died."""
+        alive = self.engine.alive
+        self.seen = self.seen | alive  # a node that is to join has not died
+        dead = int((self.seen & ~alive).sum())
+        return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
+
+    def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
+        """Refuse to go on from a state that is past a limit."""
+        if plain["k"] > self.most or plain["t"] > self.until:
+            raise CheckpointError(
+                f"the checkpoint has {plain['k']} exchanges already and is at t = "
+                f"{plain['t']:.6g}, but events = {self.most} and until = {self.until:.6g}; give "
+                "larger ones, or resume=False"
+            )
+
+    def outcome(self, recorder: Recorder, shape: tuple[int, ...], faults: Faults | None) -> Outcome:
+        """Return what `simulate` gives back."""
+        engine, t = self.engine, self.t
+        error = engine.error(t) / self.scale if self.scale else 0.0
+        x, z = self.find_states(t)
+        joined = engine.ledger[1]
+        size = self.size + np.abs(joined)
+        ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
+        drift = float(np.linalg.norm(self.find_centre() - self.centre))
+        changes = [] if faults is None else faults.changes(shape[0])
+        return Outcome(
+            x=x.reshape(shape),
+            z=z.reshape(shape),
+            t=t,
+            method=self.name,
+            messages=self.k,
+            tol=self.tol,
+            reached=bool(engine.alive.any()) and (self.reached or error <= self.tol),
+            error=error,
+            trace=_make_trace(recorder, t, self.k, error),
+            snapshots={
+                s: kept.reshape(shape) for s, kept in zip(self.wanted, self.snapshots, strict=False)
+            },
+            deaths=[(s, i, "killed") for s, i, joins in changes if s <= t and not joins],
+            ledger_error=float(ledger.max()),
+            mean_drift=drift / self.deviation if self.deviation else drift,
+            events_per_s=(self.k - self.before) / self.seconds if self.seconds else 0.0,
+            staleness=engine.staleness(),
+            log=engine.log() if engine.logging else None,
+            joins=[(s, i) for s, i, joins in changes if s <= t and joins],
+            rounding=rounding_of_mean(x[engine.alive], self.scale),
+        )
+
+
+def _make_trace(recorder: Recorder, t: float, messages: int, error: float) -> Trace:
+    """The rows that were kept, and the end where it is none of them."""
+    columns = [np.asarray(recorder[name]) for name in recorder.columns]
+    if columns[1][-1] != messages:
+        end = (t, messages, error)
+        columns = [np.append(column, last) for column, last in zip(columns, end, strict=True)]
+    return Trace(columns[0], columns[1].astype(np.int64), columns[2])
