@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y
 from tests.invariants.registry import problem, user_fun, user_grad
 
 import continuized as cz

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.metric_data import RNG, definite, regression
+from tests.helpers.metric_problems import RNG, definite, regression
 
 import continuized as cz
 from continuized.solver.metric import Dense, Diagonal, LowRank
