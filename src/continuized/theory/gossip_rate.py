@@ -1,6 +1,6 @@
 """The exact rate of gossip in mean square: the slowest mode of the second moments.
 
-In the basis of Lambda's eigenvectors v_a, a mode e^{st} of the system of `gossip_moments` satisfies
+In the basis of Lambda's eigenvectors v_a, a mode e^{st} of the second moments satisfies
 (s - D) (A, B, C) = (1/4, gamma'/2, gamma'^2) S(q), where D acts on each pair (a, b) alone, and all
 pairs meet in S(q) = sum_e P_e q_e b_e b_e^T, q_e = b_e^T A b_e.  It is a fixed point q = M(s) q of
 

@@ -23,12 +23,12 @@ from tests.helpers.marked_matrices import (
     hessian,
     start_moments,
 )
+from tests.mutants.process import ForgottenP, LargestLOfBlock, NoMean
 
 import continuized as cz
 from continuized import parameters
 from continuized.app.verify import marked as groups
 from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import ForgottenP, LargestLOfBlock, NoMean
 from continuized.process import reference
 from continuized.theory import bound, moments
 

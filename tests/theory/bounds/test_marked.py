@@ -19,11 +19,11 @@ from tests.helpers.marked_matrices import (
     least_squares,
     start_moments,
 )
+from tests.mutants.process import LargestL
 
 import continuized as cz
 from continuized import parameters
 from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import LargestL
 from continuized.theory import bound, moments, weight
 from continuized.theory.moments.marks import coordinate_marks, follow
 

@@ -6,10 +6,10 @@ The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 import numpy as np
 import pytest
 from tests.helpers.marked_matrices import PLAIN, compared
+from tests.mutants.process import ForgottenP
 
 import continuized as cz
 from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import ForgottenP
 from continuized.theory import moments
 
 ALPHA = 1e-6

@@ -174,7 +174,7 @@ def below(
 
 
 def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of theory.marked_bounds with S for L; and the plain bounds."""
+    """E f(x_t) - f* <= the bound of theory.bounds.marked with S for L; and the plain bounds."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
         (small_quadratic(), {}),
         (small_quadratic(), {"sampling": "uniform", "start": 0.0}),
@@ -271,7 +271,7 @@ def batch_equality(subject: Subject, effort: Effort) -> Measurement:
 
 
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of theory.marked_bounds with S = max_B L_B / p_B^2 for L."""
+    """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
         (correlated(), {}),
         (correlated(), {"sampling": "uniform", "start": 0.0}),

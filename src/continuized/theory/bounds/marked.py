@@ -1,35 +1,9 @@
-"""Bounds for coordinates and rows: Theorem 3 with other oracles, and the plain methods.
+"""Bounds for coordinates and rows, proved in docs/proofs/marks.md.
 
-Write e_t for what is bounded, and u = x - x*, w = z - x*, g = grad f(x).
-
-**Accelerated.**  phi_t = A_t e_t + B_t |w_t|^2 with the parameters (A, B) of Continuized(L, mu) is
-a supermartingale, so that E e_t <= phi_0 / A_t, as in the paper, where
-
-- coordinates: e = f - f*, L = S = max_i L_i / p_i^2.  An event changes E e by at most
-  -sum_i p_i g_i^2 / (2 L_i), and E |w|^2 by -2 gamma' <g, w> + gamma'^2 sum_i g_i^2 / p_i; the last
-  is paid by the first, for B gamma'^2 / p_i = A / (2 S p_i) <= A p_i / (2 L_i).  The rest of the
-  proof does not see the coordinates.  Neither does this: blocks are vectors g_i, here and below,
-  and L_i is such that a step of g_i / L_i lowers f by |g_i|^2 / (2 L_i) at least.
-- rows: e = |u|^2 / 2, |w|^2 in the metric of H^{-1}, L = R2 kappa.  An event changes E e by at most
-  -|u|_H^2 / (2 R2), by the choice of R2, and E |w|^2_{H^{-1}} by at most
-  -2 gamma' <u, w> + gamma'^2 kappa |u|_H^2, by that of kappa.  So u = grad e plays the part of g,
-  and mu |u|^2_{H^{-1}} <= |u|^2 that of strong convexity.  Batches differ in R2 and kappa alone
-  (`row_constants.batch_constants`).
-
-**Plain**, mu > 0.  Each event takes off a share r of E e at least, hence (1 - r)^k, and e^{-rt} at
-time t, where N_t is Poisson(t):
-
-- coordinates: r = mu min_i p_i / L_i, from |g|^2 >= 2 mu (f - f*);
-- rows: r = mu / R2, from |u|_H^2 >= mu |u|^2.
-
-**Plain**, mu = 0.  phi_s = (c + s) e_s + D_s, s = t or s = k, is a supermartingale, hence
-E e_s <= (c e_0 + D_0) / (c + s):
-
-- coordinates: D = 1/2 sum_i (L_i/p_i) u_i^2 changes by -<g, u> + sum_i g_i^2 / (2 L_i) at an event.
-  <g, u> >= e pays for the growth of c + s, and c = 1 / min_i p_i for the rest.  (Coordinates with
-  L_i = 0 do not move: x*_i may be taken to be their start.)
-- rows: D = (R2/4) |u|^2_{H^{-1}} changes by at most -|u|^2 / 2 + kappa |u|_H^2 / (4 R2), and
-  c = kappa / 2.
+Write e_t for what is bounded: f - f* for coordinates, |x - x*|^2 / 2 for rows.  Accelerated, the
+bounds are those of Theorem 3 with L = S = max_i L_i / p_i^2, or R2 kappa with |z_0 - x*|^2 in the
+metric of H^{-1}.  Plain, E e falls by a factor 1 - r at an event, and where mu = 0,
+E e_s <= (c e_0 + D_0) / (c + s) for s = t or s = k.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Planted mistakes, and the checks that must catch them."""
+"""Planted mistakes in the process, and the checks that must catch them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from tests.mutants.mutant import Mutant
 
-from continuized.app.verify import network_mutants
-from continuized.app.verify.claims import Effort, Mutant, Subject
+from continuized.app.verify.claims import Subject
 from continuized.marked.blocks import partition
 from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
 from continuized.marked.rows import RowStepper, StochasticLeastSquares
@@ -21,8 +21,6 @@ from continuized.process.noise import Gaussian
 from continuized.process.parameters import gamma_prime
 
 Coefficients = tuple[float, float, float, float, float]
-
-EFFORT = Effort(seed=0, runs=20_000, states=600)
 
 
 class EarlierStep(Continuized):
@@ -230,5 +228,4 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(stochastic_least_squares=NoMean),
         ("batches: E |x_t - x*|^2 is below its bound",),
     ),
-    *network_mutants.MUTANTS,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from continuized.app.verify.claims import Mutant, Subject
+from tests.mutants.mutant import Mutant
+
+from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.optimisation.dadao.method import Steps
