@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import StochasticLeastSquares
-from continuized.marked.separable import Form
+from continuized.marked.separable import SeparableForm
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array, checked_problem
 from continuized.theory.bounds.marked import row_start
@@ -194,7 +194,7 @@ def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
     return steps, weights if engine.accelerated else steps
 
 
-def _hessian(form: Form) -> Array:
+def _hessian(form: SeparableForm) -> Array:
     if form.entropy > 0.0:
         raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
     A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
