@@ -11,7 +11,18 @@ MUTANTS = (*process.MUTANTS, *network.MUTANTS)
 BY_NAME = {check.claim: check for check in CHECKS}
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.mistake)
+# Caught by many runs, or by a process that is run in Python; the others take a second at most.
+LONG = ("gamma' taken at T_k (the paper's Theorem 4 as printed)", "a quarter of the exchanges")
+
+
+@pytest.mark.parametrize(
+    "mutant",
+    [
+        pytest.param(mutant, marks=pytest.mark.slow if mutant.mistake in LONG else ())
+        for mutant in MUTANTS
+    ],
+    ids=lambda mutant: mutant.mistake,
+)
 def test_the_planted_mistake_is_caught(mutant):
     for name in mutant.caught_by:
         claim = runner.measure(BY_NAME[name], mutant.subject, EFFORT)

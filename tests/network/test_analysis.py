@@ -121,6 +121,7 @@ def test_the_share_limit_goes_with_the_damping() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.blas
 def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("path:24", "cycle:36", "grid:6x6"):

@@ -114,6 +114,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, where: str, resume: 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["run", "save"])
 def test_sixty_kills(what: str, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "helpers" / "killed_runs.py"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.refusals import quick
+from tests.helpers.refused_input import quick
 
 from continuized.support import validation as check
 
