@@ -29,7 +29,7 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Options that several commands share, as one decorator; --help keeps their order."""
 
     def with_options(command: Any) -> Any:
