@@ -239,5 +239,5 @@ def test_raise_raises_where_it_can_and_says_where_it_cannot() -> None:
         minimize(broken, X0, L=1.0, nonfinite="raise")
     with pytest.raises(ValueError, match="inside jit or vmap"):
         jax.vmap(lambda key: minimize(broken, X0, L=1.0, key=key, nonfinite="raise"))(jnp.arange(2))
-    with pytest.raises(ValueError, match="nonfinite must be one of"):
+    with pytest.raises(ValueError, match='nonfinite must be "stop", "raise" or "skip"'):
         minimize(broken, X0, L=1.0, nonfinite="ignore")

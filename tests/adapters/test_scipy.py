@@ -183,7 +183,7 @@ def test_what_is_not_used_is_warned_of() -> None:
             "start= needs L=",
             {"options": {"start": 1.0, "L": 18.0}, "bounds": [(0.0, 1.0)] * 2},
         ),
-        (ValueError, "nonfinite must be one of", {"options": {"nonfinite": "ignore"}}),
+        (ValueError, 'nonfinite must be "stop", "raise" or', {"options": {"nonfinite": "ignore"}}),
         (TypeError, "callback must be callable", {"callback": 3}),
         (ValueError, "metric= and prox= do not go together",
          {"options": {"metric": [1.0, 1.0]}, "bounds": [(0.0, 1.0)] * 2}),

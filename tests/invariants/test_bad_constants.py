@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.refusals import not_numbers, one_sentence, quick, refuses, untouched
+from tests.helpers.refused_input import not_numbers, one_sentence, quick, refuses, untouched
 
 import continuized as cz
 

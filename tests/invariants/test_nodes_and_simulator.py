@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.wires import Wire, make_nodes
+from tests.helpers.simulated_wires import Wire, make_nodes
 
 from continuized import network
 from continuized.network import Faults, Graph

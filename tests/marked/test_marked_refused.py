@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.refusals import one_sentence
+from tests.helpers.refused_input import one_sentence
 
 import continuized as cz
 from continuized.marked import row_constants as constants_module

@@ -9,7 +9,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from tests.helpers.refusals import one_sentence
+from tests.helpers.refused_input import one_sentence
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import data
+from tests.helpers.weighted_regressions import data
 
 import continuized as cz
 

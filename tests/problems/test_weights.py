@@ -6,7 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
+from tests.helpers.weighted_regressions import (
+    CLASSES,
+    EXTRAS,
+    FORMS,
+    KINDS,
+    by_definition,
+    data,
+    make,
+)
 
 import continuized as cz
 from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows

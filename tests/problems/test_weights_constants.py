@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, make
+from tests.helpers.weighted_regressions import CLASSES, EXTRAS, FORMS, KINDS, make
 
 import continuized as cz
 from continuized.problems.regression import spectrum

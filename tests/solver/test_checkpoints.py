@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y, resumed_until_done, same
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y, resumed_until_done, same
 from tests.invariants.registry import (
     METHODS,
     PAIRS,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y
 from tests.invariants.registry import problem, user_fun, user_grad
 
 import continuized as cz
@@ -76,7 +76,7 @@ def test_an_unseeded_clock_without_a_state_is_refused(path: Path) -> None:
     ("given", "error"),
     [
         ({"checkpoint": 3}, TypeError),
-        ({"checkpoint": ""}, TypeError),
+        ({"checkpoint": ""}, ValueError),
         ({"resume": True}, ValueError),
         ({"checkpoint": "a", "resume": 1}, TypeError),
         ({"checkpoint": "a", "every": "1"}, TypeError),

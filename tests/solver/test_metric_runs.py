@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.metric_data import RNG, definite, regression
+from tests.helpers.metric_problems import RNG, definite, regression
 
 import continuized as cz
 from continuized import Status

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import minimize, root
-from tests.helpers.refusals import one_sentence
+from tests.helpers.refused_input import one_sentence
 
 import continuized as cz
 from continuized.theory import bound, moments

@@ -12,7 +12,7 @@ from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.clock import laws
 from continuized.process.marks import Batches, Finite, batch_of, probabilities
-from continuized.support.validation import brief
+from continuized.support.validation import short_repr
 
 SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
 
@@ -104,11 +104,11 @@ def checked_marks(events: clocks.Events, law: Finite) -> Array:
     elif values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its mark or -1)
         values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
     if values.ndim == 0 or values.shape[1:] != shape or values.dtype.kind not in "iu":
-        given = "none" if events.marks is None else brief(values[0].tolist())
+        given = "none" if events.marks is None else short_repr(values[0].tolist())
         raise ValueError(f"{wanted}, but that of event {events.k0 + 1} is {given}")
     is_out = (values < 0) | (values >= n)
     bad = np.flatnonzero(is_out.reshape(len(values), -1).any(axis=1))
     if bad.size:
-        given = brief(values[bad[0]].tolist())
+        given = short_repr(values[bad[0]].tolist())
         raise ValueError(f"{wanted}, but that of event {events.k0 + 1 + bad[0]} is {given}")
     return np.ascontiguousarray(values, np.int64)

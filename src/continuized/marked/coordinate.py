@@ -35,7 +35,7 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.process.methods import Continuized
-from continuized.support.validation import brief, check_flag
+from continuized.support import validation as check
 
 FIRST_REFRESH = 16  # passes; then at each doubling
 
@@ -78,7 +78,7 @@ class CoordinateDescent:
     name: ClassVar[str] = "coordinate-descent"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         """The run on this problem from x0.
@@ -249,10 +249,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if isinstance(sampling, str):
         if sampling == "uniform":
             return np.full(L_i.size, 1.0 / L_i.size)
-        if sampling != "sqrt":
-            raise ValueError(
-                f'sampling must be "sqrt", "uniform" or probabilities, got {brief(sampling)}'
-            )
+        check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
         roots = np.sqrt(L_i)
         total = float(roots.sum())
         return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)

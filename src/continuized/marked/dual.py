@@ -25,8 +25,8 @@ from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
+from continuized.support import validation as check
 from continuized.support.threads import inner
-from continuized.support.validation import check_flag
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
@@ -64,7 +64,7 @@ class DualCoordinate:
     name: ClassVar[str] = "dual-coordinate"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> DualStepper:
         """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.

@@ -38,7 +38,6 @@ from continuized.problems.regression.linear import check_squares
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
-from continuized.support.validation import brief, check_flag, is_real
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,17 +78,13 @@ class StochasticLeastSquares:
     name: ClassVar[str] = "stochastic-least-squares"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
         object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
-        for name in ("R2", "kappa", "mu"):
-            value, sign = getattr(self, name), ">=" if name == "mu" else ">"
-            if value is None:
-                continue
-            fits = is_real(value) and np.isfinite(value) and value >= 0.0
-            if not fits or (value == 0.0 and sign == ">"):
-                raise ValueError(
-                    f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
-                )
+        for name in ("R2", "kappa"):
+            if getattr(self, name) is not None:
+                check.real(getattr(self, name), name, above=0.0, other="None")
+        if self.mu is not None:
+            check.real(self.mu, "mu", minimum=0.0, other="None")
 
     @property
     def for_another_law(self) -> str:

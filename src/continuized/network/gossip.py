@@ -95,8 +95,12 @@ class Gossip:
 
     def process(self, graph: Graph) -> Continuized:
         """The continuized process whose flow and steps the nodes follow."""
+        return Continuized(*self._curvature(graph))
+
+    def _curvature(self, graph: Graph) -> tuple[float, float]:
+        """L and mu of the process, which are equal on two nodes, but for rounding."""
         L = 2.0 * graph.R
-        return Continuized(L, min(graph.mu_g, L))  # equal on two nodes, but for rounding
+        return L, min(graph.mu_g, L)
 
     def constants(self, graph: Graph) -> Constants:
         """What every node must know.
@@ -105,7 +109,6 @@ class Gossip:
         """
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
-        process = self.process(graph)
         theta = graph.theta
         if theta <= (1.0 + ROUNDING) * 0.5 * graph.mu_g:
             warnings.warn(
@@ -115,7 +118,7 @@ class Gossip:
                 NoGainWarning,
                 stacklevel=2,
             )
-        gamma_prime = exponential_gamma_prime(process.L, process.mu)
+        gamma_prime = exponential_gamma_prime(*self._curvature(graph))
         return Constants(self.damping * theta, 0.5, gamma_prime)
 
     def rate(self, graph: Graph) -> float:

@@ -7,7 +7,6 @@ sentence on one line: which argument it is, what it must be, and what was given 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -101,7 +100,7 @@ def real(
     cause = None
     if is_real(value):
         try:
-            number = _as_float(value)
+            number = as_float(value)
         except Exception as refused:  # of an array that is traced, or that has no values
             cause = refused
         else:
@@ -170,6 +169,8 @@ def one_of(
     if not isinstance(value, str):
         raise refusal(TypeError, name, what, value)
     if value not in names:
+        import difflib  # here: --help loads this module, and has no use for it
+
         near = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.5)
         advice = f'did you mean "{near[0]}"?' if near else ""
         raise refusal(ValueError, name, what, value, advice)
@@ -366,7 +367,7 @@ def _is_array_of_one(value: Any, kinds: str, names: tuple[str, ...]) -> bool:
     return getattr(value.dtype, "kind", "") in tuple(kinds) or name.startswith(names)
 
 
-def _as_float(value: Any) -> float:
+def as_float(value: Any) -> float:
     """float(value), infinite where a Python integer is too large for it."""
     if hasattr(value, "detach"):  # torch warns where it is still part of a graph
         value = value.detach()
@@ -388,7 +389,7 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
     listed = not hasattr(values, "dtype")
     if listed and given.dtype == object and kinds == NUMBERS and all(map(is_real, given.flat)):
         # Fractions, and integers of more than 64 bits.
-        given = np.array([_as_float(each) for each in given.flat]).reshape(given.shape)
+        given = np.array([as_float(each) for each in given.flat]).reshape(given.shape)
     if given.dtype.kind not in kinds and not (given.size == 0 and given.dtype == np.float64):
         if listed:
             raise refusal(TypeError, name, noun, values)
@@ -414,6 +415,3 @@ def _check_entries(given: NDArray[Any], name: str, interval: Interval) -> None:
     count = np.count_nonzero(wrong)
     more = f" ({count} such entries in all)" if count > 1 else ""
     raise ValueError(f"{name} must be {what}, but {entry} is {given[tuple(first)]}{more}")
-
-
-brief, as_float, check_flag = short_repr, _as_float, flag  # until each package calls the ten

@@ -19,8 +19,9 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, jump
+from continuized.support import validation as check
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_fits, checked_sigma2, checked_times, minimiser, minimum
+from continuized.theory.checks import check_fits, minimiser, minimum
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -80,7 +81,7 @@ class Lyapunov:
 
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
         """log phi_t, as `at` (t, side)."""
-        times = checked_times(t)
+        times = check.times(t, "t")
         states = [self.result.at(s, side) for s in times.ravel().tolist()]
         x = np.array([x for x, _ in states], dtype=np.float64)
         z = np.array([z for _, z in states], dtype=np.float64)
@@ -113,7 +114,7 @@ def drift(
     True
     """
     method = _check_method(method, "drift")
-    sigma2 = checked_sigma2(sigma2)
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t, x, z, single = _states(p, t, x, z)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
@@ -249,7 +250,7 @@ def _states(
     p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
     """Many states as rows; one state as one row."""
-    times = checked_times(t)
+    times = check.times(t, "t")
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")

@@ -22,8 +22,8 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
-from continuized.support.validation import brief, is_whole
-from continuized.theory.checks import check_positive, checked_times, start_of
+from continuized.support import validation as check
+from continuized.theory.checks import start_of
 from continuized.theory.moments import moments
 from continuized.theory.moments.integrate import solve
 from continuized.theory.moments.pair import Rates, rates_of
@@ -72,7 +72,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     """
     from scipy.integrate import solve_ivp
 
-    s = np.atleast_1d(checked_times(times, "times", ordered=True))
+    s = np.atleast_1d(check.times(times, "times", ordered=True))
     x = start_of(p, x0)
     mu = float(p.mu or 0.0)
     first = _first_time(p) if mu == 0.0 else 0.0
@@ -167,10 +167,9 @@ def scaling_distance(
     >>> bool(near < far)
     True
     """
-    horizon = check_positive(horizon, "horizon")
+    horizon = check.real(horizon, "horizon", above=0.0)
     L = check_L_values(p, L_values)
-    if not is_whole(runs) or runs < 2:
-        raise ValueError(f"runs must be an integer >= 2, got {brief(runs)}")
+    check.whole(runs, "runs", minimum=2)
     s = check_points(horizon, points)
     limit = scaling_limit(p, x0, s)
     root = seeds.seed_sequence(rng)
@@ -222,7 +221,7 @@ def expected_scaling_distance(
             f"exact distances are known on a Quadratic only, got {type(p).__name__}; "
             "use scaling_distance"
         )
-    horizon = check_positive(horizon, "horizon")
+    horizon = check.real(horizon, "horizon", above=0.0)
     L, s = check_L_values(p, L_values), check_points(horizon, points)
     limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
     u0 = start_of(p, x0).ravel() - p.x_star
@@ -258,9 +257,9 @@ def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
 
 def check_L_values(p: Problem, L_values: ArrayLike) -> Array:
     """Two or more different L, in increasing order, none below the function's."""
-    L = np.unique(checked_times(L_values, "L_values"))
+    L = np.unique(check.times(L_values, "L_values"))
     if L.size < 2:
-        raise ValueError(f"L_values must be at least two different numbers, got {brief(L_values)}")
+        raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
     if p.L is not None and L[0] < p.L:
         raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
     return L
@@ -268,6 +267,5 @@ def check_L_values(p: Problem, L_values: ArrayLike) -> Array:
 
 def check_points(horizon: float, points: int) -> Array:
     """The times horizon/points, ..., horizon."""
-    if not is_whole(points) or points < 1:
-        raise ValueError(f"points must be an integer >= 1, got {brief(points)}")
+    check.whole(points, "points", minimum=1)
     return horizon * np.arange(1, points + 1) / points

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
+from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 from continuized.network import Graph
 from continuized.network import result as outcome

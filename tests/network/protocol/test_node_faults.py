@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.wires import (
+from tests.helpers.simulated_wires import (
     CONSTANTS,
     OCTAHEDRON,
     Wire,

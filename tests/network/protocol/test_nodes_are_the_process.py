@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from scipy.linalg import expm
-from tests.helpers.wires import Wire, make_nodes
+from tests.helpers.simulated_wires import Wire, make_nodes
 
 from continuized.network import Gossip, Graph, replay
 from continuized.network import result as outcome

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.wires import OCTAHEDRON
+from tests.helpers.simulated_wires import OCTAHEDRON
 
 from continuized.network import Graph, replay, run
 

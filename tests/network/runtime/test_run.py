@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.wires import OCTAHEDRON
+from tests.helpers.simulated_wires import OCTAHEDRON
 
 from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
 from continuized.network.protocol.node_model import AVERAGING, GossipModel

@@ -10,7 +10,7 @@ import pytest
 from numpy.linalg import inv, norm
 from scipy.linalg import eigh, null_space
 from scipy.special import expit
-from tests.helpers.dadao_written_out import (
+from tests.helpers.dadao_reference import (
     XT,
     ZT,
     Constants,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.marked_written_out import (
+from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
     FLAT,

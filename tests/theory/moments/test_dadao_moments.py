@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from tests.helpers.dadao_written_out import XT, Constants, Linear, X, logistic, ridge
+from tests.helpers.dadao_reference import XT, Constants, Linear, X, logistic, ridge
 
 from continuized import theory
 from continuized.network import DADAO, Graph, Objective

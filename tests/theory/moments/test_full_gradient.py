@@ -6,7 +6,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.helpers.one_coordinate import LAM, L, V, got, one
+from tests.helpers.one_coordinate_quadratic import LAM, L, V, got, one
 
 import continuized as cz
 from continuized import flow, parameters

@@ -5,7 +5,7 @@ The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 
 import numpy as np
 import pytest
-from tests.helpers.marked_written_out import PLAIN, compared
+from tests.helpers.marked_matrices import PLAIN, compared
 from tests.mutants.process import ForgottenP
 
 import continuized as cz

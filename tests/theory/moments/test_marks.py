@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
-from tests.helpers.marked_written_out import (
+from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
     PLAIN,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, to_json
+from continuized.app.commands import BadInput, real_option, to_json
 from continuized.app.commands.options import (
     KILLED_BY,
     check_faults,
@@ -67,8 +66,7 @@ def command(
     if out is not None:  # better now than after the work
         pictures.require_matplotlib()
         files.writable_folder(out)
-    if not 1.0 <= slow < math.inf:
-        raise BadInput(f"--slow must be a finite number >= 1, got {slow:g}")
+    real_option(slow, "--slow", minimum=1.0)
     check_faults(message_loss, duplication, delay, skew)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip

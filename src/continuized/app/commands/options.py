@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, combine_options
+from continuized.app.commands import BadInput, combine_options, real_option
 
 if TYPE_CHECKING:
     from continuized.network import Graph
@@ -43,10 +43,8 @@ def check_faults(message_loss: float, duplication: float, delay: float, skew: fl
     """Refuse what leaves nothing: no message that comes, a clock that stands still or goes back."""
     parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
     for option, part in parts.items():
-        if not 0.0 <= part < 1.0:
-            raise BadInput(f"{option} must be at least 0 and below 1, got {part:g}")
-    if not 0.0 <= delay < math.inf:
-        raise BadInput(f"--delay must be a finite number >= 0, got {delay:g}")
+        real_option(part, option, minimum=0.0, below=1.0)
+    real_option(delay, "--delay", minimum=0.0)
 
 
 def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, Interrupted, to_json
+from continuized.app.commands import BadInput, Interrupted, real_option, to_json
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -85,8 +85,7 @@ def _minimize(
     import continuized as cz
     from continuized.support.checkpoints.checkpointer import OtherRunError
 
-    if not tol >= 0.0:
-        raise BadInput(f"--tol must be a number >= 0, got {tol:g}")
+    real_option(tol, "--tol", minimum=0.0, finite=False)
     if method == "dual" and problem.l2 == 0.0:
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}

@@ -123,7 +123,7 @@ class OptimisationStepper(Stepper):
         """Return what `network.minimize` gives back; rate: that of the theorem."""
         engine, done = self.engine, self.engine.changed()
         t, messages, gradients, error, excess, consensus = (
-            np.asarray(recorder[name]) for name in self.columns
+            column.joined() for column in recorder.columns.values()
         )
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(

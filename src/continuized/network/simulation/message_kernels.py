@@ -51,8 +51,8 @@ from continuized.network.protocol.transitions import (
     unlock,
     waits_for,
 )
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
-from continuized.network.simulation.instant_kernels import Tests
 from continuized.network.simulation.node_models.interface import (
     conserved,
     conserved_per_transfer,

@@ -16,15 +16,13 @@ from continuized.network.gossip import Gossip
 from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array, Problem, checked_problem
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.support import validation as check
 from continuized.theory.bounds import dadao, dual, gossip
 from continuized.theory.bounds.paper import THEOREMS, log_A, log_scale, theorem_of
 from continuized.theory.checks import (
     check_constants_hold,
-    checked_problem,
-    checked_sigma2,
-    checked_times,
     start_of,
 )
 
@@ -120,7 +118,7 @@ def log_bound(
     """
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
-    sigma2 = checked_sigma2(sigma2)
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     if isinstance(method, tuple(ON_NETWORKS)):
         return theorem_of(method, ON_NETWORKS)(method, problem, x0, t, k, sigma2)
     p, x = checked_problem(problem), start_of(problem, x0)
@@ -155,7 +153,7 @@ def log_weight(method: Method, t: ArrayLike) -> Array:
     >>> float(log_weight(Continuized(1.0, 0.25), 4000.0))
     2000.0
     """
-    times = checked_times(t)
+    times = check.times(t, "t")
     if isinstance(method, GradientDescent | Nesterov):
         return np.zeros_like(times)[()]
     return log_A(_continuized(method), times) + log_scale(_continuized(method))

@@ -14,11 +14,11 @@ from numpy.typing import ArrayLike
 
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.objective import Objective
-from continuized.problems.base import Array, numbers
-from continuized.support.validation import brief
+from continuized.problems.base import Array
+from continuized.support import validation as check
 from continuized.theory.bounds.dual import check_pair
 from continuized.theory.bounds.paper import log_of
-from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.checks import checked_counts
 
 
 def log_bound(
@@ -36,7 +36,7 @@ def log_bound(
         raise ValueError("no theorem here covers noise for DADAO; use sigma2=0")
     first = log_of(constant(objective))
     if t is not None:
-        return first - method.rate(graph, objective) * checked_times(t)
+        return first - method.rate(graph, objective) * check.times(t, "t")
     assert k is not None
     return np.full(checked_counts(k).shape, first)[()]
 
@@ -58,5 +58,5 @@ def constant(objective: Objective) -> float:
 
 def check_start(x0: ArrayLike) -> None:
     """Raise ValueError unless x0 is 0: all six vectors of a node start there."""
-    if np.any(numbers(x0, "x0") != 0.0):
-        raise ValueError(f"DADAO starts from 0: x0 must be 0, got {brief(x0)}")
+    if np.any(check.array(x0, "x0") != 0.0):
+        raise check.refusal(ValueError, "x0", "0, where DADAO starts", x0)

@@ -16,11 +16,11 @@ from numpy.typing import ArrayLike
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dual.method import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
-from continuized.problems.base import Array, numbers
+from continuized.problems.base import Array
 from continuized.process.methods import Continuized
-from continuized.support.validation import brief
+from continuized.support import validation as check
 from continuized.theory.bounds.paper import continuized_bound, log_of, log_phi_0, log_power
-from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.checks import checked_counts
 
 
 def log_bound(
@@ -51,7 +51,7 @@ def log_bound(
         return np.asarray(scale + continuized_bound(process, log_phi, t, k))[()]
     rate = method.rate(graph, objective)
     if t is not None:
-        return scale + log_of(excess) - rate * checked_times(t)
+        return scale + log_of(excess) - rate * check.times(t, "t")
     assert k is not None
     return scale + log_of(excess) + log_power(rate, checked_counts(k).astype(np.float64))
 
@@ -60,7 +60,7 @@ def check_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objecti
     """A graph, and a function for each of its nodes."""
     two = isinstance(pair, tuple) and len(pair) == 2
     if not two or not isinstance(pair[1], Objective):
-        raise TypeError(f"{name} runs on a pair (graph, Objective), got {brief(pair)}")
+        raise TypeError(f"{name} runs on a pair (graph, Objective), got {check.short_repr(pair)}")
     graph = Graph.of(pair[0])
     check_fits(graph, pair[1])
     return graph, pair[1]
@@ -68,10 +68,10 @@ def check_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objecti
 
 def check_start(y0: ArrayLike, objective: Objective) -> Array:
     """y_0 = z_0, a row to a node."""
-    given, shape = numbers(y0, "x0"), (objective.nodes, objective.dim)
-    y = np.zeros(shape) + given if given.ndim == 0 or given.shape == shape else None
-    if y is None or not np.all(np.isfinite(y)):
-        raise ValueError(f"x0 must be 0, or finite and of shape {shape}, got {brief(y0)}")
+    given = check.array(y0, "x0", dtype=np.float64, finite=True)
+    if given.ndim > 0:
+        check.shape(given, "x0", (objective.nodes, objective.dim), like="the dual variables")
+    y: Array = np.zeros((objective.nodes, objective.dim)) + given
     if np.abs(y.sum(axis=0)).max() > 1e-9 * max(1.0, float(np.abs(y).max())):
         raise ValueError("x0, the dual start, must have rows that sum to 0; give 0")
     return y

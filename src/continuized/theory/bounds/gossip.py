@@ -17,9 +17,9 @@ from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.problems.base import Array
-from continuized.support.validation import brief
+from continuized.support import validation as check
 from continuized.theory.bounds.paper import log_of, log_power
-from continuized.theory.checks import checked_counts, checked_times
+from continuized.theory.checks import checked_counts
 
 
 def log_bound(
@@ -39,11 +39,11 @@ def log_bound(
     if method.accelerated:
         first = math.log1p(method.damping) + log_u2
         if t is not None:
-            return first - method.damping * g.theta * checked_times(t)
+            return first - method.damping * g.theta * check.times(t, "t")
         assert k is not None
         return np.full(checked_counts(k).shape, first)[()]
     if t is not None:
-        return log_u2 - 0.5 * g.mu_g * checked_times(t)
+        return log_u2 - 0.5 * g.mu_g * check.times(t, "t")
     assert k is not None
     return log_u2 + log_power(0.5 * g.mu_g, checked_counts(k).astype(np.float64))
 
@@ -63,7 +63,7 @@ def exchanges_log_bound(
             "of its exchanges"
         )
     g = check_graph(graph)
-    faster = None if t is None else method.edge_rate(g) * checked_times(t)
+    faster = None if t is None else method.edge_rate(g) * check.times(t, "t")
     return log_bound(Gossip(method.accelerated, damping=1.0), g, x0, faster, k, sigma2)
 
 
@@ -71,18 +71,13 @@ def check_graph(graph: Any) -> Graph:
     """A Graph, or what `Graph.of` makes one of when it is a spec."""
     if isinstance(graph, Graph | str):
         return Graph.of(graph)
-    raise TypeError(f"gossip runs on a Graph, or a spec of one, got {brief(graph)}")
+    raise TypeError(f"gossip runs on a Graph, or a spec of one, got {check.short_repr(graph)}")
 
 
 def centre(graph: Graph, x0: ArrayLike) -> Array:
     """x_0 - mean, as (nodes, columns)."""
-    try:
-        x = np.array(x0, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise TypeError(f"x0 must be an array of real numbers, got {brief(x0)}") from None
+    x = check.array(x0, "x0", dtype=np.float64, finite=True)
     if x.ndim not in (1, 2) or len(x) != graph.nodes:
         raise ValueError(f"x0 must have a row for each of {graph.nodes} nodes, got {x.shape}")
-    if not np.all(np.isfinite(x)):
-        raise ValueError("x0 must be finite, but it has NaN or infinity in it")
     x = x.reshape(graph.nodes, -1)
     return np.asarray(x - x.mean(axis=0))

@@ -22,6 +22,7 @@ from continuized.marked.rows import Kaczmarz, RowStepper, StochasticLeastSquares
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
 from continuized.process.methods import Continuized
+from continuized.support import validation as check
 from continuized.theory.bounds.paper import (
     continuized_bound,
     log_of,
@@ -33,7 +34,6 @@ from continuized.theory.checks import (
     ROUNDING,
     check_constants_hold,
     checked_counts,
-    checked_times,
     excess,
     minimiser,
 )
@@ -72,7 +72,7 @@ def log_bound(
 
         return continuized_bound(engine.process, log_phi, t, k)
     if t is not None:
-        times = checked_times(t)
+        times = check.times(t, "t")
         return _plain(terms, times, -terms.rate * times)
     assert k is not None
     counts = checked_counts(k).astype(np.float64)

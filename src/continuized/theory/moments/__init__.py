@@ -18,7 +18,7 @@ from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem
 from continuized.process.methods import Method
-from continuized.theory.checks import checked_sigma2, checked_times
+from continuized.support import validation as check
 from continuized.theory.moments.full_gradient import full_gradient_moments
 from continuized.theory.moments.pair import Moments
 
@@ -98,7 +98,7 @@ def moments(
     """
     if (times is None) == (k is None):
         raise ValueError("give exactly one of times and k=")
-    sigma2 = checked_sigma2(sigma2)
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     system = next((row for kind, row in SYSTEMS.items() if isinstance(method, kind)), None)
     if system is None and hasattr(method, "prepare"):
         system = "marks", "marked_moments", method.name
@@ -116,4 +116,4 @@ def _fixed_times(name: str, times: Any, sigma2: float) -> Array:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
     if sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
-    return np.atleast_1d(checked_times(times, "times", ordered=True))
+    return np.atleast_1d(check.times(times, "times", ordered=True))

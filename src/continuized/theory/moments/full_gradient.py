@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
+from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.theory.checks import checked_counts, checked_times, start_of
+from continuized.theory.checks import checked_counts, start_of
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import integrate
 from continuized.theory.moments.pair import Moments, rates_of
@@ -62,7 +63,7 @@ def full_gradient_moments(
     variance = sigma2 / max(p.dim, 1)
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if times is not None:
-        t = np.atleast_1d(checked_times(times, "times", ordered=True))
+        t = np.atleast_1d(check.times(times, "times", ordered=True))
         marks, rows = FullGradient.of(p.eigenvalues, variance), np.empty((len(t), 3, p.dim))
         for i, m in enumerate(integrate(rates_of(method), marks, np.stack([u0, u0, u0]), t)):
             rows[i] = m

@@ -21,9 +21,9 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import StochasticLeastSquares
 from continuized.marked.separable import Form
 from continuized.problems import LeastSquares, Problem, Quadratic
-from continuized.problems.base import Array
+from continuized.problems.base import Array, checked_problem
 from continuized.theory.bounds.marked import find_row_start
-from continuized.theory.checks import checked_problem, minimiser, minimum, start_of
+from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.full_gradient import pack
 from continuized.theory.moments.integrate import integrate
 from continuized.theory.moments.pair import (

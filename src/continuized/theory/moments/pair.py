@@ -20,8 +20,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array
 from continuized.process import parameters
-from continuized.process.methods import Continuized, CustomContinuized, Method
-from continuized.support.validation import brief
+from continuized.process.methods import Continuized, CustomContinuized, Method, checked_method
 
 PairMoments = Array
 
@@ -87,11 +86,7 @@ def rates_of(method: Method) -> Rates:
     """Look up the scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-    if not isinstance(method, Method):
-        raise TypeError(
-            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
-        )
-    if not isinstance(method, Continuized):
+    if not isinstance(checked_method(method), Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants
     return Rates(
