@@ -53,10 +53,10 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     p, x0, times = WIDE, np.zeros(WIDE.dim), [8.0, 12.0]
     method = cz.StochasticLeastSquares()
     exact, engine = moments(p, method, x0, times), method.prepare(p, x0)
-    advance = type(engine).advance
+    take = type(engine).take
     longer = [1.0, 1.0, 1.0, 3.0, 1.0]
     monkeypatch.setattr(
-        type(engine), "advance", lambda self, marks, coefs: advance(self, marks, coefs * longer)
+        type(engine), "take", lambda self, marks, coefs: take(self, marks, coefs * longer)
     )
     test = compared(p, engine, exact, times, ALPHA / len(ENGINES))
     assert test.usable, test

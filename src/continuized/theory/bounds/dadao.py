@@ -16,7 +16,7 @@ from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.support import validation as check
-from continuized.theory.bounds.dual import checked_pair
+from continuized.theory.bounds.dual import check_pair
 from continuized.theory.bounds.paper import log_of
 from continuized.theory.checks import checked_counts
 
@@ -30,7 +30,7 @@ def log_bound(
     sigma2: float,
 ) -> Array:
     """The logarithm of the bound on E mean_i |x_i - x*|^2, at times t or at the k-th event."""
-    graph, objective = checked_pair(pair, "DADAO")
+    graph, objective = check_pair(pair, "DADAO")
     check_start(x0)
     if sigma2 > 0.0:
         raise ValueError("no theorem here covers noise for DADAO; use sigma2=0")

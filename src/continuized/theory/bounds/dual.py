@@ -34,10 +34,10 @@ def log_bound(
     """The logarithm of the bound on E mean_i |w_i - x*|^2, at times t or at the k-th event."""
     from continuized.network.optimisation.dual.function import DualFunction
 
-    graph, objective = checked_pair(pair)
+    graph, objective = check_pair(pair)
     if sigma2 > 0.0:
         raise ValueError("no theorem covers noise for the dual method; use sigma2=0")
-    D, y = DualFunction(objective), checked_start(y0, objective)
+    D, y = DualFunction(objective), check_start(y0, objective)
     excess = max(D.value(y) - D.minimum, 0.0)
     scale = math.log(2.0 / (objective.mu * objective.nodes))
     if method.accelerated:
@@ -56,7 +56,7 @@ def log_bound(
     return scale + log_of(excess) + log_power(rate, checked_counts(k).astype(np.float64))
 
 
-def checked_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objective]:
+def check_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objective]:
     """A graph, and a function for each of its nodes."""
     two = isinstance(pair, tuple) and len(pair) == 2
     if not two or not isinstance(pair[1], Objective):
@@ -66,7 +66,7 @@ def checked_pair(pair: Any, name: str = "the dual method") -> tuple[Graph, Objec
     return graph, pair[1]
 
 
-def checked_start(y0: ArrayLike, objective: Objective) -> Array:
+def check_start(y0: ArrayLike, objective: Objective) -> Array:
     """y_0 = z_0, a row to a node."""
     given = check.array(y0, "x0", dtype=np.float64, finite=True)
     if given.ndim > 0:

@@ -31,10 +31,10 @@ def log_bound(
     sigma2: float,
 ) -> Array:
     """The logarithm of the bound on E |x_t - mean|^2, at times t or at the k-th event."""
-    g = checked_graph(graph)
+    g = check_graph(graph)
     if sigma2 > 0.0:
         raise ValueError("no theorem covers noise for gossip; use sigma2=0")
-    u = centred(g, x0)
+    u = centre(g, x0)
     log_u2 = log_of(float(np.vdot(u, u)))
     if method.accelerated:
         first = math.log1p(method.damping) + log_u2
@@ -62,19 +62,19 @@ def exchanges_log_bound(
             "no theorem here covers the gradients of A²CiD²; give the graph alone, for the bound "
             "of its exchanges"
         )
-    g = checked_graph(graph)
+    g = check_graph(graph)
     faster = None if t is None else method.edge_rate(g) * check.times(t, "t")
     return log_bound(Gossip(method.accelerated, damping=1.0), g, x0, faster, k, sigma2)
 
 
-def checked_graph(graph: Any) -> Graph:
+def check_graph(graph: Any) -> Graph:
     """A Graph, or what `Graph.of` makes one of when it is a spec."""
     if isinstance(graph, Graph | str):
         return Graph.of(graph)
     raise TypeError(f"gossip runs on a Graph, or a spec of one, got {check.short_repr(graph)}")
 
 
-def centred(graph: Graph, x0: ArrayLike) -> Array:
+def centre(graph: Graph, x0: ArrayLike) -> Array:
     """x_0 - mean, as (nodes, columns)."""
     x = check.array(x0, "x0", dtype=np.float64, finite=True)
     if x.ndim not in (1, 2) or len(x) != graph.nodes:

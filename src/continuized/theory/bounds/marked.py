@@ -41,6 +41,95 @@ from continuized.theory.checks import (
 CONSISTENT = 1e-8  # relative residual below which x* counts as a solution of Xx = y
 
 
+class Terms(NamedTuple):
+    """A theorem at its start: e_0 (asked for only where it counts), |w_0|^2, and r, c, D_0."""
+
+    excess: Callable[[], float]
+    distance: float
+    rate: float
+    c: float
+    D: float
+
+
+def log_bound(
+    method: Any,
+    problem: Problem,
+    x0: Array,
+    t: ArrayLike | None,
+    k: ArrayLike | None,
+    sigma2: float,
+) -> Array:
+    """The logarithm of the bound of a marked method, at times t or at the k-th event."""
+    if sigma2 > 0.0:
+        raise ValueError(f"no theorem covers additive noise for {method.name}; use sigma2=0")
+    theorem = theorem_of(method, THEOREMS)
+    engine = method.prepare(problem, x0)
+    terms = theorem(method, engine, problem, x0)
+    if engine.accelerated:
+
+        def log_phi(process: Continuized) -> float:
+            return log_phi_0(process, terms.distance, terms.excess)
+
+        return continuized_bound(engine.process, log_phi, t, k)
+    if t is not None:
+        times = check.times(t, "t")
+        return _plain(terms, times, -terms.rate * times)
+    assert k is not None
+    counts = checked_counts(k).astype(np.float64)
+    return _plain(terms, counts, log_power(terms.rate, counts))
+
+
+def _plain(terms: Terms, s: Array, log_decay: Array) -> Array:
+    if terms.rate > 0.0:
+        return log_of(terms.excess()) + log_decay
+    return log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s)
+
+
+def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:
+    check_constants_hold(engine.process, problem)
+    u = x0.ravel() - minimiser(problem).ravel()
+    return _coordinate_terms(engine, u, lambda: excess(problem, x0))
+
+
+def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> Terms:
+    if not isinstance(problem, LeastSquares):
+        raise ValueError(
+            "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
+            "smooth; use CoordinateDescent"
+        )
+    # At the optimum the dual variables are the residuals, y - X w*.
+    u = engine.coordinates() - (problem.y - problem.X @ minimiser(problem).ravel())
+    w, form = engine.form.image(u), engine.form
+    D = 0.5 * float(form.c * (w @ w) + np.sum(form.ridge * u * u))
+    return _coordinate_terms(engine, u, lambda: D)
+
+
+def _coordinate_terms(engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]) -> Terms:
+    live = engine.form.L_i > 0.0
+    p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
+    ratio = np.zeros(live.size)
+    ratio[live] = L / p
+    return Terms(
+        excess_0,
+        float(u @ u),
+        mu * float(np.min(p / L, initial=math.inf)) if mu > 0.0 else 0.0,
+        1.0 / float(p.min(initial=1.0)),
+        0.5 * float(np.sum(engine.spread(ratio) * u**2)),
+    )
+
+
+def _rows(method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array) -> Terms:
+    start = find_row_start(engine, problem, x0)
+    check_row_constants(method, engine, start.rows)
+    return Terms(
+        lambda: 0.5 * start.norm2,
+        start.inverse_norm2,
+        engine.process.mu / engine.R2,
+        0.5 * engine.kappa,
+        0.25 * engine.R2 * start.inverse_norm2,
+    )
+
+
 class RowStart(NamedTuple):
     """The rows a that are drawn (with their factors), and u_0 = x_0 - x*, with its norms.
 
@@ -55,8 +144,8 @@ class RowStart(NamedTuple):
     inverse_norm2: float  # |u_0|^2 in the metric of H^{-1}
 
 
-def row_start(engine: RowStepper, problem: Problem, x0: Array) -> RowStart:
-    """The start of a run of rows; refuses labels with noise, for then no x* solves them all."""
+def find_row_start(engine: RowStepper, problem: Problem, x0: Array) -> RowStart:
+    """Find the start of a run of rows; refuse labels with noise, for then no x* solves them all."""
     X: Any = problem.X  # type: ignore[attr-defined]
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     star = minimiser(problem).ravel()
@@ -105,95 +194,6 @@ def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows
             f"the theorem needs mu to be at most {found.mu:.6g}, the smallest eigenvalue of H, "
             f"got {engine.mu:.6g}"
         )
-
-
-class Terms(NamedTuple):
-    """A theorem at its start: e_0 (asked for only where it counts), |w_0|^2, and r, c, D_0."""
-
-    excess: Callable[[], float]
-    distance: float
-    rate: float
-    c: float
-    D: float
-
-
-def log_bound(
-    method: Any,
-    problem: Problem,
-    x0: Array,
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float,
-) -> Array:
-    """The logarithm of the bound of a marked method, at times t or at the k-th event."""
-    if sigma2 > 0.0:
-        raise ValueError(f"no theorem covers additive noise for {method.name}; use sigma2=0")
-    theorem = theorem_of(method, THEOREMS)
-    engine = method.prepare(problem, x0)
-    terms = theorem(method, engine, problem, x0)
-    if engine.accelerated:
-
-        def log_phi(process: Continuized) -> float:
-            return log_phi_0(process, terms.distance, terms.excess)
-
-        return continuized_bound(engine.process, log_phi, t, k)
-    if t is not None:
-        times = check.times(t, "t")
-        return _plain(terms, times, -terms.rate * times)
-    assert k is not None
-    counts = checked_counts(k).astype(np.float64)
-    return _plain(terms, counts, log_power(terms.rate, counts))
-
-
-def _plain(terms: Terms, s: Array, log_decay: Array) -> Array:
-    if terms.rate > 0.0:
-        return log_of(terms.excess()) + log_decay
-    return log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s)
-
-
-def _coordinate_terms(engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]) -> Terms:
-    live = engine.form.L_i > 0.0
-    p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
-    ratio = np.zeros(live.size)
-    ratio[live] = L / p
-    return Terms(
-        excess_0,
-        float(u @ u),
-        mu * float(np.min(p / L, initial=math.inf)) if mu > 0.0 else 0.0,
-        1.0 / float(p.min(initial=1.0)),
-        0.5 * float(np.sum(engine.spread(ratio) * u**2)),
-    )
-
-
-def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:
-    check_constants_hold(engine.process, problem)
-    u = x0.ravel() - minimiser(problem).ravel()
-    return _coordinate_terms(engine, u, lambda: excess(problem, x0))
-
-
-def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> Terms:
-    if not isinstance(problem, LeastSquares):
-        raise ValueError(
-            "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
-            "smooth; use CoordinateDescent"
-        )
-    # At the optimum the dual variables are the residuals, y - X w*.
-    u = engine.coordinates() - (problem.y - problem.X @ minimiser(problem).ravel())
-    w, form = engine.form.image(u), engine.form
-    D = 0.5 * float(form.c * (w @ w) + np.sum(form.ridge * u * u))
-    return _coordinate_terms(engine, u, lambda: D)
-
-
-def _rows(method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array) -> Terms:
-    start = row_start(engine, problem, x0)
-    check_row_constants(method, engine, start.rows)
-    return Terms(
-        lambda: 0.5 * start.norm2,
-        start.inverse_norm2,
-        engine.process.mu / engine.R2,
-        0.5 * engine.kappa,
-        0.25 * engine.R2 * start.inverse_norm2,
-    )
 
 
 THEOREMS: dict[type, Callable[..., Terms]] = {
