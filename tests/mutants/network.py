@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-from tests.mutants.mutant import Mutant
-
 from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
@@ -14,6 +12,7 @@ from continuized.network.protocol.transitions import APPLIED
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine
 from continuized.process.clock.events import Events
+from tests.mutants.mutant import Mutant
 
 
 class LongGossip(Gossip):

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from tests.mutants.mutant import Mutant
 
 from continuized.app.verify.claims import Subject
 from continuized.marked.blocks import partition
@@ -19,6 +18,7 @@ from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.process.parameters import gamma_prime
+from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
 

@@ -1,11 +1,11 @@
 """Every planted mistake is caught by the checks of `verify` that are there for it."""
 
 import pytest
-from tests.mutants import network, process
-from tests.mutants.mutant import EFFORT
 
 from continuized.app.verify import runner
 from continuized.app.verify.registry import CHECKS
+from tests.mutants import network, process
+from tests.mutants.mutant import EFFORT
 
 MUTANTS = (*process.MUTANTS, *network.MUTANTS)
 BY_NAME = {check.claim: check for check in CHECKS}

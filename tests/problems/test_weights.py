@@ -6,6 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import continuized as cz
+from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
+from continuized.problems.regression import linear, softmax
+from continuized.support import threads
 from tests.helpers.weighted_regressions import (
     CLASSES,
     EXTRAS,
@@ -15,11 +20,6 @@ from tests.helpers.weighted_regressions import (
     data,
     make,
 )
-
-import continuized as cz
-from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
-from continuized.problems.regression import linear, softmax
-from continuized.support import threads
 
 
 @pytest.fixture(params=[1, 3])

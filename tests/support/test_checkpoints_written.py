@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted_runs import same
-from tests.invariants.registry import problem
 
 import continuized as cz
 from continuized.solver.steppers import fixed
 from continuized.support import files
 from continuized.support.checkpoints import checkpointer as checkpoints
+from tests.helpers.interrupted_runs import same
+from tests.invariants.registry import problem
 
 
 @pytest.fixture

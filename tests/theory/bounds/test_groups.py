@@ -9,6 +9,12 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.process import reference
+from continuized.theory import bound, moments
 from tests.helpers.marked_matrices import (
     CLEAN,
     FLAT,
@@ -24,12 +30,6 @@ from tests.helpers.marked_matrices import (
     start_moments,
 )
 from tests.mutants.process import ForgottenP, LargestLOfBlock, NoMean
-
-import continuized as cz
-from continuized import parameters
-from continuized.app.verify import marked as marked_checks
-from continuized.process import reference
-from continuized.theory import bound, moments
 
 ALPHA = 1e-6
 BLOCKS = [[2, 0], [1]]

@@ -4,6 +4,12 @@ import math
 
 import numpy as np
 import pytest
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.theory import bound, moments, weight
+from continuized.theory.moments.marks import coordinate_marks, follow
 from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
@@ -20,12 +26,6 @@ from tests.helpers.marked_matrices import (
     start_moments,
 )
 from tests.mutants.process import LargestL
-
-import continuized as cz
-from continuized import parameters
-from continuized.app.verify import marked as marked_checks
-from continuized.theory import bound, moments, weight
-from continuized.theory.moments.marks import coordinate_marks, follow
 
 TIMES = np.geomspace(0.05, 120.0, 25)
 BOUNDED = [

@@ -5,12 +5,12 @@ The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 
 import numpy as np
 import pytest
-from tests.helpers.marked_matrices import PLAIN, compared
-from tests.mutants.process import ForgottenP
 
 import continuized as cz
 from continuized.app.verify import marked as marked_checks
 from continuized.theory import moments
+from tests.helpers.marked_matrices import PLAIN, compared
+from tests.mutants.process import ForgottenP
 
 ALPHA = 1e-6
 MANY = marked_checks.quadratic()

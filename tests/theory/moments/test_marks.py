@@ -7,6 +7,10 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
+
+import continuized as cz
+from continuized import flow, parameters
+from continuized.theory import moments
 from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
@@ -18,10 +22,6 @@ from tests.helpers.marked_matrices import (
     jump_matrices,
     start_moments,
 )
-
-import continuized as cz
-from continuized import flow, parameters
-from continuized.theory import moments
 
 
 def generator(p, engine, t):
