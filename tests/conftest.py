@@ -130,7 +130,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A function that lets a coming block fail; see `interruptions`."""
-    from tests.helpers.interrupted import interruptions
+    from tests.helpers.interrupted_runs import interruptions
 
     return interruptions(monkeypatch)
 

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tests.helpers.optax_steps import LR, MU, Y0, assert_same_bits, gradient, xs_of
 
 import continuized as cz
 from continuized.adapters.optax import ContinuizedState, continuized, continuized_eval_params, gaps
+from tests.helpers.optax_steps import LR, MU, Y0, assert_same_bits, gradient, xs_of
 
 # The contract
 
@@ -146,9 +146,9 @@ def test_a_gradient_that_is_not_finite_raises() -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"learning_rate": 0.0}, ValueError, "learning_rate must be finite and > 0, got 0.0"),
-        ({"learning_rate": math.nan}, ValueError, "learning_rate must be finite and > 0, got nan"),
-        ({"learning_rate": "fast"}, TypeError, "learning_rate must be a number, got 'fast'"),
+        ({"learning_rate": 0.0}, ValueError, r"learning_rate must be a number in .*, got 0.0"),
+        ({"learning_rate": math.nan}, ValueError, r"learning_rate must be a number in .*, got nan"),
+        ({"learning_rate": "fast"}, TypeError, r"learning_rate must be a number in .*, got 'fast'"),
         ({"learning_rate": jnp.ones(2)}, TypeError, r"must be one number, .* of shape \(2,\)"),
         ({"mu": jnp.zeros(2)}, TypeError, "mu must be one number"),
         ({"mu": -1.0}, ValueError, "mu must be a finite number >= 0, got -1.0"),

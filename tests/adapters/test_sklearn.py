@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
-from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
-from tests.invariants.registry import same_bits
 
 from continuized.adapters import sklearn as adapter
 from continuized.adapters._sklearn_base import solve
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
+from tests.invariants.registry import same_bits
 
 ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)
 # What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.
@@ -170,16 +170,18 @@ def test_names_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
 
 BAD = [
     (ContinuizedRidge(alpha=-1.0), {}, "alpha must be finite and >= 0, got -1.0"),
-    (ContinuizedRidge(alpha="a"), {}, "alpha must be finite and >= 0, got 'a'"),
-    (ContinuizedRidge(tol=-1.0), {}, "tol must be a number >= 0.0, got -1.0"),
-    (ContinuizedRidge(tol=np.nan), {}, "tol must be a number >= 0.0, got nan"),
-    (ContinuizedRidge(max_iter=0), {}, "max_iter must be a number >= 1, got 0"),
-    (ContinuizedRidge(max_iter=1.5), {}, "max_iter must be an integer, got 1.5"),
+    (ContinuizedRidge(tol=-1.0), {}, "tol must be a number >= 0, got -1.0"),
+    (ContinuizedRidge(tol=np.nan), {}, "tol must be a number >= 0, got nan"),
+    (ContinuizedRidge(max_iter=0), {}, "max_iter must be an integer >= 1, got 0"),
+    (ContinuizedRidge(max_iter=1.5), {}, "max_iter must be an integer >= 1, got 1.5"),
     (ContinuizedRidge(), {"sample_weight": [1.0]}, "sample_weight must have shape"),
-    (ContinuizedRidge(), {"sample_weight": -np.ones(4)}, "sample_weight must be >= 0, but its"),
+    (
+        ContinuizedRidge(),
+        {"sample_weight": -np.ones(4)},
+        r"sample_weight must be finite and >= 0, but sample_weight\[0\] is -1.0",
+    ),
     (ContinuizedRidge(), {"sample_weight": 0.0}, "every sample_weight is zero"),
     (ContinuizedLogisticRegression(C=0.0), {}, "C must be a number > 0 or infinity, got 0.0"),
-    (ContinuizedLogisticRegression(C="1"), {}, "C must be a number > 0 or infinity, got '1'"),
     (ContinuizedLogisticRegression(class_weight="even"), {}, 'class_weight must be None, "bal'),
     (
         ContinuizedLogisticRegression(class_weight={0: 0.0, 1: 1.0}),
@@ -204,6 +206,22 @@ def test_bad_arguments(model: Any, options: dict[str, Any], message: str) -> Non
     X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
     with pytest.raises(ValueError, match=message) as caught:
         model.fit(**{"X": X, "y": y, **options})
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ContinuizedRidge(alpha="a"), "alpha must be a number, or one for each target, got 'a'"),
+        (ContinuizedRidge(tol="1"), "tol must be a number >= 0, got '1'"),
+        (ContinuizedRidge(max_iter=True), "max_iter must be an integer >= 1, got True"),
+        (ContinuizedLogisticRegression(C="1"), "C must be a number > 0 or infinity, got '1'"),
+        (ContinuizedLogisticRegression(class_weight=3), "class_weight must be None, .* got 3"),
+    ],
+)
+def test_arguments_of_the_wrong_type(model: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message) as caught:
+        model.fit([[0.0], [1.0]], [0, 1])
     assert "\n" not in str(caught.value)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.helpers.torch_steps import a_parameter, held, same, take_step
 
 from continuized.adapters import torch as adapter
 from continuized.adapters.torch import Continuized
+from tests.helpers.torch_steps import a_parameter, held, same, take_step
 
 
 def saved(state: Any) -> Any:
@@ -133,7 +133,7 @@ def test_a_run_saved_while_it_holds_x() -> None:
 REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"lr": -0.1}, ValueError, "lr must be a finite number >= 0, got -0.1"),
     ({"lr": math.nan}, ValueError, "lr must be a finite number"),
-    ({"lr": "0.1"}, TypeError, "lr must be a number >= 0, got '0.1'"),
+    ({"lr": "0.1"}, TypeError, "lr must be a finite number >= 0, got '0.1'"),
     ({"lr": torch.tensor(0.1, device="meta")}, ValueError, "must be on the CPU, got one on meta"),
     ({"lr": 0.5, "mu": 3.0}, ValueError, r"mu must not exceed L = 1/lr, got mu = 3.0 and lr = 0.5"),
     ({"mu": -1.0}, ValueError, "mu must be a finite number >= 0"),
@@ -142,7 +142,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rng": -1}, ValueError, "rng must be an integer >= 0 or None, got -1"),
     ({"rng": np.random.default_rng(0)}, TypeError, "rng must be an integer >= 0 or None, got"),
     ({"weight_decay": math.inf}, ValueError, "weight_decay must be a finite number"),
-    ({"nonfinite": "ignore"}, ValueError, "nonfinite must be 'raise' or 'skip', got 'ignore'"),
+    ({"nonfinite": "ignore"}, ValueError, 'nonfinite must be "raise" or "skip", got .ignore.'),
 ]
 
 

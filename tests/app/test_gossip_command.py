@@ -180,10 +180,10 @@ def test_nodes_completes_a_family(arguments, nodes):
         (["--nodes", "10"], "--graph grid:2x5; --graph cycle takes any number"),
         (["--nodes", 10**400], "is not in the range"),
         (["--graph", "complete", "--nodes", "2147483647"], "does not fit into memory"),
-        (["--message-loss", "1.5"], "--message-loss must be at least 0 and below 1, got 1.5"),
-        (["--duplication", "-1"], "--duplication must be at least 0 and below 1, got -1"),
+        (["--message-loss", "1.5"], "--message-loss must be a number in [0, 1), got 1.5"),
+        (["--duplication", "-1"], "--duplication must be a number in [0, 1), got -1.0"),
         (["--delay", "nan"], "--delay must be a finite number >= 0, got nan"),
-        (["--skew", "1"], "--skew must be at least 0 and below 1, got 1"),
+        (["--skew", "1"], "--skew must be a number in [0, 1), got 1.0"),
     ],
 )
 def test_both_commands_about_networks_refuse_in_the_same_words(command, arguments, words):

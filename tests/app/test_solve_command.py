@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
-from tests.helpers.solve_command import rows, run, write_svmlight
 
 from continuized.app import model_file as model
+from tests.helpers.solve_command import rows, run, write_svmlight
 
 KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
 
@@ -149,7 +149,7 @@ def test_bad_arguments(tmp_path: Path) -> None:
         ((tmp_path / "absent",), "No such file"),
         ((tmp_path,), "a folder, not a file"),
         ((data, "--l2", -1), "l2 must be"),
-        ((data, "--tol", "-1"), "--tol must be a number >= 0, got -1\n"),
+        ((data, "--tol", "-1"), "--tol must be a number >= 0, got -1.0\n"),
         ((data, "--tol", "nan"), "--tol must be a number >= 0, got nan\n"),
         ((data, "--method", "dual", "--l2", 0), "--method dual needs --l2 > 0"),
         ((data, "--method", "simplex"), "simplex"),

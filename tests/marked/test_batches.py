@@ -10,8 +10,8 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import row_constants
-from continuized.marked.kernels import batches
-from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.layout import Columns
+from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients
@@ -142,10 +142,10 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     engines = [same.prepare(p, np.zeros(D)) for _ in range(2)]
     events = cz.clock.Poisson(0, marks=engines[0].law).stream().draw(100)
     steps = coefficients(engines[0].process, events, 0.0)
-    loops = (lazy.row_events, batches.batch_events)
+    loops = (row_events, batch_events)
     for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
-        loop(marks, steps, e.factors, 1.0 / e.R2, e.indptr, e.indices, e.values, e.rhs,
-             accelerated, e.scalars, e.pairs)  # fmt: skip
+        rows, columns = Rows(e.factors, e.rhs), Columns(e.indptr, e.indices, e.values)
+        loop(marks, steps, rows, columns, 1.0 / e.R2, accelerated, e.scalars, e.pairs)
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 

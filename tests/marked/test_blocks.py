@@ -244,10 +244,10 @@ BAD = {
     "float": (2.0, TypeError, "integer >= 1 or a list"),
     "truth": (True, TypeError, "integer >= 1 or a list"),
     "word": ("all", TypeError, "integer >= 1 or a list"),
-    "not nested": ([0, 1, 2, 3, 4, 5], TypeError, "block 0 must be a vector of indices"),
+    "not nested": ([0, 1, 2, 3, 4, 5], ValueError, r"block 0 must be a vector, got shape \(\)"),
     "floats": ([[0.0, 1.0, 2.0], [3, 4, 5]], TypeError, "block 0 must be a vector of indices"),
     "mask": ([[True] * 6], TypeError, "block 0 must be a vector of indices"),
-    "ragged": ([[[0], [1, 2]], [3, 4, 5]], TypeError, "block 0 must be a vector of indices"),
+    "ragged": ([[[0], [1, 2]], [3, 4, 5]], ValueError, "block 0 must be a vector of indices"),
 }
 
 

@@ -1,8 +1,7 @@
-"""Least squares and logistic regression: values and gradients, on threads, and conjugates."""
+"""Least squares and logistic regression: values and gradients, on one thread and on all."""
 
 from __future__ import annotations
 
-import math
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,13 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.helpers.regressions import FORMS, KINDS, data
-from tests.invariants.registry import same_bits
 
 import continuized as cz
-from continuized.problems import losses
 from continuized.problems.regression import linear
 from continuized.support import threads
+from tests.helpers.regressions import FORMS, KINDS, data
+from tests.invariants.registry import same_bits
 
 
 @pytest.fixture(params=[1, 2, 3, 7])
@@ -172,35 +170,3 @@ def test_small_data_stays_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     p = cz.problems.LogisticRegression(*data(50, 3))
     assert not p.threaded
     p.fun(np.zeros(3)), p.grad(np.zeros(3))
-
-
-# Conjugates
-
-
-@pytest.mark.parametrize("y", [-1.0, 1.0])
-def test_logistic_conjugate(y: float) -> None:
-    for b in (1e-300, 1e-12, 0.1, 0.5, 0.75, 1.0 - 1e-12):
-        with mp.workdps(700):
-            exact = mp.mpf(b) * mp.log(mp.mpf(b)) + (1 - mp.mpf(b)) * mp.log(1 - mp.mpf(b))
-        value = losses.conjugate(losses.LOGISTIC, -y * b, y)
-        assert value == pytest.approx(float(exact), rel=1e-14, abs=0.0)
-        p = losses.conjugate_slope(losses.LOGISTIC, -y * b, y)
-        assert losses.loss_slope(losses.LOGISTIC, p, y) == pytest.approx(-y * b, rel=1e-12, abs=0.0)
-    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [0.0, 0.0]
-    assert [losses.conjugate(losses.LOGISTIC, -y * b, y) for b in (-1e-9, 1.1)] == [math.inf] * 2
-    assert [losses.conjugate_slope(losses.LOGISTIC, -y * b, y) for b in (0.0, 1.0)] == [
-        y * math.inf,
-        -y * math.inf,
-    ]
-    assert math.isnan(losses.conjugate_slope(losses.LOGISTIC, 2.0 * y, y))
-    assert math.isnan(losses.conjugate(losses.LOGISTIC, math.nan, y))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.floats(-15.0, 15.0), st.floats(-15.0, 15.0), st.sampled_from([-1.0, 1.0]))
-def test_fenchel_young(p: float, q: float, y: float) -> None:
-    for kind in (losses.SQUARED, losses.LOGISTIC):
-        a, b = losses.loss_slope(kind, p, y), losses.loss_slope(kind, q, y)
-        f, f_star = losses.loss(kind, p, y), losses.conjugate(kind, a, y)
-        assert f + f_star == pytest.approx(a * p, rel=1e-9, abs=1e-9)  # equality at the slope
-        assert f + losses.conjugate(kind, b, y) >= b * p - 1e-9  # and inequality elsewhere

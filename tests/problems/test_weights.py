@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
 
 import continuized as cz
-from continuized.problems.kernels import CSR_BLOCK, Wanted, one_pass
+from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
 from continuized.problems.regression import linear, softmax
 from continuized.support import threads
+from tests.helpers.weighted_regressions import (
+    CLASSES,
+    EXTRAS,
+    FORMS,
+    KINDS,
+    by_definition,
+    data,
+    make,
+)
 
 
 @pytest.fixture(params=[1, 3])
@@ -120,12 +128,12 @@ def test_minimize(kind: str) -> None:
         np.testing.assert_allclose(r.x, p.x_star, atol=1e-7)
 
 
-def test_threads_and_one_pass() -> None:
+def test_threads_and_pass_over_rows() -> None:
     X, y, weights = data("logistic", n=100)
     w = np.random.default_rng(7).standard_normal(X.shape[1] + 1)
     for form in FORMS.values():
-        once = one_pass(form(X), y, 1.0, w, Wanted(True, True), 1, weights, True)
-        cut = one_pass(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
+        once = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 1, weights, True)
+        cut = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
 

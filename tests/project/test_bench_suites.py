@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
+
+import continuized as cz
 from benchmarks import (
     data,
     ensemble,
@@ -20,9 +23,6 @@ from benchmarks import (
 )
 from benchmarks.outcome import ABSENT, AT_LEAST, TIMED
 from benchmarks.timing import NotRunError, StoppedError, WrongError
-from scipy.linalg import expm
-
-import continuized as cz
 from continuized import network
 
 
@@ -152,6 +152,7 @@ def loop_contestants(given):
     return [loop.Contestant(r.name, r.prepare) for r in loop.contestants(given)]
 
 
+@pytest.mark.needs("jax")
 def test_numpy_and_jax_run_the_process_of_the_ensemble():
     p = cz.problems.paper_convex()
     gaps = np.random.default_rng(1).standard_exponential((3, 40))

@@ -34,16 +34,18 @@ def name_of(page: Path) -> str:
     return str(page.relative_to(DOCS))
 
 
-def with_code(page: Path) -> Any:
-    """A page with code to run as the parameter of a test, with what it needs; None without code."""
-    blocks = FENCE.findall(page.read_text())
-    if not any(kind in ("python", "sh") for kind, _ in blocks):
-        return None
-    code = "\n".join(block for kind, block in blocks if kind == "python")
-    named = re.findall(r"^(?:import|from) (?:continuized\.adapters\.)?(\w+)", code, re.MULTILINE)
-    needed = sorted({"jax", "optax", "ray", "torch"} & set(named))
+def with_needs(page: Path) -> Any:
+    """A page as the parameter of a test, with the libraries that its code and its names import."""
+    named = re.findall(
+        r"^(?:import|from) (\w+)|continuized\.adapters\.(\w+)", page.read_text(), re.MULTILINE
+    )
+    needed = sorted({"jax", "optax", "ray", "torch"} & {name for pair in named for name in pair})
     marks = [pytest.mark.needs(*needed)] if needed else []
     return pytest.param(page, marks=marks, id=name_of(page))
+
+
+def with_code(page: Path) -> bool:
+    return any(kind in ("python", "sh") for kind, _ in FENCE.findall(page.read_text()))
 
 
 def run_commands(block: str) -> None:
@@ -56,7 +58,7 @@ def run_commands(block: str) -> None:
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", list(filter(None, map(with_code, PAGES))))
+@pytest.mark.parametrize("page", [with_needs(page) for page in PAGES if with_code(page)])
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,7 +95,7 @@ def found(dotted: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
+@pytest.mark.parametrize("page", [with_needs(page) for page in PAGES])
 def test_every_name_of_ours_exists(page: Path) -> None:
     prose = FENCE.sub("", page.read_text())
     for dotted in re.findall(r"`((?:cz|continuized)(?:\.\w+)+)(?:\(.*?\))?`", prose):

@@ -130,6 +130,7 @@ Examples
 """
 
 
+@pytest.mark.needs("griffe")
 def test_docstrings_are_text_with_headings() -> None:
     spec = importlib.util.spec_from_file_location("docstring_text", TOOLS / "docstring_text.py")
     assert spec is not None

@@ -63,7 +63,7 @@ def figure2(made: Made) -> None:
 
 def same_as_reproduced(found: dict[tuple[str, str], Any], number: int) -> None:
     """The data of `continuized reproduce`, bit by bit."""
-    panels = reproduce.figures(rng=0)[number - 1].panels
+    panels = reproduce.figures(0)[number - 1].panels
     curves = {(panel.name, c.method): c.excess[1:] for panel in panels for c in panel.curves}
     assert found.keys() == curves.keys()
     for name, excess in curves.items():

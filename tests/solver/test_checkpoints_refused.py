@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y
-from tests.invariants.registry import problem, user_fun, user_grad
 
 import continuized as cz
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y
+from tests.invariants.registry import problem, user_fun, user_grad
 
 RUN: dict[str, Any] = {"method": cz.Continuized(1.5, 0.5), "rng": 1, "maxiter": 30}
 OTHERS: dict[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def test_an_unseeded_clock_without_a_state_is_refused(path: Path) -> None:
     ("given", "error"),
     [
         ({"checkpoint": 3}, TypeError),
-        ({"checkpoint": ""}, TypeError),
+        ({"checkpoint": ""}, ValueError),
         ({"resume": True}, ValueError),
         ({"checkpoint": "a", "resume": 1}, TypeError),
         ({"checkpoint": "a", "every": "1"}, TypeError),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.metric_data import RNG, definite, regression
 
 import continuized as cz
 from continuized.solver.metric import Dense, Diagonal, LowRank
 from continuized.solver.metric_factory import gram, nystrom
+from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
 
@@ -103,7 +103,11 @@ class Own:
         ({"metric": ["a", "b", "c"]}, TypeError, "real numbers"),
         ({"metric": 3.0}, TypeError, "metric must be None"),
         ({"metric": Diagonal}, TypeError, "metric must be None"),
-        ({"metric": "newton"}, ValueError, 'one of "diag", "gram"'),
+        (
+            {"metric": "newton"},
+            ValueError,
+            'metric must be "diag", "gram", "nystrom", "auto", an array or',
+        ),
         ({"metric": "gram"}, ValueError, "made from the data of a regression, got a Problem"),
         ({"metric": Own(lambda g: g[:2])}, ValueError, r"shape of g, \(3,\)"),
         ({"metric": Own(lambda g: -g)}, ValueError, "positive definite"),

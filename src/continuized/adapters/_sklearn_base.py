@@ -1,6 +1,6 @@
-"""What the estimators for scikit-learn have in common: all but their parameters and their fits.
+"""What the estimators for scikit-learn share: everything but their parameters and their fits.
 
-The only module that imports scikit-learn.
+No other module imports scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,91 +16,11 @@ from continuized.problems.regression.data import check_format
 from continuized.process import clock
 from continuized.process import random_streams as seeds
 from continuized.process.stepper import Limits
-from continuized.solver import metric_factory as curvature
 from continuized.solver.loop import Loop
+from continuized.solver.metric_factory import make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
-from continuized.support.validation import brief, is_real
-
-
-def check_at_least(value: Any, least: float, name: str) -> None:
-    """Raise ValueError unless value is a number >= least."""
-    if not (is_real(value) and value >= least):
-        raise ValueError(f"{name} must be a number >= {least}, got {brief(value)}")
-
-
-def checked_alphas(alpha: Any, targets: int) -> Array:
-    """A finite alpha >= 0 for each target."""
-    alphas = np.asarray(alpha)
-    if alphas.dtype.kind not in "fiu" or not np.all((alphas >= 0.0) & (alphas < np.inf)):
-        raise ValueError(f"alpha must be finite and >= 0, got {brief(alpha)}")
-    if alphas.ndim > 1 or alphas.size not in (1, targets):
-        raise ValueError(
-            f"alpha must be one number, or one for each of {targets} targets, got {brief(alpha)}"
-        )
-    return np.broadcast_to(alphas.ravel().astype(np.float64), targets)
-
-
-def check_row_weights(weights: Array, n: int) -> None:
-    """Raise ValueError unless there is a weight >= 0 for each of n rows, and one is positive."""
-    if weights.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), one a row, got {weights.shape}")
-    if np.any(weights < 0.0):
-        raise ValueError(f"sample_weight must be >= 0, but its least entry is {weights.min()}")
-    if not np.any(weights > 0.0):
-        raise ValueError("every sample_weight is zero: there is nothing to fit")
-
-
-def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
-    """Raise ValueError unless there are two classes, and rows of positive weight in each.
-
-    A class without weight would drive its intercept to minus infinity.
-    """
-    if len(classes) < 2:
-        raise ValueError(f"y holds only one class, {brief(classes[0])}: at least 2 are needed")
-    empty = np.flatnonzero(~(np.bincount(labels, weights) > 0.0))
-    if empty.size:
-        raise ValueError(
-            f"the class {brief(classes[empty[0]])} has no row of positive weight: drop its rows, "
-            "or give them weight"
-        )
-
-
-def balanced(labels: Array, weights: Array) -> Array:
-    """Factors that give each class the same total weight, and leave the sum of all as it is."""
-    totals = np.bincount(labels, weights)
-    return np.asarray(totals.sum() / (len(totals) * totals))
-
-
-def root_mean_square(y: Array, weights: Array | None) -> float:
-    """That of y, or 1 where it is 0; by way of y / max |y|, for squares may overflow."""
-    largest = float(np.abs(y).max(initial=0.0))
-    if largest == 0.0:
-        return 1.0
-    mean = float(np.average((y / largest) ** 2, weights=weights))
-    return largest * math.sqrt(mean) if mean > 0.0 else 1.0
-
-
-def solve(
-    problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
-) -> tuple[Array, int, bool]:
-    """The minimiser from w0, the number of iterations, and whether tol was reached.
-
-    tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
-    in the Hessian's: the error of the predictions, whatever the scales of the columns.
-    """
-    root = seeds.seed_sequence(seed)
-    options = AdaptiveOptions(
-        tol,
-        factory=curvature.make_factory("auto", problem, root),
-        record=False,
-        certified=False,
-    )
-    stepper = AdaptiveStepper(problem, w0, options)
-    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
-    loop.run()
-    r = loop.result()
-    return r.x, int(r.nit), bool(r.success)
-
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
@@ -119,16 +39,8 @@ FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become fl
 LARGEST_SEED = 2**31 - 1
 
 
-def _check_sparse(X: Any) -> None:
-    """Refuse wrong indices, which scikit-learn would follow to anywhere in memory."""
-    from scipy import sparse
-
-    if sparse.issparse(X) and X.ndim == 2:
-        check_format(X)
-
-
 class LinearEstimator(BaseEstimator):
-    """The checks, the start, the number of iterations, and the predictions."""
+    """Checks what a fit is given, finds its start, counts its iterations, and predicts."""
 
     fit_intercept: Any
     tol: Any
@@ -138,18 +50,18 @@ class LinearEstimator(BaseEstimator):
     coef_: Array
     intercept_: Any
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
-        """X, y and the weights of the rows, None where there are none."""
-        check_at_least(self.tol, 0.0, "tol")
-        check_at_least(self.max_iter, 1, "max_iter")
-        if self.max_iter != int(self.max_iter):
-            raise ValueError(f"max_iter must be an integer, got {brief(self.max_iter)}")
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
+        """Check X, y and the weights of the rows, and return them; no weights are None."""
+        check.real(self.tol, "tol", minimum=0.0, finite=False)
+        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
+        if not most.is_integer():  # floats such as 1e4 are taken
+            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         _check_sparse(X)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
         if sample_weight is None:
             return X, y, None
         n = X.shape[0]
-        if is_real(sample_weight):
+        if check.is_real(sample_weight):
             sample_weight = np.full(n, float(sample_weight))
         weights = check_array(
             sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
@@ -157,8 +69,8 @@ class LinearEstimator(BaseEstimator):
         check_row_weights(weights, n)
         return X, y, weights
 
-    def _start(self, targets: int, features: int) -> Array | None:
-        """The coefficients and, in a row below, the intercepts of the last fit, if asked for."""
+    def _find_start(self, targets: int, features: int) -> Array | None:
+        """Return the coefficients and, in a row below, the intercepts of the last fit, if asked."""
         if not (self.warm_start and hasattr(self, "coef_")):
             return None
         coef = np.atleast_2d(self.coef_)
@@ -169,13 +81,13 @@ class LinearEstimator(BaseEstimator):
             )
         return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
 
-    def _seed(self) -> int | None:
+    def _draw_seed(self) -> int | None:
         # None leaves NumPy's global random state alone.
         if self.random_state is None:
             return None
         return int(check_random_state(self.random_state).randint(LARGEST_SEED))
 
-    def _count(self, n_iter: list[int], reached: bool) -> None:
+    def _set_iterations(self, n_iter: list[int], reached: bool) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
         self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
         if not reached:
@@ -187,8 +99,8 @@ class LinearEstimator(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _scores(self, X: Any) -> Array:
-        """X coef^T + intercept."""
+    def _score(self, X: Any) -> Array:
+        """Compute X coef^T + intercept."""
         check_is_fitted(self)
         _check_sparse(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
@@ -201,57 +113,56 @@ class LinearEstimator(BaseEstimator):
 
 
 class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):
-    """Predictions are scores."""
+    """An estimator whose predictions are its scores."""
 
     def predict(self, X: Any) -> Array:
-        """The predictions Xw + b."""
-        return self._scores(X)
+        """Predict Xw + b."""
+        return self._score(X)
 
 
 class LinearClassifier(ClassifierMixin, LinearEstimator):
-    """One score for two classes, the logarithm of the odds; one for each of more classes."""
+    """An estimator with a score for each class; of two classes, one: the logarithm of the odds."""
 
     class_weight: Any
     classes_: Array
 
-    def _labelled(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
-        """Labels 0, 1, ... of the rows, and their weights, times those of their classes."""
+    def _label_rows(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
+        """Label the rows 0, 1, ..., and multiply their weights by those of their classes."""
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         check_classes(self.classes_, labels, weights)
-        weights = self._class_weighted(y, labels, weights)
+        weights = self._weigh_classes(y, labels, weights)
         check_classes(self.classes_, labels, weights)  # a class may have the weight 0
         return labels, weights
 
-    def _class_weighted(self, y: Array, labels: Array, weights: Array | None) -> Array | None:
-        """The weights of the rows times those of their classes."""
+    def _weigh_classes(self, y: Array, labels: Array, weights: Array | None) -> Array | None:
+        """Multiply the weights of the rows by those of their classes."""
         if self.class_weight is None:
             return weights
         rows = np.ones(len(y)) if weights is None else weights
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            factors = balanced(labels, rows)
+            factors = balance(labels, rows)
         elif isinstance(self.class_weight, dict):
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         else:
-            raise ValueError(
-                'class_weight must be None, "balanced" or a dictionary, got '
-                f"{brief(self.class_weight)}"
-            )
+            what = 'None, "balanced" or a dictionary'
+            error = ValueError if isinstance(self.class_weight, str) else TypeError
+            raise check.refusal(error, "class_weight", what, self.class_weight)
         return np.asarray(rows * factors[labels])
 
     def decision_function(self, X: Any) -> Array:
-        """The scores: of the second of two classes (rows,), or of each class (rows, classes)."""
-        scores = self._scores(X)
+        """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
+        scores = self._score(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
     def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
+        """Predict the most probable class of each row."""
         scores = self.decision_function(X)
         index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[index])
 
     def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of the probability of each class, exact also where that underflows."""
+        """Predict the logarithm of the probability of each class, also where that underflows."""
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
@@ -259,5 +170,83 @@ class LinearClassifier(ClassifierMixin, LinearEstimator):
         return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
 
     def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, in the order of classes_."""
+        """Predict the probability of each class, in the order of classes_."""
         return np.exp(self.predict_log_proba(X))
+
+
+def solve(
+    problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
+) -> tuple[Array, int, bool]:
+    """Find the minimiser from w0; return it, the number of iterations, and whether tol was reached.
+
+    tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
+    in the Hessian's: the error of the predictions, whatever the scales of the columns.
+    """
+    root = seeds.seed_sequence(seed)
+    options = AdaptiveOptions(
+        tol,
+        factory=make_factory("auto", problem, root),
+        record=False,
+        certified=False,
+    )
+    stepper = AdaptiveStepper(problem, w0, options)
+    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
+    loop.run()
+    r = loop.result()
+    return r.x, int(r.nit), bool(r.success)
+
+
+def checked_alphas(alpha: Any, targets: int) -> Array:
+    """Check alpha, and return a finite number >= 0 for each target."""
+    noun = "a number, or one for each target"
+    alphas = check.array(alpha, "alpha", dtype=np.float64, minimum=0.0, noun=noun)
+    if alphas.ndim > 1 or alphas.size not in (1, targets):
+        what = f"one number, or one for each of {targets} targets"
+        raise check.refusal(ValueError, "alpha", what, alpha)
+    return np.broadcast_to(alphas.ravel(), targets)
+
+
+def check_row_weights(weights: Array, n: int) -> None:
+    """Raise ValueError unless there is a weight >= 0 for each of n rows, and one is positive."""
+    check.array(weights, "sample_weight", minimum=0.0)
+    check.shape(weights, "sample_weight", (n,), each="row")
+    if not np.any(weights > 0.0):
+        raise ValueError("every sample_weight is zero: there is nothing to fit")
+
+
+def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
+    """Raise ValueError unless there are two classes, and rows of positive weight in each.
+
+    A class without weight would drive its intercept to minus infinity.
+    """
+    if len(classes) < 2:
+        raise ValueError(f"y holds only one class, {short_repr(classes[0])}: at least 2 are needed")
+    empty = np.flatnonzero(~(np.bincount(labels, weights) > 0.0))
+    if empty.size:
+        label = short_repr(classes[empty[0]])
+        raise ValueError(
+            f"the class {label} has no row of positive weight: drop its rows, or give them weight"
+        )
+
+
+def balance(labels: Array, weights: Array) -> Array:
+    """Find factors that give each class the same total weight, and leave the sum of all."""
+    totals = np.bincount(labels, weights)
+    return np.asarray(totals.sum() / (len(totals) * totals))
+
+
+def root_mean_square(y: Array, weights: Array | None) -> float:
+    """Compute that of y, or 1 where it is 0; by way of y / max |y|, as squares may overflow."""
+    largest = float(np.abs(y).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    mean = float(np.average((y / largest) ** 2, weights=weights))
+    return largest * math.sqrt(mean) if mean > 0.0 else 1.0
+
+
+def _check_sparse(X: Any) -> None:
+    """Refuse wrong indices, which scikit-learn would follow to anywhere in memory."""
+    from scipy import sparse
+
+    if sparse.issparse(X) and X.ndim == 2:
+        check_format(X)

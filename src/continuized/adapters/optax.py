@@ -15,24 +15,25 @@ from continuized.adapters._jax_process import (
     Time,
     Tree,
     all_finite,
+    cast_like,
     check_gradients,
-    checked_copy,
+    copy_checked,
     gap,
     gaps,
     jump,
     key_of,
-    like,
     mix,
     recorded_gap,
     recorded_gaps,
     time_at,
     where,
-    widened,
+    widen,
 )
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
 from continuized.solver.steppers.schedule import MOST_L
-from continuized.support.validation import as_float, brief, is_real
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
 
 try:
     import optax
@@ -147,7 +148,7 @@ class _Optimiser(NamedTuple):
         L = self._L(count)
         tau, _ = in_jax(parameters.unit_start)(self.start, L)
         first = in_jax(parameters.unit_time)(self._gap(1, data), L)
-        x, z = checked_copy(params, "params"), checked_copy(params, "params")
+        x, z = copy_checked(params, "params"), copy_checked(params, "params")
         return ContinuizedState(count, skipped, data, time_at(tau).after(first), x, z)
 
     def update(
@@ -156,9 +157,9 @@ class _Optimiser(NamedTuple):
         if params is None:
             raise ValueError("params is missing: call update(gradients, state, params)")
         check_gradients(updates, params)
-        y = widened(params)
-        y_next, after = self._event(like(updates, y), state, y)
-        change = like(jax.tree.map(jnp.subtract, y_next, y), params)
+        y = widen(params)
+        y_next, after = self._event(cast_like(updates, y), state, y)
+        change = cast_like(jax.tree.map(jnp.subtract, y_next, y), params)
         finite = all_finite(after.x, after.z, change)
         if self.nonfinite == "raise":
             _raise_unless(finite)
@@ -176,12 +177,12 @@ class _Optimiser(NamedTuple):
         _, start = in_jax(parameters.unit_start)(self.start, L)
         gamma = in_jax(parameters.gamma)(L)
         gamma_prime = in_jax(parameters.carried_gamma_prime)(state.tau.hi, L, self.mu, start)
-        x, z = jump(y, widened(state.z), g, gamma, gamma_prime)
+        x, z = jump(y, widen(state.z), g, gamma, gamma_prime)
         dtau = in_jax(parameters.unit_time)(self._gap(count + 1, state.key), L)
         tau = state.tau.after(dtau)
         a, b = in_jax(flow.weights)(state.tau.hi, tau.hi, dtau, 1.0, self.mu, start)
         y, z = mix(x, z, a, b)
-        x, z = like(x, state.x), like(z, state.z)
+        x, z = cast_like(x, state.x), cast_like(z, state.z)
         return y, state._replace(count=count, tau=tau, x=x, z=z)
 
     def _L(self, count: Any) -> Any:
@@ -228,7 +229,7 @@ def continuized_eval_params(state: Any, params: Tree) -> Tree:
     """
     found = [node for node in jax.tree.leaves(state, is_leaf=_is_ours) if _is_ours(node)]
     if not found:
-        raise ValueError(f"no ContinuizedState in the state given, {brief(state)}")
+        raise ValueError(f"no ContinuizedState in the state given, {short_repr(state)}")
     for ours in found:
         params = jax.tree.map(
             lambda x, p: p if _is_masked(x) else x, ours.x, params, is_leaf=_is_masked
@@ -246,15 +247,11 @@ def _is_masked(node: Any) -> bool:
 
 def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
     """What is known now; arrays of JAX may be traced, and are not looked at."""
-    if nonfinite not in ("raise", "skip"):
-        raise ValueError(f'nonfinite must be "raise" or "skip", got {brief(nonfinite)}')
+    check.one_of(nonfinite, "nonfinite", ("raise", "skip"))
     L = MOST_L
     if not (callable(learning_rate) or isinstance(learning_rate, jax.Array)):
-        if not is_real(learning_rate):
-            raise TypeError(f"learning_rate must be a number, got {brief(learning_rate)}")
-        if not 1.0 / MOST_L <= as_float(learning_rate) <= MOST_L:
-            raise ValueError(f"learning_rate must be finite and > 0, got {brief(learning_rate)}")
-        L = 1.0 / as_float(learning_rate)
+        least, most = 1.0 / MOST_L, MOST_L
+        L = 1.0 / check.real(learning_rate, "learning_rate", minimum=least, maximum=most)
     for name, value in (("learning_rate", learning_rate), ("mu", mu), ("start", start)):
         if isinstance(value, jax.Array) and value.shape != ():
             raise TypeError(f"{name} must be one number, got an array of shape {value.shape}")

@@ -24,8 +24,9 @@ from continuized.process.prox import Box
 from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
+from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.validation import brief
+from continuized.support.validation import short_repr
 
 __all__ = ["scipy_method"]
 
@@ -121,7 +122,7 @@ def scipy_method(
     >>> r.success, r.status, r.x.round(6).tolist()
     (True, 0, [1.0, 1.0])
     """
-    _check_function(fun)
+    check.function(fun, "fun", advice="of a Problem p, give p.fun, and jac=p.grad")
     _warn_of_unused(unknown, hess, hessp)
     _refuse_constraints(constraints)
     x = np.atleast_1d(np.asarray(x0))
@@ -132,7 +133,8 @@ def scipy_method(
     differences = None
     if jac is None or jac is False or isinstance(jac, str):
         scheme = finite_differences if jac is None or jac is False else jac
-        differences = FiniteDifferences(fun, _checked_scheme(scheme), finite_diff_rel_step)
+        scheme = check.one_of(scheme, "finite differences", SCHEMES)
+        differences = FiniteDifferences(fun, scheme, finite_diff_rel_step)
         warnings.warn(differences.cost(x.size), OptimizeWarning, stacklevel=3)
         fun, jac = differences.fun, differences.grad
     r = minimize(
@@ -193,12 +195,6 @@ class FiniteDifferences:
         return np.asarray(approx_derivative(self._count, x, f0=f, **options))
 
 
-def _check_function(fun: Any) -> None:
-    if not callable(fun):
-        advice = "of a Problem p, give p.fun, and jac=p.grad"
-        raise TypeError(f"fun must be a function of x, got {brief(fun)}; {advice}")
-
-
 def _with_args(function: Any, args: Any) -> Any:
     """A function of x alone."""
     if not callable(function) or (isinstance(args, tuple) and not args):
@@ -210,13 +206,6 @@ def _with_args(function: Any, args: Any) -> Any:
 def _as_vector(jac: Callable[[Array], Any]) -> Callable[[Array], Array]:
     """A gradient in one variable, which SciPy's own methods take as a number too."""
     return lambda x: np.atleast_1d(jac(x))
-
-
-def _checked_scheme(scheme: Any) -> str:
-    if not (isinstance(scheme, str) and scheme in SCHEMES):
-        names = ", ".join(SCHEMES)
-        raise ValueError(f"finite differences must be one of {names}, got {brief(scheme)}")
-    return scheme
 
 
 def _warn_of_unused(unknown: dict[str, Any], hess: Any, hessp: Any) -> None:
@@ -234,7 +223,7 @@ def _refuse_constraints(constraints: Any) -> None:
     if constraints is None or (isinstance(constraints, tuple | list | dict) and not constraints):
         return
     raise ValueError(
-        f"constraints are not supported, only bounds, got {brief(constraints)}; use SciPy's "
+        f"constraints are not supported, only bounds, got {short_repr(constraints)}; use SciPy's "
         'method="SLSQP" or "trust-constr"'
     )
 
@@ -247,9 +236,8 @@ def _box(bounds: Any, shape: tuple[int, ...]) -> Box | None:
     try:
         low, high = (np.broadcast_to(side, shape) for side in pairs)
     except ValueError as error:
-        raise ValueError(
-            f"bounds must be one for each of the {shape[0]} entries of x0, got {brief(bounds)}"
-        ) from error
+        what = f"one for each of the {shape[0]} entries of x0"
+        raise check.refusal(ValueError, "bounds", what, bounds) from error
     if np.all(low == -np.inf) and np.all(high == np.inf):
         return None
     return Box(low, high)
@@ -262,10 +250,8 @@ def _columns(bounds: Any) -> tuple[Array, Array]:
         low = np.array([-np.inf if low is None else float(low) for low, _ in pairs])
         high = np.array([np.inf if high is None else float(high) for _, high in pairs])
     except (TypeError, ValueError) as error:
-        raise TypeError(
-            "bounds must be scipy.optimize.Bounds or pairs (low, high) of numbers or None, got "
-            f"{brief(bounds)}"
-        ) from error
+        what = "scipy.optimize.Bounds or pairs (low, high) of numbers or None"
+        raise check.refusal(TypeError, "bounds", what, bounds) from error
     return low, high
 
 

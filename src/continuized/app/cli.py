@@ -27,22 +27,8 @@ COMMANDS = {
 }
 
 
-class Commands(click.Group):
-    """A group whose commands are imported when they are called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f"continuized.app.commands.{cmd_name}")
-        command: click.Command = module.command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class OneSentence(click.Command):
+    """A command whose errors are one sentence each."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; every error that is the user's to mend ends in one sentence on stderr."""
@@ -69,6 +55,24 @@ class Commands(click.Group):
             _end(str(error), 2)
         # A command that found a failed check returns 1; click's own --help and --version, 0.
         sys.exit(result if isinstance(result, int) else 0)
+
+
+class Commands(OneSentence, click.Group):
+    """A group whose commands are imported when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"continuized.app.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
 
 
 def _end(sentence: str, code: int) -> None:

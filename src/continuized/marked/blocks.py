@@ -15,7 +15,7 @@ import numpy as np
 from continuized.problems import Quadratic
 from continuized.problems.base import Array
 from continuized.problems.regression.spectrum import gram_error, spectrum
-from continuized.support.validation import brief, is_whole
+from continuized.support import validation as check
 
 SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
 
@@ -58,10 +58,9 @@ def partition(blocks: Any, d: int) -> Partition:
         ...
     ValueError: coordinate 1 is in block 0 and in block 1: it must be in one only
     """
-    if is_whole(blocks):
-        if blocks < 1:
-            raise ValueError(f"the size of blocks must be >= 1, got {blocks}")
-        return Partition(np.arange(d), np.append(np.arange(0, d, min(int(blocks), max(d, 1))), d))
+    if check.is_whole(blocks):
+        size = check.whole(blocks, "the size of blocks", minimum=1)
+        return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
     indices = [_checked_block(block, b, d) for b, block in enumerate(_sequence(blocks))]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)
@@ -71,24 +70,19 @@ def partition(blocks: Any, d: int) -> Partition:
 def _sequence(blocks: Any) -> list[Any]:
     if isinstance(blocks, list | tuple) or (isinstance(blocks, np.ndarray) and blocks.ndim):
         return list(blocks)
-    raise TypeError(
-        f"blocks must be None, an integer >= 1 or a list of vectors of indices, got {brief(blocks)}"
-    )
+    what = "None, an integer >= 1 or a list of vectors of indices"
+    raise check.refusal(TypeError, "blocks", what, blocks)
 
 
 def _checked_block(block: Any, b: int, d: int) -> Array:
-    try:
-        indices = np.asarray(block)
-    except ValueError as error:  # ragged
-        raise TypeError(f"block {b} must be a vector of indices, got {brief(block)}") from error
+    noun = "a vector of indices"
+    indices = check.array(block, f"block {b}", dtype=np.int64, ndim=1, noun=noun)
     if indices.size == 0:
         raise ValueError(f"block {b} is empty: leave it out")
-    if indices.ndim != 1 or indices.dtype.kind not in "iu":
-        raise TypeError(f"block {b} must be a vector of indices, got {brief(block)}")
     wrong = indices[(indices < 0) | (indices >= d)]
     if wrong.size:
         raise ValueError(f"block {b} has the index {wrong[0]}, but indices must be in [0, {d})")
-    return np.sort(indices.astype(np.int64))
+    return np.sort(indices)
 
 
 def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:

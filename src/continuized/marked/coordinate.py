@@ -16,17 +16,26 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
-from continuized.marked.kernels import block as block_kernels
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, D, S, at_factor, pairs_at
-from continuized.marked.separable import Form, primal_form
+from continuized.marked.kernels.block import block_events
+from continuized.marked.kernels.coordinate import ALPHA, coordinate_events
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    D,
+    Loss,
+    S,
+    Terms,
+    at_factor,
+    pairs_at,
+)
+from continuized.marked.separable import SeparableForm, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
 from continuized.process.methods import Continuized
-from continuized.support.validation import brief, check_flag
+from continuized.support import validation as check
 
 FIRST_REFRESH = 16  # passes; then at each doubling
 
@@ -69,7 +78,7 @@ class CoordinateDescent:
     name: ClassVar[str] = "coordinate-descent"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         """The run on this problem from x0.
@@ -90,7 +99,7 @@ class CoordinateStepper(MarkedStepper):
 
     unit = "coordinate"  # what a mark is
 
-    def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
+    def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
         super().__init__(problem)
         self.form, self.accelerated = form, method.accelerated
         self.name = method.name
@@ -153,19 +162,21 @@ class CoordinateStepper(MarkedStepper):
             marks, coefficients = marks[now:], coefficients[now:]
 
     def _run(self, marks: Array, coefficients: Array) -> None:
+        coordinate_events(marks, coefficients, *self._function(), *self._carried())
+
+    def _function(self) -> tuple[Terms, Loss, Columns]:
+        """What the kernels know of the function."""
         f = self.form
-        indices = f.indices if f.indices.size else None
         targets = None if f.kind == SQUARED else f.targets
-        columns = (f.entropy, f.scale, f.indptr, indices, f.values, targets, (f.kind, f.c))
+        terms = Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        columns = Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        return terms, Loss(f.kind, f.c, targets), columns
+
+    def _carried(self) -> tuple[Array, Array, Array]:
+        """What they change: pairs where there is a z, and otherwise x and its images."""
         if self.accelerated:
-            lazy.coordinate_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            lazy.plain_coordinate_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+            return self.scalars, self.pairs, self.image_pairs
+        return self.scalars, self.x, self.u
 
     def _refresh(self) -> None:
         """The images from the coordinates: rounding stays in them of all that they once were."""
@@ -184,7 +195,7 @@ class CoordinateStepper(MarkedStepper):
         return values
 
     def _now(self, pairs: Array) -> Array:
-        return at_factor(pairs, self.scalars[lazy.ALPHA])
+        return at_factor(pairs, self.scalars[ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -212,7 +223,7 @@ class BlockStepper(CoordinateStepper):
     unit = "block"
 
     def __init__(
-        self, form: Form, method: Any, x0: Array, problem: Problem, together: Partition
+        self, form: SeparableForm, method: Any, x0: Array, problem: Problem, together: Partition
     ) -> None:
         super().__init__(form, method, x0, problem)
         self.partition = together
@@ -225,19 +236,8 @@ class BlockStepper(CoordinateStepper):
         return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        f = self.form
-        indices = f.indices if f.indices.size else None
-        targets = None if f.kind == SQUARED else f.targets
-        columns = (*self.partition, f.indptr, indices, f.values, targets, (f.kind, f.c))
-        if self.accelerated:
-            block_kernels.block_events(
-                marks, coefficients, self.steps, self.weights, f.ridge, f.center, *columns,
-                self.scalars, self.pairs, self.image_pairs,
-            )  # fmt: skip
-        else:
-            block_kernels.plain_block_events(
-                marks, self.steps, f.ridge, f.center, *columns, self.x, self.u
-            )
+        known = (*self._function(), *self.partition)
+        block_events(marks, coefficients, *known, *self._carried())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)
@@ -249,10 +249,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if isinstance(sampling, str):
         if sampling == "uniform":
             return np.full(L_i.size, 1.0 / L_i.size)
-        if sampling != "sqrt":
-            raise ValueError(
-                f'sampling must be "sqrt", "uniform" or probabilities, got {brief(sampling)}'
-            )
+        check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
         roots = np.sqrt(L_i)
         total = float(roots.sum())
         return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)

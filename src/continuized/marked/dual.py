@@ -18,15 +18,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels import coordinate as lazy
+from continuized.marked.kernels.coordinate import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
-from continuized.marked.separable import Form, dual_form
+from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
+from continuized.support import validation as check
 from continuized.support.threads import inner
-from continuized.support.validation import check_flag
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
@@ -64,7 +64,7 @@ class DualCoordinate:
     name: ClassVar[str] = "dual-coordinate"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> DualStepper:
         """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.
@@ -117,7 +117,9 @@ class DualStepper(CoordinateStepper):
 
     criterion, measures_gap = "duality gap", True
 
-    def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
+    def __init__(
+        self, form: SeparableForm, method: DualCoordinate, x0: Array, problem: Problem
+    ) -> None:
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
@@ -159,7 +161,7 @@ class DualStepper(CoordinateStepper):
     def _local_metric(self) -> Array:
         p: Any = self.problem
         margins = p.y * (p.X @ self.images())
-        z = at_factor(self.pairs, self.scalars[lazy.BETA])
+        z = at_factor(self.pairs, self.scalars[BETA])
         smooth = self.form.L_i - self.form.mu
         return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 

@@ -14,9 +14,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.marked.kernels import batches
-from continuized.marked.kernels import coordinate as lazy
-from continuized.marked.kernels.layout import REBASED, at_factor, index_arrays, occurring, pairs_at
+from continuized.marked.kernels.coordinate import ALPHA
+from continuized.marked.kernels.layout import (
+    REBASED,
+    Columns,
+    at_factor,
+    index_arrays,
+    occurring,
+    pairs_at,
+)
+from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.marked.row_constants import (
     GIVEN,
     are_exact,
@@ -31,7 +38,6 @@ from continuized.problems.regression.linear import check_squares
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
-from continuized.support.validation import brief, check_flag, is_real
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,17 +78,13 @@ class StochasticLeastSquares:
     name: ClassVar[str] = "stochastic-least-squares"
 
     def __post_init__(self) -> None:
-        check_flag(self.accelerated, "accelerated")
+        check.flag(self.accelerated, "accelerated")
         object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
-        for name in ("R2", "kappa", "mu"):
-            value, sign = getattr(self, name), ">=" if name == "mu" else ">"
-            if value is None:
-                continue
-            fits = is_real(value) and np.isfinite(value) and value >= 0.0
-            if not fits or (value == 0.0 and sign == ">"):
-                raise ValueError(
-                    f"{name} must be a finite number {sign} 0 or None, got {brief(value)}"
-                )
+        for name in ("R2", "kappa"):
+            if getattr(self, name) is not None:
+                check.real(getattr(self, name), name, above=0.0, other="None")
+        if self.mu is not None:
+            check.real(self.mu, "mu", minimum=0.0, other="None")
 
     @property
     def for_another_law(self) -> str:
@@ -203,13 +205,13 @@ class RowStepper(MarkedStepper):
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        events = lazy.row_events if self.batch == 1 else batches.batch_events
-        events(
-            marks, coefficients, self.factors, 1.0 / self.R2, self.indptr, self.indices,
-            self.values, self.rhs, self.accelerated, self.scalars, self.pairs,
-        )  # fmt: skip
+        events = row_events if self.batch == 1 else batch_events
+        rows = Rows(self.factors, self.rhs)
+        columns = Columns(self.indptr, self.indices, self.values)
+        step = 1.0 / self.R2
+        events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = at_factor(self.pairs, self.scalars[lazy.ALPHA])
+        x[self.kept] = at_factor(self.pairs, self.scalars[ALPHA])
         return x

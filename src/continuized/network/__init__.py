@@ -12,8 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from continuized.network.analysis.stability import delay_limit, share_limit, too_stale
-    from continuized.network.analysis.traffic import exchange_share
+    from continuized.network.analysis import delay_limit, exchange_share, share_limit, too_stale
     from continuized.network.faults import Faults
     from continuized.network.gossip import Gossip, NoGainWarning
     from continuized.network.graphs.graph import Graph
@@ -47,16 +46,16 @@ _HOME = {
     "Rule": "protocol.node_model",
     "RuleSpec": "protocol.node_model",
     "StalenessWarning": "runtime.supervisor",
-    "delay_limit": "analysis.stability",
-    "exchange_share": "analysis.traffic",
+    "delay_limit": "analysis",
+    "exchange_share": "analysis",
     "minimize": "optimisation.minimize",
     "race": "optimisation.race",
     "replay": "simulation.replay",
     "run": "runtime.run",
-    "share_limit": "analysis.stability",
+    "share_limit": "analysis",
     "simulate": "simulation.simulate",
     "split": "optimisation.objective",
-    "too_stale": "analysis.stability",
+    "too_stale": "analysis",
 }
 
 __all__ = [

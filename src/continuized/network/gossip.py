@@ -65,7 +65,7 @@ class Gossip:
 
     accelerated=True: theta = damping sqrt(mu_g / (2R)), gamma = 1/2, gamma' = 1 / sqrt(2 mu_g R),
     0 < damping <= 1, and E |x_t - mean|^2 <= (1 + damping) |x_0 - mean|^2 e^{-theta t}; the proof
-    is in `theory.gossip_bounds`.  With damping = 1 it is `Continuized(L=2R, mu=mu_g)` with edges
+    is in `docs/proofs/gossip.md`.  With damping = 1 it is `Continuized(L=2R, mu=mu_g)` with edges
     for marks, and the slowest mode is damped critically, which costs a factor of t^2 beside the
     exponential.  At 0.9 that is gone: a run to 1e-9 on path:100 or grid:30x30 needs about a tenth
     fewer exchanges, while the exact rate (`theory.gossip_rate`) is between 5 per cent less and 6

@@ -59,16 +59,6 @@ def float_type(given: np.dtype[Any]) -> Any:
     return np.float32 if given == np.float32 else np.float64
 
 
-def numbers(values: ArrayLike, name: str) -> Array:
-    """A fresh array of float64."""
-    return check.array(values, name, dtype=np.float64)
-
-
-def number(value: Any, name: str) -> float:
-    """A finite number as a float."""
-    return check.real(value, name)
-
-
 def flat(x: ArrayLike, dim: int) -> Array:
     """x as a contiguous vector of dim numbers: compiled code would read past a shorter one."""
     x = np.asarray(x)
@@ -207,12 +197,12 @@ class Problem:
         """The problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
-        from continuized.problems.kernels import compiled_user
+        from continuized.problems.kernels import compile_user
 
         char = np.dtype(dtype).char
         if char not in self._compiled:
             fun = self._fun if is_numba(self._fun) else None
-            self._compiled[char] = compiled_user(self._grad, fun, dtype)
+            self._compiled[char] = compile_user(self._grad, fun, dtype)
         return self._compiled[char]
 
 
@@ -221,6 +211,12 @@ def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
     array = check.array(g, "the gradient")
     check.shape(array, "the gradient", shape, like="x")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
+
+
+def checked_problem(problem: Any) -> Problem:
+    """Return a Problem; raise TypeError for anything else."""
+    checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
+    return checked
 
 
 def checked_start(x0: Any, problem: Problem) -> Array:

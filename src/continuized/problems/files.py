@@ -1,17 +1,17 @@
 """Data files: SVMlight and CSV, read block by block, and NumPy's .npy and .npz.
 
 Text goes through the compiled parsers of `text_parser`.  Of NumPy's files the headers are read
-first, and nothing is ever unpickled; memory is only taken once the header's claim has been held
-against the bytes that are there.
+first, and nothing is ever unpickled; memory is only taken once what the header claims has been
+compared with the bytes that are there.
 """
 
 from __future__ import annotations
 
 import csv
 import errno
+import io
 import math
 import os
-import re
 import struct
 import zipfile
 import zlib
@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
+from numpy.lib import format as npy_format
 
 from continuized.problems.base import Array
 from continuized.problems.regression.data import INT32_MAX
@@ -30,6 +31,13 @@ FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
 MAX_LINE = 2**24
 LIMIT = 2**53
+BLOCK = 2**20  # bytes that are read at once
+SHOWN = 24  # characters of a token in a sentence
+TARGETS = ("y", "label", "target")  # names of the column of labels
+LONGEST_HEADER = 4096  # of NumPy's files; that of a plain array has about 118 bytes
+HEADERS = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+DEFLATE_MOST = 1032  # times that deflate can shorten its input at most
+SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
 
 
 class Data(NamedTuple):
@@ -114,19 +122,16 @@ def read(
         format = source.suffix[1:] if source.suffix[1:] in FORMATS else "svmlight"
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
-    with source.opened() as file:
+    with source.open() as file:
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
         if format == "npy":
-            return Data(*npy(source, file, n_features))
+            return Data(*read_npy(source, file, n_features))
         if format == "npz":
-            return Data(*npz(source, file, n_features, max_index))
+            return Data(*read_npz(source, file, n_features, max_index))
         if format == "csv":
-            return Data(*comma_separated(source, file, n_features, max_line))
-        return Data(*svmlight(source, file, n_features, max_index, max_line))
-
-
-BLOCK = 2**20  # bytes that are read at once
+            return Data(*read_csv(source, file, n_features, max_line))
+        return Data(*read_svmlight(source, file, n_features, max_index, max_line))
 
 
 class DataError(AdvisedError):
@@ -146,7 +151,7 @@ class DataError(AdvisedError):
 
 
 class Source:
-    """A path, checked; OSError only comes from opening and reading it."""
+    """A path that was checked; OSError only comes from opening and reading it."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         kinds = (str, bytes, os.PathLike)
@@ -159,18 +164,18 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """In lower case, without .gz: ".csv" of "a.CSV.gz"."""
+        """The suffix in lower case, without .gz: ".csv" of "a.CSV.gz"."""
         path = self.path[: -len(".gz")] if self.gz else self.path
         return os.path.splitext(path)[1].lower()
 
     def error(self, what: str, line: int | None = None, advice: str = "") -> DataError:
-        """The error to raise."""
+        """Make the error to raise."""
         where = self.name if line is None else f"{self.name}, line {line}"
         return DataError(f"{where}: {what}", advice)
 
     @contextmanager
-    def opened(self) -> Iterator[BinaryIO]:
-        """The file's bytes, those of a .gz unpacked as they are read."""
+    def open(self) -> Iterator[BinaryIO]:
+        """Open the file; the bytes of a .gz are unpacked as they are read."""
         if os.path.isdir(self.path):
             raise self.error("a folder, not a file")
         with open(self.path, "rb", buffering=0) as raw:
@@ -183,7 +188,7 @@ class Source:
                 yield unpacked  # type: ignore[misc]
 
     def read_into(self, file: BinaryIO, room: memoryview) -> int:
-        """Fill the room, or its beginning, with the bytes that come next; how many these are."""
+        """Fill the room, or its beginning, with the next bytes; return how many these are."""
         if not self.gz:
             return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
         from gzip import BadGzipFile
@@ -204,16 +209,16 @@ class Block(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Where the text stands in memory, as long as the block is kept."""
+        """The address of the text in memory, as long as the block is kept."""
         return int(np.frombuffer(self.text, np.uint8).ctypes.data)
 
     def line_of(self, place: int) -> int:
-        """The number of the line in which text[place] stands."""
+        """Return the number of the line in which text[place] stands."""
         return self.line + self.text.count(b"\n", 0, place) + 1
 
 
-def blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block]:
-    """The file in blocks, all in the same memory: a block is gone when the next is asked for."""
+def read_blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block]:
+    """Read a file in blocks, all in the same memory: a block is gone when the next is asked for."""
     text, kept, line = bytearray(BLOCK), 0, 0
     while True:
         if kept == len(text) - 1:  # one byte is spared for the newline of the last line
@@ -229,66 +234,63 @@ def blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block]:
             text[: end - stop] = text[stop:end]
         kept = end - stop
         if kept > max_line:
-            raise source.error(too_long(max_line), line + 1)
+            raise source.error(describe_long_line(max_line), line + 1)
     if kept:
         text[kept] = ord("\n")
         yield Block(text, kept + 1, line)
 
 
-def too_long(max_line: int) -> str:
-    """What is wrong with a line."""
+def describe_long_line(max_line: int) -> str:
+    """Say what is wrong with a line that is too long."""
     return f"more than max_line = {max_line} characters in one line"
 
 
-class Growing:
+class GrowingVector:
     """A vector that grows; what is behind the part in use is not set."""
 
     def __init__(self, dtype: Any) -> None:
         self.array = np.empty(0, dtype)
 
-    def room(self, size: int) -> Any:
-        """The vector, with at least so many entries."""
+    def make_room(self, size: int) -> Any:
+        """Return the vector, with at least so many entries."""
         if size > self.array.size:
             # No other array shares the memory: a kernel has returned before the next call.
             self.array.resize(max(size, self.array.size * 3 // 2), refcheck=False)
         return self.array
 
     def cut(self, size: int) -> Any:
-        """The vector with so many entries, and no memory beyond them."""
+        """Return the vector with so many entries, and no memory beyond them."""
         self.array.resize(size, refcheck=False)
         return self.array
 
 
-TARGETS = ("y", "label", "target")
-SHOWN = 24  # characters of a token in a sentence
-
-
-def svmlight(
+def read_svmlight(
     source: Source, file: BinaryIO, n_features: int | None, max_index: int, max_line: int
 ) -> tuple[Any, Array]:
-    """X as a CSR array and y of a file in SVMlight's format."""
+    """Read X as a CSR array, and y, from a file in SVMlight's format."""
     from scipy import sparse
 
     from continuized.problems import text_parser as parse
 
     limit = max_index if n_features is None else min(n_features, max_index)
     small = limit <= INT32_MAX
-    y, ends, values = Growing(np.float64), Growing(np.int64), Growing(np.float64)
-    indices = Growing(np.int32 if small else np.int64)
+    y, ends, values = GrowingVector(np.float64), GrowingVector(np.int64), GrowingVector(np.float64)
+    indices = GrowingVector(np.int32 if small else np.int64)
     state = np.zeros(parse.STATE_SIZE, np.int64)
-    parser = parse.kernel("svmlight_lines")
-    for block in blocks(source, file, max_line):
+    parser = parse.load_kernel("parse_svmlight")
+    for block in read_blocks(source, file, max_line):
         # "1\n" is the shortest row, " 1:1" the shortest entry.
         rows, entries = state[parse.ROWS] + block.stop // 2, state[parse.ENTRIES] + block.stop // 4
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
-            block.address, block.stop, limit, max_line, y.room(rows + 1),
-            ends.room(rows + 1), indices.room(entries + 1), values.room(entries + 1), hard, state,
+            block.address, block.stop, limit, max_line, y.make_room(rows + 1),
+            ends.make_room(rows + 1), indices.make_room(entries + 1),
+            values.make_room(entries + 1), hard, state,
         )  # fmt: skip
-        _settle(source, block, hard[: state[parse.HARD]], y.array, values.array)
+        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y.array, values.array)
         if wrong:
             limits = f"max_index = {max_index}" if limit == max_index else f"n_features = {limit}"
-            what = _wrong_entry(block, wrong, state, indices.array, limits, max_line)
+            what = _explain_entry(block, wrong, state, indices.array, limits, max_line)
             raise source.error(what, block.line_of(int(state[parse.PLACE])))
     n, nnz, largest = (int(state[k]) for k in (parse.ROWS, parse.ENTRIES, parse.LARGEST))
     columns = n_features or largest
@@ -305,17 +307,17 @@ def svmlight(
     return sparse.csr_array(parts, shape=(n, columns)), y.cut(n)
 
 
-def comma_separated(
+def read_csv(
     source: Source, file: BinaryIO, n_features: int | None, max_line: int
 ) -> tuple[Array, Array]:
-    """X and y of a CSV file with a header; y is the column named so, or the last."""
+    """Read X and y from a CSV file with a header; y is the column named so, or the last."""
     from continuized.problems import text_parser as parse
 
-    y, X = Growing(np.float64), Growing(np.float64)
+    y, X = GrowingVector(np.float64), GrowingVector(np.float64)
     state = np.zeros(parse.STATE_SIZE, np.int64)
-    parser = parse.kernel("csv_lines")
-    names, rest = _header(source, blocks(source, file, max_line), max_line)
-    target = _target(source, names)
+    parser = parse.load_kernel("parse_csv")
+    names, rest = _read_names(source, read_blocks(source, file, max_line), max_line)
+    target = _choose_target(source, names)
     if n_features not in (None, len(names) - 1):
         raise source.error(
             f"{len(names) - 1} columns beside {names[target]!r}, but n_features = {n_features}", 1
@@ -328,11 +330,11 @@ def comma_separated(
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
             block.address, block.stop, len(names), target, max_line,
-            y.room(rows + 1), X.room(entries + 1), hard, state,
+            y.make_room(rows + 1), X.make_room(entries + 1), hard, state,
         )  # fmt: skip
-        _settle(source, block, hard[: state[parse.HARD]], y.array, X.array)
+        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y.array, X.array)
         if wrong:
-            what = _wrong_field(block, wrong, state, names, max_line)
+            what = _explain_field(block, wrong, state, names, max_line)
             raise source.error(what, block.line_of(int(state[parse.PLACE])))
     n = int(state[parse.ROWS])
     if n == 0:
@@ -340,12 +342,14 @@ def comma_separated(
     return X.cut(n * (len(names) - 1)).reshape(n, len(names) - 1), y.cut(n)
 
 
-def _settle(source: Source, block: Block, hard: Array, labels: Array, entries: Array) -> None:
+def _read_hard_numbers(
+    source: Source, block: Block, hard: Array, labels: Array, entries: Array
+) -> None:
     """Read with float() the tokens that the parser left."""
     for start, stop, place in hard.tolist():
         value = float(block.text[start:stop])
         if math.isinf(value):
-            shown = _token(block, start)
+            shown = _quote_token(block, start)
             raise source.error(f"{shown} is too large for a double", block.line_of(start))
         if place < 0:
             labels[~place] = value
@@ -353,8 +357,8 @@ def _settle(source: Source, block: Block, hard: Array, labels: Array, entries: A
             entries[place] = value
 
 
-def _token(block: Block, place: int, ends: bytes = b" \t\r\n") -> str:
-    """What stands at a place, in quotes, cut where it is long."""
+def _quote_token(block: Block, place: int, ends: bytes = b" \t\r\n") -> str:
+    """Quote what stands at a place, cut where it is long."""
     stop = place
     while stop < place + SHOWN and block.text[stop] not in ends:
         stop += 1
@@ -362,8 +366,8 @@ def _token(block: Block, place: int, ends: bytes = b" \t\r\n") -> str:
     return f"'{block.text[place:stop].decode('ascii', 'backslashreplace')}{more}'"
 
 
-def _strange(block: Block, place: int, ends: bytes = b" \t\r\n") -> str | None:
-    """A sentence about the first byte of a token that is no printable ASCII, if there is one."""
+def _find_strange_byte(block: Block, place: int, ends: bytes = b" \t\r\n") -> str | None:
+    """Say which byte of a token is the first that is no printable ASCII, if there is one."""
     while block.text[place] not in ends:
         byte = block.text[place]
         if not 32 <= byte < 127:
@@ -372,19 +376,19 @@ def _strange(block: Block, place: int, ends: bytes = b" \t\r\n") -> str | None:
     return None
 
 
-def _wrong_entry(
+def _explain_entry(
     block: Block, wrong: int, state: Array, indices: Array, limit: str, max_line: int
 ) -> str:
-    """What is wrong in a line of SVMlight."""
+    """Say what is wrong in a line of SVMlight."""
     from continuized.problems import text_parser as parse
 
     place, last = int(state[parse.PLACE]), int(state[parse.ENTRIES]) - 1
     if wrong == parse.LONG:
-        return too_long(max_line)
-    strange = _strange(block, place)
+        return describe_long_line(max_line)
+    strange = _find_strange_byte(block, place)
     if strange:
         return strange
-    shown, index = _token(block, place), _token(block, place, b" \t\r\n:")[1:-1]
+    shown, index = _quote_token(block, place), _quote_token(block, place, b" \t\r\n:")[1:-1]
     return {
         parse.LABEL: lambda: f"the label {shown} is not a finite decimal number",
         parse.INDEX: lambda: f"index:value is expected, but {shown} stands there",
@@ -398,13 +402,13 @@ def _wrong_entry(
     }[wrong]()
 
 
-def _wrong_field(block: Block, wrong: int, state: Array, names: list[str], max_line: int) -> str:
-    """What is wrong in a line of a CSV file."""
+def _explain_field(block: Block, wrong: int, state: Array, names: list[str], max_line: int) -> str:
+    """Say what is wrong in a line of a CSV file."""
     from continuized.problems import text_parser as parse
 
     place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
     if wrong == parse.LONG:
-        return too_long(max_line)
+        return describe_long_line(max_line)
     if wrong == parse.FEWER:
         return f"{column + 1} fields, but the header names {len(names)} columns"
     if wrong == parse.MORE:
@@ -412,20 +416,23 @@ def _wrong_field(block: Block, wrong: int, state: Array, names: list[str], max_l
     name = names[column] if len(names[column]) <= SHOWN else names[column][:SHOWN] + "..."
     if block.text[place] in b",\r\n":
         return f"column {name!r} is empty"
-    shown, strange = _token(block, place, b",\r\n"), _strange(block, place, b",\t\r\n")
+    shown, strange = (
+        _quote_token(block, place, b",\r\n"),
+        _find_strange_byte(block, place, b",\t\r\n"),
+    )
     return strange or f"{shown} in column {name!r} is not a finite decimal number"
 
 
-def _header(
+def _read_names(
     source: Source, stream: Iterator[Block], max_line: int
 ) -> tuple[list[str], Iterator[Block]]:
-    """The names of the columns, and the blocks with what follows the first line."""
+    """Read the names of the columns; return them with the blocks that follow the first line."""
     first = next(stream, None)
     if first is None:
         raise source.error("empty: a header and rows are expected")
     end = first.text.index(b"\n") + 1
     if end - 1 > max_line:
-        raise source.error(too_long(max_line), 1)
+        raise source.error(describe_long_line(max_line), 1)
     try:
         line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r")
         names = [name.strip() for name in next(csv.reader([line], strict=True), [])]
@@ -439,8 +446,8 @@ def _header(
     return names, rest()
 
 
-def _target(source: Source, names: list[str]) -> int:
-    """The column of y."""
+def _choose_target(source: Source, names: list[str]) -> int:
+    """Choose the column of y."""
     if len(names) < 2:
         raise source.error(f"a header of two columns or more is expected, got {len(names)}", 1)
     for number, name in enumerate(names, 1):
@@ -463,50 +470,28 @@ def _is_number(name: str) -> bool:
     return True
 
 
-MAGIC = b"\x93NUMPY"
-LONGEST_HEADER = 4096  # of a plain array it has about 118 bytes
-DEFLATE_MOST = 1032  # times that deflate can shorten its input at most
-SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
-_FIELD = re.compile(
-    r"\s*['\"](descr|fortran_order|shape)['\"]\s*:"
-    r"\s*(True|False|\([\d,\s]*\)|['\"][<>=|]?[biufcmMOSUV]\d{0,6}['\"])\s*(?:,|(?=\}))"
-)
-
-
-class Header(NamedTuple):
-    """What an array is, and how many bytes its entries take."""
-
-    dtype: np.dtype[Any]
-    fortran: bool
-    shape: tuple[int, ...]
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
-
-
-def npy(source: Source, file: BinaryIO, n_features: int | None) -> tuple[Array, Array]:
-    """X and y of a 2-d array whose last column is y."""
+def read_npy(source: Source, file: BinaryIO, n_features: int | None) -> tuple[Array, Array]:
+    """Read X and y from a 2-d array whose last column is y."""
     length = file.seek(0, 2)
     file.seek(0)
-    table = _array(source, file, length, "the array")
+    table = _read_array(source, file, length, "the array")
     if table.ndim != 2 or table.shape[0] == 0 or table.shape[1] < 2:
         raise source.error(
             "an array with rows and at least two columns, the last of them y, is expected, but "
             f"its shape is {table.shape}"
         )
-    _same_columns(source, table.shape[1] - 1, n_features)
-    X = _real(source, table[:, :-1], "X")
-    return X, _real(source, table[:, -1], "y")
+    _check_columns(source, table.shape[1] - 1, n_features)
+    X = _as_real(source, table[:, :-1], "X")
+    return X, _as_real(source, table[:, -1], "y")
 
 
-def npz(
+def read_npz(
     source: Source, file: BinaryIO, n_features: int | None, max_index: int
 ) -> tuple[Any, Array]:
-    """X and y of an archive that holds both, or y and the parts of X as a CSR array."""
+    """Read X and y from an archive that holds both, or y and the parts of X as a CSR array."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return _members(source, archive, n_features, max_index)
+            return _read_members(source, archive, n_features, max_index)
     except DataError:
         raise
     except OSError as error:
@@ -522,7 +507,7 @@ def npz(
         raise source.error(f"damaged, or no .npz file: {reason}") from error
 
 
-def _members(
+def _read_members(
     source: Source, archive: zipfile.ZipFile, n_features: int | None, max_index: int
 ) -> tuple[Any, Array]:
     names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
@@ -535,29 +520,29 @@ def _members(
         )
 
     def get(name: str, kinds: str = "fiu") -> Array:
-        return _member(source, archive, name, kinds)
+        return _read_member(source, archive, name, kinds)
 
     if "X" in names:
         X: Any = get("X")
         if X.ndim != 2 or 0 in X.shape:
             raise source.error(f"X must be a matrix with rows and columns, its shape is {X.shape}")
-        X = _real(source, X, "X")
+        X = _as_real(source, X, "X")
     else:
         kind = get("format", "SU")
         if kind.shape != () or kind.astype(str)[()] != "csr":
             raise source.error("format must be 'csr'; convert X with X.tocsr() and save it again")
-        X = _csr(source, get("data"), get("indices"), get("indptr"), get("shape"), max_index)
-    _same_columns(source, X.shape[1], n_features)
+        X = _make_csr(source, get("data"), get("indices"), get("indptr"), get("shape"), max_index)
+    _check_columns(source, X.shape[1], n_features)
     y = get("y")
     if y.shape != (X.shape[0],):
         raise source.error(
             f"y must be a vector with an entry for each row of X, but the shapes are {y.shape} "
             f"and {X.shape}"
         )
-    return X, _real(source, y, "y")
+    return X, _as_real(source, y, "y")
 
 
-def _member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
+def _read_member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
     found = [i for i in archive.infolist() if i.filename.removesuffix(".npy") == name]
     info = found[0]
     if info.flag_bits & 1:
@@ -573,87 +558,73 @@ def _member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> 
             "bytes can hold"
         )
     with archive.open(info) as member:
-        return _array(source, member, info.file_size, name, kinds)  # type: ignore[arg-type]
+        return _read_array(source, member, info.file_size, name, kinds)  # type: ignore[arg-type]
 
 
-def _array(source: Source, file: BinaryIO, length: int, name: str, kinds: str = "fiu") -> Array:
-    """The array in a file of so many bytes, in an order and dtype of its own."""
-    header, start = _array_header(source, file, name)
-    if header.dtype.hasobject or header.dtype.kind == "O":
+def _read_array(
+    source: Source, file: BinaryIO, length: int, name: str, kinds: str = "fiu"
+) -> Array:
+    """Read the array in a file of so many bytes, once its header has proved true."""
+    shape, fortran, dtype, start = _read_array_header(source, file, name)
+    if dtype.hasobject:
         raise source.error(f"{name} holds Python objects, which are not read: they could run code")
-    if header.dtype.kind not in kinds:
-        raise source.error(f"{name} must hold real numbers, its dtype is {header.dtype}")
-    if 0 in header.shape and len(header.shape) > 1:
-        raise source.error(f"{name} is empty: its shape is {header.shape}")
-    if header.size != length - start:
+    if dtype.kind not in kinds:
+        raise source.error(f"{name} must hold real numbers, its dtype is {dtype}")
+    if 0 in shape and len(shape) > 1:
+        raise source.error(f"{name} is empty: its shape is {shape}")
+    size = math.prod(shape) * dtype.itemsize
+    if size != length - start:
         raise source.error(
-            f"{name} should take {header.size} bytes by its header, but {length - start} are there"
+            f"{name} should take {size} bytes by its header, but {length - start} are there"
         )
-    entries = np.empty(math.prod(header.shape), header.dtype)
-    _fill(source, file, entries.view(np.uint8).data, name)
-    if file.read(1):  # in an archive, this also compares the checksum
-        raise source.error(f"{name} has more bytes than it claims")
-    return entries.reshape(header.shape, order="F" if header.fortran else "C")
-
-
-def _fill(source: Source, file: BinaryIO, room: memoryview, name: str) -> None:
-    done = 0
-    while done < len(room):
-        count = file.readinto(room[done : done + BLOCK])  # type: ignore[attr-defined]
+    file.seek(start)
+    entries = np.empty(math.prod(shape), dtype)
+    room = entries.view(np.uint8).data
+    while room:
+        count = file.readinto(room[:BLOCK])  # type: ignore[attr-defined]
         if not count:
             raise source.error(f"{name} is cut short")
-        done += count
+        room = room[count:]
+    if file.read(1):  # in an archive, this also compares the checksum
+        raise source.error(f"{name} has more bytes than it claims")
+    return entries.reshape(shape, order="F" if fortran else "C")
 
 
-def _array_header(source: Source, file: BinaryIO, name: str) -> tuple[Header, int]:
-    """The header at the beginning of a file, and where it ends."""
-    start = file.read(8)
-    if start[:6] != MAGIC or start[6:] not in (b"\1\0", b"\2\0", b"\3\0"):
-        raise source.error(f"{name} is not in NumPy's format: it does not begin as such a file")
-    form = "<H" if start[6] == 1 else "<I"
-    size = file.read(struct.calcsize(form))
-    length = struct.unpack(form, size)[0] if len(size) == struct.calcsize(form) else 0
-    text = file.read(min(length, LONGEST_HEADER))
-    if not 0 < length <= LONGEST_HEADER or len(text) < length:
-        raise source.error(f"the header of {name} is cut short, or longer than any of an array")
-    header = _parsed(text.decode("latin-1").strip())
-    if header is None:
-        raise source.error(f"the header of {name} is not that of an array of numbers")
-    return header, len(start) + len(size) + length
+def _read_array_header(
+    source: Source, file: BinaryIO, name: str
+) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Read shape, order and dtype of an array, and where its entries begin.
 
-
-def _parsed(text: str) -> Header | None:
-    """The header in {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }, if it is one."""
-    fields: dict[str, str] = {}
-    place = 1
-    while found := _FIELD.match(text, place):
-        fields[found[1]] = found[2]
-        place = found.end()
-    if text[:1] != "{" or text[place:].strip() != "}" or len(fields) != 3:
-        return None
-    shape = [part.strip() for part in fields["shape"].strip("()").split(",")]
-    if shape[-1] == "":
-        shape.pop()
-    if fields["fortran_order"] not in ("True", "False") or not all(map(str.isdigit, shape)):
-        return None
-    if max(map(len, shape), default=0) > 18 or len(shape) > 32:
-        return None
+    Of the file, no more is read than the longest header has, whatever length it claims.
+    """
+    head = io.BytesIO(file.read(LONGEST_HEADER))
     try:
-        dtype = np.dtype(fields["descr"].strip("'\""))
-    except TypeError:
-        return None
-    if dtype.itemsize == 0:
-        return None
-    return Header(dtype, fields["fortran_order"] == "True", tuple(map(int, shape)))
+        parse = HEADERS[npy_format.read_magic(head)]
+    except (ValueError, KeyError) as error:
+        raise source.error(
+            f"{name} is not in NumPy's format: it does not begin as such a file"
+        ) from error
+    try:
+        shape, fortran, dtype = parse(head, max_header_size=LONGEST_HEADER)
+    except Exception as error:  # NumPy evaluates it as a literal, which may fail in many ways
+        if str(error).startswith("EOF"):
+            what = f"the header of {name} is cut short, or longer than any of an array"
+        else:
+            what = f"the header of {name} is not that of an array of numbers"
+        raise source.error(what) from error
+    is_shape = len(shape) <= 32 and all(0 <= side < 2**63 for side in shape)
+    if dtype.names or dtype.itemsize == 0 or not is_shape:
+        raise source.error(f"the header of {name} is not that of an array of numbers")
+    return shape, fortran, dtype, head.tell()
 
 
-def _same_columns(source: Source, columns: int, n_features: int | None) -> None:
+def _check_columns(source: Source, columns: int, n_features: int | None) -> None:
     if n_features not in (None, columns):
         raise source.error(f"X has {columns} columns, but n_features = {n_features}")
 
 
-def _real(source: Source, values: Array, name: str) -> Array:
-    """As float64 in C order, a copy only where it must be; NaN and infinity refused."""
+def _as_real(source: Source, values: Array, name: str) -> Array:
+    """Convert to float64 in C order, with a copy only where needed; refuse NaN and infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.require(values, np.float64, ("C_CONTIGUOUS", "ALIGNED"))
         if np.isfinite(array.sum()):  # quick, and without an array as large as X
@@ -667,10 +638,10 @@ def _real(source: Source, values: Array, name: str) -> Array:
     return array
 
 
-def _csr(
+def _make_csr(
     source: Source, data: Array, indices: Array, indptr: Array, shape: Array, max_index: int
 ) -> Any:
-    """The CSR array of these parts, once they fit together."""
+    """Make a CSR array of these parts, once they are found to fit together."""
     from scipy import sparse
 
     for name, part in (("indices", indices), ("indptr", indptr), ("shape", shape)):
@@ -693,11 +664,11 @@ def _csr(
     _check_rows(source, indptr, indices, columns)
     kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
     parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
-    return sparse.csr_array((_real(source, data, "data"), *parts), shape=(n, columns))
+    return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))
 
 
 def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> None:
-    """Rows one after the other, their indices in range and increasing."""
+    """Check that rows follow each other, with indices in range and increasing."""
     falls = np.flatnonzero(indptr[1:] < indptr[:-1])
     if falls.size:
         raise source.error(f"indptr[{falls[0] + 1}] is less than the entry before it")

@@ -1,8 +1,8 @@
-"""Compiled values and gradients, row by row and over all data.
+"""Compiled values and gradients: sums over rows, the problems made of them, passes on all threads.
 
 Importing this module imports Numba: load it only where it is used.
 
-Every function here takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
+Every problem takes the packed `data` of `problems.base.pack`, (matrix, vector, ints):
 
     quadratic   matrix: the eigenvalues and x* as two rows
     dense       matrix: X             vector: the loss, l2, and y
@@ -13,9 +13,7 @@ and, where the rows have weights or there is an intercept,
     general_dense, general_csr         vector: the loss, l2, whether there is an intercept,
                                        y, and weights of mean 1
 
-Without type hints, for Numba infers the types.
-
-`one_pass` goes over the data with all threads: the sum of the losses and of their gradients.
+There are no type hints, because Numba infers the types.
 """
 
 from __future__ import annotations
@@ -25,229 +23,25 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, Compiled
+from continuized.problems import quadratic
+from continuized.problems.base import Array, Compiled, pack
 from continuized.problems.losses import (
     FORMULAS,
     four_losses,
-    half_square,
-    linear_slope,
     loss,
     loss_by_tail,
     loss_slope,
     slope_by_tail,
     tail,
 )
+from continuized.problems.quadratic import half_square, linear_slope
 from continuized.support import threads
 from continuized.support.jit import compile_formulas, fetch, gradient_type, jit, value_type
-
-
-def quadratic_fun(x, data):
-    matrix, _, _ = data
-    total = 0.0
-    for i in range(x.size):
-        total += half_square(matrix[0, i], x[i] - matrix[1, i])
-    return total
-
-
-def quadratic_grad(x, out, data):
-    matrix, _, _ = data
-    for i in range(x.size):
-        out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
-
-
-def _ridge(w, out, n, l2):
-    for j in range(w.size):
-        out[j] = out[j] / n + l2 * w[j]
-
-
-def _csr_parts(data, header, copies):
-    """X's arrays: the vector has `header` numbers before y, and y and the weights after them."""
-    values, vector, ints = data
-    n = (vector.size - header) // copies
-    return values[0], ints[: n + 1], ints[n + 1 :]
-
-
-compile_formulas(_ridge, _csr_parts)
-
-
-def dense_fun(w, data):
-    X, vector, _ = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    total = dense_rows(X, y, None, kind, w, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(w, w)
-
-
-def dense_grad(w, out, data):
-    X, vector, _ = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    out[:] = 0.0
-    dense_rows(X, y, None, kind, w, None, out, 0, y.size, False, True)
-    _ridge(w, out, y.size, l2)
-
-
-def csr_fun(w, data):
-    values, indptr, indices = _csr_parts(data, 2, 1)
-    kind, l2, y = data[1][0], data[1][1], data[1][2:]
-    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(w, w)
-
-
-def csr_grad(w, out, data):
-    values, indptr, indices = _csr_parts(data, 2, 1)
-    kind, l2, y = data[1][0], data[1][1], data[1][2:]
-    out[:] = 0.0
-    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
-    _ridge(w, out, y.size, l2)
-
-
-def _general(vector):
-    """The loss, l2, whether there is an intercept, y and the weights."""
-    n = (vector.size - 3) // 2
-    return vector[0], vector[1], vector[2] != 0.0, vector[3 : n + 3], vector[n + 3 :]
-
-
-compile_formulas(_general)
-
-
-def general_dense_fun(w, data):
-    kind, l2, intercept, y, weights = _general(data[1])
-    if intercept:
-        v = w[:-1]
-        total = dense_rows(data[0], y, weights, kind, v, w[-1], w, 0, y.size, True, False)
-    else:
-        v = w
-        total = dense_rows(data[0], y, weights, kind, v, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(v, v)
-
-
-def general_dense_grad(w, out, data):
-    kind, l2, intercept, y, weights = _general(data[1])
-    out[:] = 0.0
-    if intercept:
-        dense_rows(data[0], y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
-        out[-1] /= y.size
-        _ridge(w[:-1], out, y.size, l2)
-    else:
-        dense_rows(data[0], y, weights, kind, w, None, out, 0, y.size, False, True)
-        _ridge(w, out, y.size, l2)
-
-
-def general_csr_fun(w, data):
-    values, indptr, indices = _csr_parts(data, 3, 2)
-    kind, l2, intercept, y, weights = _general(data[1])
-    if intercept:
-        v = w[:-1]
-        total = csr_rows(
-            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
-        )
-    else:
-        v = w
-        total = csr_rows(
-            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
-        )
-    return total / y.size + 0.5 * l2 * dot(v, v)
-
-
-def general_csr_grad(w, out, data):
-    values, indptr, indices = _csr_parts(data, 3, 2)
-    kind, l2, intercept, y, weights = _general(data[1])
-    out[:] = 0.0
-    if intercept:
-        csr_rows(
-            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
-        )
-        out[-1] /= y.size
-        _ridge(w[:-1], out, y.size, l2)
-    else:
-        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
-        _ridge(w, out, y.size, l2)
-
-
-@cache
-def _pair(name: str, dtype: Any) -> tuple[Any, Any]:
-    functions = globals()
-    grad = jit(functions[name + "_grad"], gradient_type(dtype))
-    return grad, jit(functions[name + "_fun"], value_type(dtype))
-
-
-def compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
-    """One of the problems above ("quadratic", "dense", ...) with its data."""
-    grad, fun = _pair(name, np.dtype(dtype))
-    return Compiled(grad, fun, data)
-
-
-def compiled_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
-    """The user's own Numba g(x, out) and, if it is compiled, f(x)."""
-    import numba
-
-    from continuized.problems.base import pack
-
-    def grad_without_data(x, out, data):
-        grad(x, out)
-
-    def fun_without_data(x, data):
-        return fun(x)
-
-    compiled_fun = None
-    if fun is not None:
-        compiled_fun = numba.njit(value_type(dtype), nogil=True)(fun_without_data)
-    compiled_grad = numba.njit(gradient_type(dtype), nogil=True)(grad_without_data)
-    return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
-
-
-class Wanted(NamedTuple):
-    """What a pass computes."""
-
-    value: bool
-    gradient: bool
-
-
-@cache
-def _kernel(name: str) -> Any:
-    return jit(globals()[name])
-
-
-def one_pass(
-    X: Any,
-    y: Array,
-    kind: float,
-    w: Array,
-    wanted: Wanted,
-    parts: int,
-    weights: Array | None = None,
-    intercept: bool = False,
-) -> tuple[float, Array]:
-    """sum_i weights_i loss(<x_i, w>, y_i) and its gradient in w, or zeros for what is not wanted.
-
-    With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
-    are threads, each with a gradient of its own; these are added in order, so that the answer
-    does not depend on who ran first.
-    """
-    arrays: tuple[Array, ...]
-    if isinstance(X, np.ndarray):
-        kernel, arrays = _kernel("dense_rows"), (X,)
-        cuts = [len(X) * part // parts for part in range(parts + 1)]
-    else:
-        kernel, arrays = _kernel("csr_rows"), (X.data, X.indptr, X.indices)
-        # Rows of equal numbers of entries, not equal numbers of rows.
-        shares = [X.nnz * part // parts for part in range(1, parts)]
-        inner = np.searchsorted(X.indptr, shares).tolist()
-        cuts = [0, *inner, len(y)]
-    gradients = np.zeros((parts, w.size if wanted.gradient else 0))
-    point = (w[:-1], float(w[-1])) if intercept else (w, None)
-
-    def work(part: int) -> float:
-        bounds = (cuts[part], cuts[part + 1])
-        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
-
-    values = threads.in_parts(work, parts)
-    return sum(values), gradients.sum(axis=0)
-
 
 CSR_BLOCK = 4096  # rows whose predictions are kept at once
 FETCHED = 16  # entries of a dense row that are asked for ahead
 
-compile_formulas(*FORMULAS)
+compile_formulas(*FORMULAS, *quadratic.FORMULAS)
 
 
 def dot(v, w):
@@ -264,22 +58,22 @@ compile_formulas(dot)
 # apart, and the plain one has nothing of the others in its loops.
 
 
-def weighted(value, weights, i):
-    """A loss or a slope of row i with its weight."""
+def weigh(value, weights, i):
+    """Multiply a loss or a slope of row i by its weight."""
     if weights is None:
         return value
     return weights[i] * value
 
 
-def shifted(prediction, bias):
-    """A prediction with the intercept."""
+def shift(prediction, bias):
+    """Add the intercept to a prediction."""
     if bias is None:
         return prediction
     return prediction + bias
 
 
-def sum_of_four(kind, p, y, e, weights, i):
-    """The losses of rows i to i + 3; unweighted, they share a logarithm."""
+def sum_four(kind, p, y, e, weights, i):
+    """Sum the losses of rows i to i + 3; without weights, they share a logarithm."""
     if weights is None:
         return four_losses(kind, p, y, e)
     return (
@@ -290,21 +84,21 @@ def sum_of_four(kind, p, y, e, weights, i):
     )
 
 
-compile_formulas(weighted, shifted, sum_of_four)
+compile_formulas(weigh, shift, sum_four)
 
 
 def four_rows(kind, p, y, weights, i, want_value):
-    """The sum of four losses (0 if it is not wanted), and their slopes."""
+    """Return the sum of four losses (0 if it is not wanted), and their slopes."""
     y0, y1, y2, y3 = y[i], y[i + 1], y[i + 2], y[i + 3]
     e0, e1 = tail(kind, p[0], y0), tail(kind, p[1], y1)
     e2, e3 = tail(kind, p[2], y2), tail(kind, p[3], y3)
     total = 0.0
     if want_value:
-        total = sum_of_four(kind, p, (y0, y1, y2, y3), (e0, e1, e2, e3), weights, i)
-    c0 = weighted(slope_by_tail(kind, p[0], y0, e0), weights, i)
-    c1 = weighted(slope_by_tail(kind, p[1], y1, e1), weights, i + 1)
-    c2 = weighted(slope_by_tail(kind, p[2], y2, e2), weights, i + 2)
-    c3 = weighted(slope_by_tail(kind, p[3], y3, e3), weights, i + 3)
+        total = sum_four(kind, p, (y0, y1, y2, y3), (e0, e1, e2, e3), weights, i)
+    c0 = weigh(slope_by_tail(kind, p[0], y0, e0), weights, i)
+    c1 = weigh(slope_by_tail(kind, p[1], y1, e1), weights, i + 1)
+    c2 = weigh(slope_by_tail(kind, p[2], y2, e2), weights, i + 2)
+    c3 = weigh(slope_by_tail(kind, p[3], y3, e3), weights, i + 3)
     return total, c0, c1, c2, c3
 
 
@@ -312,7 +106,7 @@ compile_formulas(four_rows)
 
 
 def dense_rows(X, y, weights, kind, w, bias, out, first, last, want_value, want_slope):
-    """Rows first, ..., last - 1: adds sum_i slope_i x_i to out, returns the sum of the losses.
+    """Add sum_i slope_i x_i over rows first, ..., last - 1 to out; return the sum of the losses.
 
     With an intercept (bias), out has one entry more than w: the sum of the slopes.
 
@@ -355,11 +149,11 @@ def dense_rows(X, y, weights, kind, w, bias, out, first, last, want_value, want_
         i += 8
     while i < last:
         row0 = X[i]
-        p0 = shifted(dot(row0, w), bias)
+        p0 = shift(dot(row0, w), bias)
         if want_value:
-            total += weighted(loss(kind, p0, y[i]), weights, i)
+            total += weigh(loss(kind, p0, y[i]), weights, i)
         if want_slope:
-            c0 = weighted(loss_slope(kind, p0, y[i]), weights, i)
+            c0 = weigh(loss_slope(kind, p0, y[i]), weights, i)
             for j in range(w.size):
                 out[j] += c0 * row0[j]
             if bias is not None:
@@ -371,7 +165,7 @@ def dense_rows(X, y, weights, kind, w, bias, out, first, last, want_value, want_
 def csr_rows(
     values, indptr, indices, y, weights, kind, w, bias, out, first, last, want_value, want_slope
 ):
-    """The same for sparse rows, in blocks: dots, then losses, then the scatter.
+    """Do the same for sparse rows, in blocks: dots, then losses, then the scatter.
 
     Apart, the dots of many rows overlap their cache misses; joined row by row, each row
     would wait for its exp.  Unsigned, an index is not tested for counting from the end:
@@ -385,7 +179,7 @@ def csr_rows(
             prediction = 0.0
             for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
                 prediction += values[p] * w[np.uintp(indices[p])]
-            c[i - start] = shifted(prediction, bias)
+            c[i - start] = shift(prediction, bias)
         i = start
         while i + 4 <= stop:
             k = i - start
@@ -398,8 +192,8 @@ def csr_rows(
         while i < stop:
             prediction = c[i - start]
             if want_value:
-                total += weighted(loss(kind, prediction, y[i]), weights, i)
-            c[i - start] = weighted(loss_slope(kind, prediction, y[i]), weights, i)
+                total += weigh(loss(kind, prediction, y[i]), weights, i)
+            c[i - start] = weigh(loss_slope(kind, prediction, y[i]), weights, i)
             i += 1
         if want_slope:
             if bias is not None:
@@ -412,3 +206,204 @@ def csr_rows(
 
 
 compile_formulas(dense_rows, csr_rows)
+
+
+def quadratic_fun(x, data):
+    matrix, _, _ = data
+    total = 0.0
+    for i in range(x.size):
+        total += half_square(matrix[0, i], x[i] - matrix[1, i])
+    return total
+
+
+def quadratic_grad(x, out, data):
+    matrix, _, _ = data
+    for i in range(x.size):
+        out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
+
+
+def _add_ridge(w, out, n, l2):
+    for j in range(w.size):
+        out[j] = out[j] / n + l2 * w[j]
+
+
+def _csr_parts(data, header, copies):
+    """Return X's arrays; the vector has `header` numbers, then y, then perhaps the weights."""
+    values, vector, ints = data
+    n = (vector.size - header) // copies
+    return values[0], ints[: n + 1], ints[n + 1 :]
+
+
+compile_formulas(_add_ridge, _csr_parts)
+
+
+def dense_fun(w, data):
+    X, vector, _ = data
+    kind, l2, y = vector[0], vector[1], vector[2:]
+    total = dense_rows(X, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
+
+
+def dense_grad(w, out, data):
+    X, vector, _ = data
+    kind, l2, y = vector[0], vector[1], vector[2:]
+    out[:] = 0.0
+    dense_rows(X, y, None, kind, w, None, out, 0, y.size, False, True)
+    _add_ridge(w, out, y.size, l2)
+
+
+def csr_fun(w, data):
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
+    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(w, w)
+
+
+def csr_grad(w, out, data):
+    values, indptr, indices = _csr_parts(data, 2, 1)
+    kind, l2, y = data[1][0], data[1][1], data[1][2:]
+    out[:] = 0.0
+    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
+    _add_ridge(w, out, y.size, l2)
+
+
+def _general_parts(vector):
+    """Return the loss, l2, whether there is an intercept, y and the weights."""
+    n = (vector.size - 3) // 2
+    return vector[0], vector[1], vector[2] != 0.0, vector[3 : n + 3], vector[n + 3 :]
+
+
+compile_formulas(_general_parts)
+
+
+def general_dense_fun(w, data):
+    kind, l2, intercept, y, weights = _general_parts(data[1])
+    if intercept:
+        v = w[:-1]
+        total = dense_rows(data[0], y, weights, kind, v, w[-1], w, 0, y.size, True, False)
+    else:
+        v = w
+        total = dense_rows(data[0], y, weights, kind, v, None, w, 0, y.size, True, False)
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_dense_grad(w, out, data):
+    kind, l2, intercept, y, weights = _general_parts(data[1])
+    out[:] = 0.0
+    if intercept:
+        dense_rows(data[0], y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
+        out[-1] /= y.size
+        _add_ridge(w[:-1], out, y.size, l2)
+    else:
+        dense_rows(data[0], y, weights, kind, w, None, out, 0, y.size, False, True)
+        _add_ridge(w, out, y.size, l2)
+
+
+def general_csr_fun(w, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general_parts(data[1])
+    if intercept:
+        v = w[:-1]
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
+        )
+    else:
+        v = w
+        total = csr_rows(
+            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
+        )
+    return total / y.size + 0.5 * l2 * dot(v, v)
+
+
+def general_csr_grad(w, out, data):
+    values, indptr, indices = _csr_parts(data, 3, 2)
+    kind, l2, intercept, y, weights = _general_parts(data[1])
+    out[:] = 0.0
+    if intercept:
+        csr_rows(
+            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
+        )
+        out[-1] /= y.size
+        _add_ridge(w[:-1], out, y.size, l2)
+    else:
+        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
+        _add_ridge(w, out, y.size, l2)
+
+
+@cache
+def _compile_pair(name: str, dtype: Any) -> tuple[Any, Any]:
+    functions = globals()
+    grad = jit(functions[name + "_grad"], gradient_type(dtype))
+    return grad, jit(functions[name + "_fun"], value_type(dtype))
+
+
+def make_compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
+    """Join one of the problems above ("quadratic", "dense", ...) with its data."""
+    grad, fun = _compile_pair(name, np.dtype(dtype))
+    return Compiled(grad, fun, data)
+
+
+def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
+    """Make a problem of the user's own Numba g(x, out) and, if it is compiled, f(x)."""
+    import numba
+
+    def grad_without_data(x, out, data):
+        grad(x, out)
+
+    def fun_without_data(x, data):
+        return fun(x)
+
+    compiled_fun = None
+    if fun is not None:
+        compiled_fun = numba.njit(value_type(dtype), nogil=True)(fun_without_data)
+    compiled_grad = numba.njit(gradient_type(dtype), nogil=True)(grad_without_data)
+    return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
+
+
+class Wanted(NamedTuple):
+    """What a pass over the data computes."""
+
+    value: bool
+    gradient: bool
+
+
+@cache
+def _load_kernel(name: str) -> Any:
+    return jit(globals()[name])
+
+
+def pass_over_rows(
+    X: Any,
+    y: Array,
+    kind: float,
+    w: Array,
+    wanted: Wanted,
+    parts: int,
+    weights: Array | None = None,
+    intercept: bool = False,
+) -> tuple[float, Array]:
+    """Sum weights_i loss(<x_i, w>, y_i) over rows, and its gradient in w; zeros where not wanted.
+
+    With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
+    are threads, each with a gradient of its own; these are added in order, so that the answer
+    does not depend on who ran first.
+    """
+    arrays: tuple[Array, ...]
+    if isinstance(X, np.ndarray):
+        kernel, arrays = _load_kernel("dense_rows"), (X,)
+        cuts = [len(X) * part // parts for part in range(parts + 1)]
+    else:
+        kernel, arrays = _load_kernel("csr_rows"), (X.data, X.indptr, X.indices)
+        # Rows of equal numbers of entries, not equal numbers of rows.
+        shares = [X.nnz * part // parts for part in range(1, parts)]
+        inner = np.searchsorted(X.indptr, shares).tolist()
+        cuts = [0, *inner, len(y)]
+    gradients = np.zeros((parts, w.size if wanted.gradient else 0))
+    point = (w[:-1], float(w[-1])) if intercept else (w, None)
+
+    def work(part: int) -> float:
+        bounds = (cuts[part], cuts[part + 1])
+        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
+
+    values = threads.in_parts(work, parts)
+    return sum(values), gradients.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Scalar formulas of the problems: plain Python on floats, compiled where speed counts."""
+"""Scalar formulas of the losses: plain Python on floats, compiled where speed counts."""
 
 from __future__ import annotations
 
@@ -8,16 +8,6 @@ from typing import Any
 Four = tuple[float, float, float, float]
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 SOFTMAX = 2.0  # of several predictions: never compiled
-
-
-def half_square(eigenvalue: Any, distance: Any) -> Any:
-    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
-    return 0.5 * eigenvalue * distance * distance
-
-
-def linear_slope(eigenvalue: Any, distance: Any) -> Any:
-    """Its derivative, lambda (x - x*)."""
-    return eigenvalue * distance
 
 
 def tail(kind: float, prediction: float, y: float) -> float:
@@ -70,57 +60,21 @@ def four_losses(kind: float, p: Four, y: Four, e: Four) -> float:
         + max(-y[2] * p[2], 0.0)
         + max(-y[3] * p[3], 0.0)
     )
-    return linear + math.log1p(joined(joined(e[0], e[1]), joined(e[2], e[3])))
+    return linear + math.log1p(join(join(e[0], e[1]), join(e[2], e[3])))
 
 
-def joined(a: float, b: float) -> float:
-    """(1 + a)(1 + b) - 1."""
+def join(a: float, b: float) -> float:
+    """Return (1 + a)(1 + b) - 1."""
     return a + b + a * b
 
 
-def conjugate(kind: float, a: float, y: float) -> float:
-    """The convex conjugate of the loss, sup over p of a p - loss(p, y).
-
-    Squared: a^2 / 2 + a y.  Logistic: b log b + (1 - b) log(1 - b) with b = -a y, for b in
-    [0, 1], and infinity elsewhere.
-    """
-    if kind == SQUARED:
-        return 0.5 * a * a + a * y
-    b = -a * y
-    if not 0.0 <= b <= 1.0:
-        return math.inf if b == b else b
-    entropy = b * math.log(b) if b > 0.0 else 0.0
-    return entropy + (1.0 - b) * math.log1p(-b) if b < 1.0 else entropy
-
-
-def conjugate_slope(kind: float, a: float, y: float) -> float:
-    """Its derivative: the prediction p at which the slope of the loss is a.
-
-    Logistic: infinite at the ends of the domain, NaN outside.
-    """
-    if kind == SQUARED:
-        return a + y
-    b = -a * y
-    if not 0.0 <= b <= 1.0:
-        return math.nan
-    if b == 0.0:
-        return y * math.inf
-    if b == 1.0:
-        return -y * math.inf
-    return y * (math.log1p(-b) - math.log(b))
-
-
 FORMULAS = (
-    half_square,
-    linear_slope,
     tail,
     loss_by_tail,
     loss,
     slope_by_tail,
     loss_slope,
     logistic_second_slope,
-    joined,
+    join,
     four_losses,
-    conjugate,
-    conjugate_slope,
 )

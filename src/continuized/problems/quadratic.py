@@ -8,8 +8,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, Problem, flat, pack
-from continuized.problems.losses import half_square, linear_slope
 from continuized.support import validation as check
+
+
+def half_square(eigenvalue: Any, distance: Any) -> Any:
+    """One coordinate of a quadratic, lambda (x - x*)^2 / 2."""
+    return 0.5 * eigenvalue * distance * distance
+
+
+def linear_slope(eigenvalue: Any, distance: Any) -> Any:
+    """Its derivative, lambda (x - x*)."""
+    return eigenvalue * distance
+
+
+FORMULAS = (half_square, linear_slope)
 
 
 class Quadratic(Problem):
@@ -83,10 +95,10 @@ class Quadratic(Problem):
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
-        from continuized.problems.kernels import compiled
+        from continuized.problems.kernels import make_compiled
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return compiled("quadratic", data, dtype)
+        return make_compiled("quadratic", data, dtype)
 
 
 def paper_convex() -> Quadratic:

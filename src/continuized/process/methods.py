@@ -241,6 +241,13 @@ class Continuized(Method):
         return clocks.Poisson(rng)
 
 
+def checked_method(method: Any) -> Method:
+    """Return a Method; raise TypeError for anything else, also for a name."""
+    what = "a method such as cz.Continuized(L, mu)"
+    checked: Method = check.instance(method, "method", Method, what)
+    return checked
+
+
 def _freeze(method: Method, **values: float) -> None:
     for name, value in values.items():
         object.__setattr__(method, name, value)

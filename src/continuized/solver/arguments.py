@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import Any
 
@@ -13,8 +12,8 @@ from continuized.process import clock as clocks
 from continuized.process.methods import METHODS, GradientDescent, Method
 from continuized.process.parameters import check_constants
 from continuized.process.stepper import Limits
-from continuized.solver.stopping import Callback
-from continuized.support.validation import as_float, brief, is_real, is_whole
+from continuized.solver.loop import Callback
+from continuized.support import validation as check
 
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
@@ -28,8 +27,7 @@ def as_problem(fun: Any, jac: Any) -> Problem:
         if jac is not None:
             raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
         return fun
-    if not callable(fun):
-        raise TypeError(f"fun must be a Problem or a function of x, got {brief(fun)}")
+    check.function(fun, "fun", "a Problem or a function of x")
     if jac is True:
         return Problem(fun, value_and_grad=True)
     if jac is None or jac is False:
@@ -37,9 +35,7 @@ def as_problem(fun: Any, jac: Any) -> Problem:
             "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
             "(value, gradient)"
         )
-    if not callable(jac):
-        raise TypeError(f"jac must be a function of x or True, got {brief(jac)}")
-    return Problem(fun, jac)
+    return Problem(fun, check.function(jac, "jac", "a function of x or True"))
 
 
 def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
@@ -48,13 +44,7 @@ def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
         if L is not None or mu is not None:
             raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
         return method
-    if not isinstance(method, str):
-        raise TypeError(f"method must be a name or a method object, got {brief(method)}")
-    if method not in METHODS:
-        names = ("auto", *METHODS)
-        near = difflib.get_close_matches(method.lower(), names, n=1, cutoff=0.3)
-        hint = f'; did you mean "{near[0]}"?' if near else ""
-        raise ValueError(f"no method is called {brief(method)}, only {', '.join(names)}{hint}")
+    check.one_of(method, "method", ("auto", *METHODS), other="a method object")
     L = problem.L if L is None else L
     if L is None:
         raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
@@ -82,17 +72,9 @@ def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinit
 def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
     """When to stop, by tol, maxiter and the length of a recorded clock."""
     if tol is not None:
-        if not is_real(tol):
-            raise TypeError(f"tol must be a number >= 0 or None, got {brief(tol)}")
-        if not as_float(tol) >= 0.0:
-            raise ValueError(f"tol must be a number >= 0 or None, got {brief(tol)}")
-        tol = as_float(tol)
+        tol = check.real(tol, "tol", minimum=0.0, finite=False, other="None")
     if maxiter is not None:
-        if not is_whole(maxiter):
-            raise TypeError(f"maxiter must be an integer, got {brief(maxiter)}")
-        if maxiter < 0:
-            raise ValueError(f"maxiter must be >= 0, got {maxiter}")
-        return Limits(tol, int(maxiter))
+        return Limits(tol, check.whole(maxiter, "maxiter", minimum=0, other="None"))
     if isinstance(clock, clocks.Recorded):
         # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
         return Limits(tol, len(clock) + (tol is not None))
@@ -104,8 +86,7 @@ def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None =
 
 def as_callback(callback: Any) -> Callback:
     """A function of the intermediate result that calls the user's in its own convention."""
-    if not callable(callback):
-        raise TypeError(f"callback must be callable, got {brief(callback)}")
+    check.function(callback, "callback", "callable")
     try:
         parameters = list(inspect.signature(callback).parameters)
     except (TypeError, ValueError):  # a builtin without a signature
@@ -117,18 +98,16 @@ def as_callback(callback: Any) -> Callback:
 
 def checked_record(record: Any) -> bool | str:
     """record as True, False or "path"."""
-    if isinstance(record, str) and record == "path":
-        return record
+    if isinstance(record, str):
+        return check.one_of(record, "record", ("path",), other=("True", "False"))
     if not isinstance(record, bool | np.bool_):
-        raise ValueError(f'record must be True, False or "path", got {brief(record)}')
+        raise check.refusal(TypeError, "record", '"path", True or False', record)
     return bool(record)
 
 
 def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
     """Raise ValueError unless it is one of the names, and goes with the checkpoint, if any."""
-    if not (isinstance(nonfinite, str) and nonfinite in NONFINITE):
-        names = ", ".join(f'"{name}"' for name in NONFINITE)
-        raise ValueError(f"nonfinite must be one of {names}, got {brief(nonfinite)}")
+    check.one_of(nonfinite, "nonfinite", NONFINITE)
     if nonfinite == "skip" and checkpoint is not None:
         raise ValueError(
             'nonfinite="skip" keeps no checkpoints, for what was skipped is not in them; drop '
@@ -144,6 +123,6 @@ def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: A
             raise ValueError(f"{name}= is for NumPy arrays only; drop it, or give a NumPy x0")
     if hasattr(method, "prepare"):
         raise ValueError(
-            f"{brief(method)} is for NumPy arrays only; give a NumPy x0, or use "
+            f"{check.short_repr(method)} is for NumPy arrays only; give a NumPy x0, or use "
             'method="continuized"'
         )

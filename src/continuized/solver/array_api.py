@@ -15,7 +15,7 @@ import numpy as np
 
 from continuized.problems.base import Problem, writes_into_out
 from continuized.support import threads
-from continuized.support.validation import brief
+from continuized.support import validation as check
 
 OWN = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives numbers of NumPy
 
@@ -148,12 +148,10 @@ class ForeignProblem(Problem):
 
     def _checked(self, g: Any) -> Any:
         if namespace(g) is not self.xp:
-            raise TypeError(f"the gradient must be an array of {name_of(self.xp)}, got {brief(g)}")
+            raise check.refusal(TypeError, "the gradient", f"an array of {name_of(self.xp)}", g)
         check_dense(g, "the gradient")
         x = self.start
-        if tuple(g.shape) != tuple(x.shape):
-            shapes = f"{tuple(x.shape)}, got {tuple(g.shape)}"
-            raise ValueError(f"the gradient must have the shape of x, {shapes}")
+        check.shape(g, "the gradient", x.shape, like="x")
         if g.dtype != x.dtype:
             raise TypeError(f"the gradient must have the dtype of x, {x.dtype}, got {g.dtype}")
         return copy(g)

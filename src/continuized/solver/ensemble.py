@@ -16,15 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem, checked_start, numbers
+from continuized.problems.base import Array, Problem, checked_problem, checked_start
 from continuized.process import random_streams as seeds
-from continuized.process.methods import Method
+from continuized.process.methods import Method, checked_method
 from continuized.process.noise import Noise, checked_noise
-from continuized.solver.ensemble_runs import CHUNK, Rows, Task, outcomes
+from continuized.solver.ensemble_runs import CHUNK, Rows, Task, run_chunks
+from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.support.statistics import Moments, normal_quantile
-from continuized.support.validation import brief, is_whole
+
+MOST = 2**63 - 1  # what a count in compiled code holds
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,7 @@ class Ensemble:
 
     def seed(self, i: int) -> np.random.SeedSequence:
         """The seed of run i, for `minimize`.  Raises ValueError unless 0 <= i < runs."""
-        if not 0 <= i < self.runs:
-            raise ValueError(f"i must be in [0, {self.runs}), got {i}")
+        i = check.whole(i, "i", minimum=0, maximum=self.runs - 1)
         return seeds.child(self.root, i)
 
     def mean(self) -> Array:
@@ -88,8 +89,7 @@ class Ensemble:
         is.  At large t the mean is carried by rare runs and no sample shows it; look at
         `skewness()` before you trust it.  Returns its two ends.
         """
-        if not 0.0 < alpha < 1.0:
-            raise ValueError(f"alpha must be in (0, 1), got {alpha!r}")
+        alpha = check.real(alpha, "alpha", above=0.0, below=1.0)
         half = normal_quantile(1.0 - alpha / 2.0) * self.standard_error()
         return self.mean() - half, self.mean() + half
 
@@ -165,14 +165,15 @@ def ensemble(
     ((100, 51), True)
     """
     task = _checked_task(problem, method, x0, runs, steps, times, rng, noise)
-    if not (isinstance(keep, str) and keep in ("all", "mean")):
-        raise ValueError(f'keep must be "all" or "mean", got {brief(keep)}')
-    workers = (os.cpu_count() or 1) if threads is None else _count(threads, "threads")
+    check.one_of(keep, "keep", ("all", "mean"))
+    workers = os.cpu_count() or 1
+    if threads is not None:
+        workers = check.whole(threads, "threads", minimum=1, maximum=MOST)
     _check_memory(task, runs, keep, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
     moments = Moments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
-        for rows in outcomes(task, _rows(task, runs, t, fun), workers):
+        for rows in run_chunks(task, _rows(task, runs, t, fun), workers):
             if keep == "mean":
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))
@@ -197,42 +198,25 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
 def _checked_task(
     problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
-    if not isinstance(problem, Problem):
-        raise TypeError(f"problem must be a Problem, got {brief(problem)}")
-    if not isinstance(method, Method):
-        raise TypeError(
-            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
-        )
-    start = checked_start(x0, problem)
+    checked_method(method)
+    start = checked_start(x0, checked_problem(problem))
     checked_noise(noise)
-    for name, value in (("runs", runs), ("steps", steps)):
-        if value is not None or name == "runs":
-            _count(value, name)
+    check.whole(runs, "runs", minimum=1, maximum=MOST)
+    if steps is not None:
+        check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
     root = seeds.seed_sequence(rng)
     return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
 
 
-def _count(value: Any, name: str) -> int:
-    if not is_whole(value):
-        raise TypeError(f"{name} must be an integer, got {brief(value)}")
-    if value <= 0:
-        raise ValueError(f"{name} must be > 0, got {brief(value)}")
-    if value >= 2**63:
-        raise ValueError(f"{name} must be below 2^63, got {brief(value)}")
-    return int(value)
-
-
 def checked_times(times: ArrayLike | None) -> Array:
     """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
     if times is None:
         return np.zeros(0)
-    values = np.atleast_1d(numbers(times, "times"))
-    if values.ndim != 1 or not values.size or not np.all(np.isfinite(values)):
-        raise ValueError(f"times must be one or more finite numbers, got {brief(times)}")
-    if values[0] < 0.0 or np.any(np.diff(values) < 0.0):
-        raise ValueError(f"times must be >= 0 and in increasing order, got {brief(times)}")
+    values = np.atleast_1d(check.times(times, ordered=True))
+    if not values.size:
+        raise ValueError("times must be one or more, got none")
     return values
 
 

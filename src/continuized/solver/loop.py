@@ -7,16 +7,20 @@ from run to run is the stepper's: see `process.stepper`, which tells how to writ
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+from scipy.optimize import OptimizeResult
 
 from continuized.process.clock import Events, Stream
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
 from continuized.solver.result import Result
-from continuized.solver.stopping import Callback, call_back, status_at_end
 from continuized.support.checkpoints.checkpointer import AnyCheckpointer, NullCheckpointer
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.progress import Bar, silent
+
+Callback = Callable[[Any], Any]
 
 MAY_GO_ON = (None, Status.CALLBACK)  # with any other status, the last block may have ended early
 
@@ -61,7 +65,7 @@ class Loop(Checkpointed):
                 if self.checkpointer.on and status in MAY_GO_ON and stepper.savable:
                     self.checkpointer.save_if_due(self)
         status = self._record(stepper.finish(status))
-        self.status = status or status_at_end(self.limits, stepper.k, stepper.measure)
+        self.status = status or self._status_at_end()
         return self.status
 
     def _take(self, events: Events) -> Status | None:
@@ -69,13 +73,29 @@ class Loop(Checkpointed):
         stepper = self.stepper
         status = self._record(stepper.advance(events))
         if status is None:
-            stopped = None
-            if self.callback is not None:
-                stopped = call_back(self.callback, *stepper.report(), stepper.k, stepper.t)
+            stopped = None if self.callback is None else self._call_back(self.callback)
             status = stepper.test() or stopped
         if self.bar is not silent:
             self.bar(stepper.k, stepper.describe())
         return status
+
+    def _call_back(self, callback: Callback) -> Status | None:
+        """Show the callback where the run is; the status, if it says to stop."""
+        (x, fun), stepper = self.stepper.report(), self.stepper
+        try:
+            callback(OptimizeResult(x=x, fun=fun, nit=stepper.k, t=stepper.t))
+        except StopIteration:
+            return Status.CALLBACK
+        return None
+
+    def _status_at_end(self) -> Status:
+        """Why a run is over that none of its events ended: tol, maxiter, or the clock."""
+        tol, maxiter = self.limits
+        if tol is not None and self.stepper.measure() <= tol:
+            return Status.CONVERGED
+        if self.stepper.k < maxiter:
+            return Status.CLOCK_ENDED
+        return Status.COMPLETED if tol is None else Status.MAXITER
 
     def _record(self, progress: Progress) -> Status | None:
         if progress.rows is not None:

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from continuized.problems.base import Array, numbers
+from continuized.problems.base import Array
+from continuized.support import validation as check
 from continuized.support.threads import inner
-from continuized.support.validation import brief
 
 __all__ = [
     "Columns",
@@ -72,12 +72,8 @@ class Diagonal:
     name = "diag"
 
     def __init__(self, entries: Array) -> None:
-        self._entries = entries = numbers(entries, "metric")
-        self.size = entries.size
-        if entries.ndim != 1:
-            raise ValueError(f"a diagonal metric must be a vector, got shape {entries.shape}")
-        if not (np.all(np.isfinite(entries)) and np.all(entries > 0.0)):
-            raise ValueError("the entries of a diagonal metric must be finite and > 0")
+        self._entries = check.array(entries, "metric", dtype=np.float64, ndim=1, above=0.0)
+        self.size = self._entries.size
 
     def _shaped(self, v: Array) -> Array:
         return self._entries.reshape(-1, *[1] * (v.ndim - 1))
@@ -102,11 +98,9 @@ class Dense:
     name = "dense"
 
     def __init__(self, P: Array) -> None:
-        P = numbers(P, "metric")
-        if P.ndim != 2 or P.shape[0] != P.shape[1]:
-            raise ValueError(f"a metric must be a square matrix, got shape {P.shape}")
-        if not np.all(np.isfinite(P)):
-            raise ValueError("a metric must have finite entries")
+        P = check.array(P, "metric", dtype=np.float64, ndim=2, finite=True)
+        if P.shape[0] != P.shape[1]:
+            raise ValueError(f"metric must be a square matrix, got shape {P.shape}")
         if not np.allclose(P, P.T, rtol=1e-10, atol=1e-10 * float(np.abs(P).max(initial=0.0))):
             raise ValueError("a metric must be symmetric")
         self._take(P)
@@ -230,11 +224,10 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     if hasattr(metric, "solve") and not isinstance(metric, type):
         return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
-        raise TypeError(
-            'metric must be None, "diag", "gram", "nystrom", "auto", an array, or an object with '
-            f"solve(g) = P^-1 g, got {brief(metric)}"
-        )
-    values = numbers(metric, "metric")
+        names = '"diag", "gram", "nystrom", "auto"'
+        what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
+        raise check.refusal(TypeError, "metric", what, metric)
+    values = check.array(metric, "metric")
     return fitting(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
 
 

@@ -20,6 +20,7 @@ from continuized.problems.regression.spectrum import entries_of
 from continuized.process import random_streams as seeds
 from continuized.solver import metric as metrics
 from continuized.support import threads
+from continuized.support import validation as check
 
 NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
@@ -77,8 +78,7 @@ class MetricFactory:
 
 def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:
     """A metric by its name."""
-    if kind not in NAMES:
-        raise ValueError(f'metric must be one of "diag", "gram", "nystrom", "auto", got {kind!r}')
+    check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
     if not hasattr(problem, "curvature"):
         raise ValueError(
             f'metric="{kind}" is made from the data of a regression, got a '

@@ -36,11 +36,11 @@ from continuized.solver.loop import Loop
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
+from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.checkpointer import open_checkpointer
 from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
-from continuized.support.validation import brief
 
 
 def minimize(
@@ -174,9 +174,10 @@ def minimize(
     limits = limits_of(tol, maxiter, clock)
     record = checked_record(record)
     check_nonfinite(nonfinite, checkpoint)
-    checked_noise(noise)
-    if clock is not None and (isinstance(clock, type) or not hasattr(clock, "stream")):
-        raise TypeError(f"clock must be a clock such as cz.clock.Poisson(rng), got {brief(clock)}")
+    if noise is not None:
+        checked_noise(noise)
+    if clock is not None:
+        check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     called = None if callback is None else as_callback(callback)

@@ -10,7 +10,7 @@ from scipy.optimize import OptimizeResult
 from continuized.problems.base import Array
 from continuized.process.flow import mix
 from continuized.process.methods import Method
-from continuized.support.validation import brief, is_real
+from continuized.support import validation as check
 
 
 class ConstantsWarning(UserWarning):
@@ -129,13 +129,11 @@ class Result(OptimizeResult):  # type: ignore[misc]
         """
         if self.path is None:
             raise ValueError('the path was not recorded; call minimize with record="path"')
-        if side not in ("right", "left"):
-            raise ValueError(f'side must be "right" or "left", got {side!r}')
-        if not is_real(t):
-            raise TypeError(f"t must be one real number, got {brief(t)}")
-        times, t = self.path.t, float(t)  # a NumPy float64 would make float32 states wider
-        if not 0.0 <= t <= times[-1]:
-            raise ValueError(f"t must be in [0, {times[-1]}], the time of the last event, got {t}")
+        check.one_of(side, "side", ("right", "left"))
+        times, last = self.path.t, float(self.path.t[-1])
+        advice = "the last event is where the path ends"
+        # As a float of Python: a NumPy float64 would make float32 states wider.
+        t = check.real(t, "t", minimum=0.0, maximum=last, advice=advice)
         i = int(np.searchsorted(times, t, side=side)) - 1  # type: ignore[call-overload]
         i = max(i, 0)
         last = i + 1 < len(times) and times[i + 1] == t

@@ -1,45 +1,14 @@
-"""When a run stops, the same in every loop: the limits, the callback, and how it ended.
-
-`Criterion` is what tol is compared with where constants are unknown, and what the user is told.
-"""
+"""What tol is compared with where constants are unknown, and what the user is told of it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
-
-from scipy.optimize import OptimizeResult
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox
-from continuized.process.stepper import Limits, Status
 from continuized.solver.array_api import inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
-
-Callback = Callable[[Any], Any]
-
-
-def call_back(callback: Callback, x: Array, fun: float, k: int, t: float) -> Status | None:
-    """Show the callback where the run is; the status, if it says to stop."""
-    try:
-        callback(OptimizeResult(x=x, fun=fun, nit=k, t=t))
-    except StopIteration:
-        return Status.CALLBACK
-    return None
-
-
-def status_at_end(limits: Limits, k: int, measure: Callable[[], float]) -> Status:
-    """Why a run is over after k events, where none of them ended it: maxiter, or the clock.
-
-    `measure` gives what tol is compared with at the end, and is asked only where there is a tol.
-    """
-    if limits.tol is not None and measure() <= limits.tol:
-        return Status.CONVERGED
-    if k < limits.maxiter:
-        return Status.CLOCK_ENDED
-    return Status.COMPLETED if limits.tol is None else Status.MAXITER
-
 
 NO_MINIMUM = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "

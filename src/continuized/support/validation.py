@@ -7,7 +7,6 @@ sentence on one line: which argument it is, what it must be, and what was given 
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
@@ -97,18 +96,21 @@ def real(
     ValueError: tol must be a number >= 0 or None, got -1
     """
     interval = Interval(above, minimum, below, maximum)
+    error: type[TypeError] | type[ValueError] = TypeError
+    cause = None
+    if is_real(value):
+        try:
+            number = as_float(value)
+        except Exception as refused:  # of an array that is traced, or that has no values
+            cause = refused
+        else:
+            if interval.holds(number) and not (finite and math.isinf(number)):
+                return number
+            error = ValueError
     if not noun:
         noun = "a finite number" if finite and not interval.is_bounded else "a number"
     what = _either([f"{noun}{interval.words}"], other)
-    if not is_real(value):
-        raise refusal(TypeError, name, what, value, advice)
-    try:
-        number = _as_float(value)
-    except Exception as error:  # an array that is traced, or that has no values
-        raise refusal(TypeError, name, what, value, advice) from error
-    if not interval.holds(number) or (finite and math.isinf(number)):
-        raise refusal(ValueError, name, what, value, advice)
-    return number
+    raise refusal(error, name, what, value, advice) from cause
 
 
 def whole(
@@ -131,14 +133,12 @@ def whole(
     ValueError: port must be an integer from 1 to 65535 or None, got 0
     """
     interval = Interval(None, minimum, None, maximum)
+    is_integer = is_whole(value)
+    if is_integer and interval.holds(int(value)):
+        return int(value)
     words = f" from {minimum} to {maximum}" if interval.is_bounded else interval.words
     what = _either([f"{noun}{words}"], other)
-    if not is_whole(value):
-        raise refusal(TypeError, name, what, value, advice)
-    number = int(value)
-    if not interval.holds(number):
-        raise refusal(ValueError, name, what, value, advice)
-    return number
+    raise refusal(ValueError if is_integer else TypeError, name, what, value, advice)
 
 
 def flag(value: Any, name: str) -> bool:
@@ -169,6 +169,8 @@ def one_of(
     if not isinstance(value, str):
         raise refusal(TypeError, name, what, value)
     if value not in names:
+        import difflib  # here: --help loads this module, and has no use for it
+
         near = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.5)
         advice = f'did you mean "{near[0]}"?' if near else ""
         raise refusal(ValueError, name, what, value, advice)
@@ -365,7 +367,7 @@ def _is_array_of_one(value: Any, kinds: str, names: tuple[str, ...]) -> bool:
     return getattr(value.dtype, "kind", "") in tuple(kinds) or name.startswith(names)
 
 
-def _as_float(value: Any) -> float:
+def as_float(value: Any) -> float:
     """float(value), infinite where a Python integer is too large for it."""
     if hasattr(value, "detach"):  # torch warns where it is still part of a graph
         value = value.detach()
@@ -387,7 +389,7 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
     listed = not hasattr(values, "dtype")
     if listed and given.dtype == object and kinds == NUMBERS and all(map(is_real, given.flat)):
         # Fractions, and integers of more than 64 bits.
-        given = np.array([_as_float(each) for each in given.flat]).reshape(given.shape)
+        given = np.array([as_float(each) for each in given.flat]).reshape(given.shape)
     if given.dtype.kind not in kinds and not (given.size == 0 and given.dtype == np.float64):
         if listed:
             raise refusal(TypeError, name, noun, values)
@@ -413,6 +415,3 @@ def _check_entries(given: NDArray[Any], name: str, interval: Interval) -> None:
     count = np.count_nonzero(wrong)
     more = f" ({count} such entries in all)" if count > 1 else ""
     raise ValueError(f"{name} must be {what}, but {entry} is {given[tuple(first)]}{more}")
-
-
-brief, as_float, check_flag = short_repr, _as_float, flag  # until each package calls the ten

@@ -13,8 +13,7 @@ from continuized.theory.event_times import (
 )
 from continuized.theory.gossip_rate import gossip_rate
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
-from continuized.theory.moments.pair import Moments
-from continuized.theory.moments.second_moments import moments
+from continuized.theory.moments import Moments, moments
 from continuized.theory.scaling import (
     ScalingDistance,
     expected_scaling_distance,

@@ -8,18 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem, checked_start
+from continuized.problems.base import Array, Problem, checked_problem, checked_start
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import Method
+from continuized.process.methods import checked_method
 from continuized.support import validation as check
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
-
-
-def checked_problem(problem: Any) -> Problem:
-    """A Problem, and nothing else."""
-    checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
-    return checked
 
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
@@ -58,16 +52,6 @@ def excess(problem: Problem, x0: Array) -> float:
     return max(float(problem.fun(x0)) - minimum(problem), 0.0)
 
 
-def checked_sigma2(sigma2: Any) -> float:
-    """The noise's total variance E|noise|^2, a finite number >= 0."""
-    return check.real(sigma2, "sigma2", minimum=0.0)
-
-
-def checked_times(times: ArrayLike, name: str = "t", ordered: bool = False) -> Array:
-    """Finite times >= 0; never decreasing where `ordered`."""
-    return check.times(times, name, ordered=ordered)
-
-
 def checked_counts(k: ArrayLike) -> Array:
     """Numbers of events: integers >= 0."""
     return check.array(k, "k", dtype=np.int64, minimum=0, noun="integers >= 0")
@@ -75,7 +59,7 @@ def checked_counts(k: ArrayLike) -> Array:
 
 def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
-    check.instance(method, "method", Method, "a method such as cz.Continuized(L, mu)")
+    checked_method(method)
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
@@ -90,16 +74,6 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
             f"the theorem needs mu of the method to be at most that of the function, got "
             f"{method.mu:.6g} > {mu:.6g}"
         )
-
-
-def check_probability(value: Any, name: str) -> float:
-    """A probability strictly between 0 and 1."""
-    return check.real(value, name, above=0.0, below=1.0, noun="a probability")
-
-
-def check_positive(value: Any, name: str) -> float:
-    """A finite number > 0."""
-    return check.real(value, name, above=0.0)
 
 
 def check_fits(problem: Problem, x: Array) -> None:

@@ -13,13 +13,10 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.process.methods import Continuized, Method
-from continuized.support.validation import brief
+from continuized.support import validation as check
 from continuized.theory.bounds import log_bound
 from continuized.theory.checks import (
-    check_positive,
-    check_probability,
     checked_counts,
-    checked_times,
 )
 
 
@@ -48,7 +45,7 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     """
     from scipy.stats import poisson
 
-    counts = np.asarray(poisson.ppf(_levels(q), checked_times(t)))
+    counts = np.asarray(poisson.ppf(_levels(q), check.times(t, "t")))
     return counts.astype(np.int64)[()]
 
 
@@ -58,7 +55,7 @@ def expected_gradients(t: ArrayLike) -> Array:
     >>> float(expected_gradients(100.0))
     100.0
     """
-    return checked_times(t)[()]
+    return check.times(t, "t")[()]
 
 
 def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float = 0.05) -> float:
@@ -93,7 +90,9 @@ def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float 
     from scipy.optimize import brentq
 
     _only_continuized(method, "time_to")
-    target = math.log(check_positive(eps, "eps")) + math.log(check_probability(delta, "delta"))
+    eps = check.real(eps, "eps", above=0.0)
+    delta = check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
+    target = math.log(eps) + math.log(delta)
 
     def above(t: float) -> float:
         return float(log_bound(method, p, x0, t=t)) - target
@@ -123,7 +122,7 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     >>> events_to(method, p, x0, eps=1e-3) > time_to(method, p, x0, eps=1e-3)
     True
     """
-    check_probability(delta, "delta")
+    check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
     t = time_to(method, p, x0, eps, 0.5 * delta)
     high = 1
     while event_time_quantile(high, 0.5 * delta) < t:
@@ -144,7 +143,8 @@ def _only_continuized(method: Method, what: str) -> None:
 
 
 def _levels(q: ArrayLike) -> Array:
-    levels = checked_times(q, "q")
+    what = "probabilities in (0, 1)"
+    levels = check.array(q, "q", dtype=np.float64, noun=what)
     if not np.all((levels > 0.0) & (levels < 1.0)):
-        raise ValueError(f"q must be probabilities in (0, 1), got {brief(q)}")
+        raise check.refusal(ValueError, "q", what, q)
     return levels

@@ -19,8 +19,9 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, jump
+from continuized.support import validation as check
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_fits, checked_sigma2, checked_times, minimiser, minimum
+from continuized.theory.checks import check_fits, minimiser, minimum
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -63,7 +64,7 @@ class Lyapunov:
 
     def __init__(self, r: Result, p: Problem) -> None:
         assert r.path is not None
-        self.method = _checked_method(r.method, "lyapunov")
+        self.method = _check_method(r.method, "lyapunov")
         check_fits(p, r.path.x)
         self.problem, self.result = p, r
         self.t = r.path.t
@@ -80,7 +81,7 @@ class Lyapunov:
 
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
         """log phi_t, as `at` (t, side)."""
-        times = checked_times(t)
+        times = check.times(t, "t")
         states = [self.result.at(s, side) for s in times.ravel().tolist()]
         x = np.array([x for x, _ in states], dtype=np.float64)
         z = np.array([z for _, z in states], dtype=np.float64)
@@ -112,8 +113,8 @@ def drift(
     >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
     True
     """
-    method = _checked_method(method, "drift")
-    sigma2 = checked_sigma2(sigma2)
+    method = _check_method(method, "drift")
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t, x, z, single = _states(p, t, x, z)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
@@ -165,7 +166,7 @@ def supermartingale_gap(
     >>> bool(np.all(supermartingale_gap(method, p, 1.0, x0, x0 + 0.5).value <= 0.0))
     True
     """
-    method = _checked_method(method, "supermartingale_gap")
+    method = _check_method(method, "supermartingale_gap")
     t, x, z, single = _states(p, t, x, z)
     moments = np.unique(t)
     value, error, phi = (np.empty(len(t)) for _ in range(3))
@@ -239,7 +240,7 @@ def _shared(log: Any, method: Continuized, t: Array) -> Array:
     return log(method, t)  # type: ignore[no-any-return]
 
 
-def _checked_method(method: Method, what: str) -> Continuized:
+def _check_method(method: Method, what: str) -> Continuized:
     if not isinstance(method, Continuized):
         raise ValueError(f"{what} is known for Continuized only, got the method {method.name!r}")
     return method
@@ -249,7 +250,7 @@ def _states(
     p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
     """Many states as rows; one state as one row."""
-    times = checked_times(t)
+    times = check.times(t, "t")
     x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")

@@ -22,13 +22,16 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
-from continuized.support.validation import brief, is_whole
-from continuized.theory.checks import check_positive, checked_times, start_of
-from continuized.theory.moments.pair import Rates, rates
-from continuized.theory.moments.second_moments import moments
+from continuized.support import validation as check
+from continuized.theory.checks import start_of
+from continuized.theory.moments import moments
+from continuized.theory.moments.integrate import solve
+from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
+
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
+FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
 class ScalingDistance(NamedTuple):
@@ -69,7 +72,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     """
     from scipy.integrate import solve_ivp
 
-    s = np.atleast_1d(checked_times(times, "times", ordered=True))
+    s = np.atleast_1d(check.times(times, "times", ordered=True))
     x = start_of(p, x0)
     mu = float(p.mu or 0.0)
     first = _first_time(p) if mu == 0.0 else 0.0
@@ -91,6 +94,31 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
             raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
         rows.append(solution.y.T[:, : x.size])
     return np.concatenate(rows).reshape(len(s), *x.shape)
+
+
+def _first_time(p: Problem) -> float:
+    if p.L is None:
+        raise ValueError("the smoothness constant is not known: give L= to the problem")
+    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
+
+
+def _gradient(p: Problem, like: Array, x: Array) -> Array:
+    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
+
+
+def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
+    x, z = y.reshape(2, -1)
+    g = _gradient(p, like, x)
+    if mu == 0.0:
+        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
+    root = math.sqrt(mu)
+    return np.concatenate([root * (z - x), root * (x - z) - g / root])
+
+
+def _series(x: Array, g: Array, s: Array) -> Array:
+    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
+    s2 = (s * s)[:, None]
+    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
 
 
 def scaling_distance(
@@ -139,11 +167,10 @@ def scaling_distance(
     >>> bool(near < far)
     True
     """
-    horizon = check_positive(horizon, "horizon")
-    L = checked_L_values(p, L_values)
-    if not is_whole(runs) or runs < 2:
-        raise ValueError(f"runs must be an integer >= 2, got {brief(runs)}")
-    s = checked_points(horizon, points)
+    horizon = check.real(horizon, "horizon", above=0.0)
+    L = check_L_values(p, L_values)
+    check.whole(runs, "runs", minimum=2)
+    s = check_points(horizon, points)
     limit = scaling_limit(p, x0, s)
     root = seeds.seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
@@ -156,23 +183,6 @@ def scaling_distance(
         error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
     rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
     return ScalingDistance(L, distance, error, rate)
-
-
-def checked_L_values(p: Problem, L_values: ArrayLike) -> Array:
-    """Two or more different L, in increasing order, none below the function's."""
-    L = np.unique(checked_times(L_values, "L_values"))
-    if L.size < 2:
-        raise ValueError(f"L_values must be at least two different numbers, got {brief(L_values)}")
-    if p.L is not None and L[0] < p.L:
-        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
-    return L
-
-
-def checked_points(horizon: float, points: int) -> Array:
-    """The times horizon/points, ..., horizon."""
-    if not is_whole(points) or points < 1:
-        raise ValueError(f"points must be an integer >= 1, got {brief(points)}")
-    return horizon * np.arange(1, points + 1) / points
 
 
 def _squares(
@@ -193,34 +203,6 @@ def _squares(
     return ((x - limit) ** 2).reshape(len(s), -1).sum(axis=1)  # type: ignore[no-any-return]
 
 
-def _first_time(p: Problem) -> float:
-    if p.L is None:
-        raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
-
-
-def _gradient(p: Problem, like: Array, x: Array) -> Array:
-    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
-
-
-def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
-    x, z = y.reshape(2, -1)
-    g = _gradient(p, like, x)
-    if mu == 0.0:
-        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
-    root = math.sqrt(mu)
-    return np.concatenate([root * (z - x), root * (x - z) - g / root])
-
-
-def _series(x: Array, g: Array, s: Array) -> Array:
-    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
-    s2 = (s * s)[:, None]
-    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
-
-
-FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
-
-
 def expected_scaling_distance(
     p: Quadratic, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int = 8
 ) -> ScalingDistance:
@@ -239,46 +221,51 @@ def expected_scaling_distance(
             f"exact distances are known on a Quadratic only, got {type(p).__name__}; "
             "use scaling_distance"
         )
-    horizon = check_positive(horizon, "horizon")
-    L, s = checked_L_values(p, L_values), checked_points(horizon, points)
+    horizon = check.real(horizon, "horizon", above=0.0)
+    L, s = check_L_values(p, L_values), check_points(horizon, points)
     limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
     u0 = start_of(p, x0).ravel() - p.x_star
     distance = np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
         method, times = Continuized(L_i, p.mu or 0.0), s * math.sqrt(L_i)
         second = moments(p, method, x0, times).xx
-        mean = mean_distances(rates(method), p.eigenvalues, u0, times)
+        mean = mean_distances(rates_of(method), p.eigenvalues, u0, times)
         squares = (second - 2.0 * mean * limit + limit**2).sum(axis=1)
         distance[i] = math.sqrt(float(squares.max()))
     rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
     return ScalingDistance(L, distance, np.zeros(L.size), rate)
 
 
-def mean_distances(rate: Rates, lam: Array, u0: Array, times: Array) -> Array:
+def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
     """E x_t - x* at increasing times > 0, a row each, for x_0 = z_0 = x* + u0.
 
     The means obey u' = eta (w - u) - gamma lambda u, w' = eta' (u - w) - gamma' lambda u.
     """
-    from scipy.integrate import solve_ivp
 
     def slope(t: float, y: Array) -> Array:
-        u, w = y.reshape(2, -1)
-        return np.concatenate(
-            [
-                rate.eta(t) * (w - u) - rate.gamma(t) * lam * u,
-                rate.eta_prime(t) * (u - w) - rate.gamma_prime(t) * lam * u,
-            ]
-        )
+        u, w = y
+        of_u = rates.eta(t) * (w - u) - rates.gamma(t) * lam * u
+        return np.stack([of_u, rates.eta_prime(t) * (u - w) - rates.gamma_prime(t) * lam * u])
 
-    solution = solve_ivp(
-        slope,
-        (FIRST_EVENT, float(times[-1])),
-        np.concatenate([u0, u0]),
-        method="DOP853",
-        t_eval=times,
-        rtol=1e-11,
-        atol=1e-13 * float(np.abs(u0).max(initial=1e-300)),
-    )
-    if not solution.success:
-        raise ArithmeticError(f"the means could not be integrated: {solution.message}")
-    return np.asarray(solution.y.T[:, : u0.size])
+    unit = float(np.abs(u0).max(initial=0.0)) or 1.0
+    t, y, rows = FIRST_EVENT, np.stack([u0, u0]) / unit, np.empty((len(times), u0.size))
+    for i, stop in enumerate(times.tolist()):
+        t, y = solve(slope, y, t, stop)
+        rows[i] = unit * y[0]
+    return rows
+
+
+def check_L_values(p: Problem, L_values: ArrayLike) -> Array:
+    """Two or more different L, in increasing order, none below the function's."""
+    L = np.unique(check.times(L_values, "L_values"))
+    if L.size < 2:
+        raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
+    if p.L is not None and L[0] < p.L:
+        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
+    return L
+
+
+def check_points(horizon: float, points: int) -> Array:
+    """The times horizon/points, ..., horizon."""
+    check.whole(points, "points", minimum=1)
+    return horizon * np.arange(1, points + 1) / points

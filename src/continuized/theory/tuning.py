@@ -7,9 +7,8 @@ import math
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Problem
+from continuized.support import validation as check
 from continuized.theory.checks import (
-    check_positive,
-    checked_sigma2,
     excess,
     squared_distance,
     start_of,
@@ -46,8 +45,8 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     >>> bool(L > p.L)
     True
     """
-    sigma2 = checked_sigma2(sigma2)
-    t = check_positive(horizon, "horizon")
+    sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    t = check.real(horizon, "horizon", above=0.0)
     if p.L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
     L, mu = float(p.L), float(p.mu or 0.0)

@@ -172,15 +172,18 @@ def test_the_measured_rate_is_that_of_the_slowest_mode() -> None:
     assert r.rate_measured == pytest.approx(graph.mu_g, rel=0.2)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("method", ["plain", "accelerated"])
 def test_no_rate_is_fitted_to_rounding(method: str, offset: float) -> None:
     """A run that goes on where only rounding is left has the rate of the run that stops there."""
     values = np.random.default_rng(1).standard_normal(20) + offset
-    on = network.simulate("path:20", values, method, rng=0, tol=0.0)
+    # Chance decides when rounding makes all values equal, and ends the run; most often it is late.
+    most = 200_000 if method == "plain" else 25_000
+    on = network.simulate("path:20", values, method, rng=0, tol=0.0, events=most)
     stopped = network.simulate("path:20", values, method, rng=0, tol=on.rounding)
     assert on.error < on.rounding < 1e-15
-    assert on.trace.t[-1] > 1.1 * stopped.trace.t[-1]
+    assert np.count_nonzero(on.trace.error < on.rounding) > 10
     # Rows are thinned in the longer run: a few per cent.
     assert on.rate_measured == pytest.approx(stopped.rate_measured, rel=0.05)
 

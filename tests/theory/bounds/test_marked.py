@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.marked_written_out import (
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.theory import bound, moments, weight
+from continuized.theory.moments.marks import coordinate_marks, follow
+from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
     FLAT,
@@ -19,15 +25,7 @@ from tests.helpers.marked_written_out import (
     least_squares,
     start_moments,
 )
-
-import continuized as cz
-from continuized import parameters
-from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import LargestL
-from continuized.theory import bound, moments, weight
-from continuized.theory.moments import marks as marked_moments
-from continuized.theory.moments.marks import coordinate_marks, integrated
-from continuized.theory.moments.pair import rates
+from tests.mutants.process import LargestL
 
 TIMES = np.geomspace(0.05, 120.0, 25)
 BOUNDED = [
@@ -154,9 +152,8 @@ def test_the_dual_bound_holds_for_the_exact_dual_moments(options):
     n = len(p.y)
     H = p.X @ p.X.T / (p.l2 * n**2) + np.eye(n) / n
     marks = coordinate_marks(engine)
-    np.testing.assert_allclose(marks.c, H, rtol=1e-12)
-    rate = rates(engine.process) if engine.accelerated else marked_moments.STILL
-    m = integrated(rate, marks.drift, np.stack([np.outer(u, u)] * 3), TIMES)
+    np.testing.assert_allclose(marks.hessian, H, rtol=1e-12)
+    m = follow(engine, marks, np.outer(u, u), TIMES)
     exact = 0.5 * np.einsum("tij,ij->t", m[:, 0], H)
     # The gap at the start, from the library's own dual objective at a_0 and at a*.
     best = cz.DualCoordinate().prepare(p, p.x_star)

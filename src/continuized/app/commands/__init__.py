@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from continuized.support import validation as check
+
 if TYPE_CHECKING:
     from continuized.app.report import Table
 
@@ -29,7 +31,15 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def real_option(value: float, option: str, **bounds: float | bool) -> float:
+    """Return the number that an option was given; BadInput where `validation.real` refuses it."""
+    try:
+        return check.real(value, option, **bounds)  # type: ignore[arg-type]
+    except ValueError as error:
+        raise BadInput(str(error)) from error
+
+
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Options that several commands share, as one decorator; --help keeps their order."""
 
     def with_options(command: Any) -> Any:

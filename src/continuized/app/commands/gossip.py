@@ -16,11 +16,11 @@ from continuized.app.commands import BadInput
 from continuized.app.commands.options import (
     KILLED_BY,
     check_faults,
-    dying,
+    choose_dying,
     fault_options,
-    graph_of,
     graph_options,
-    spaced,
+    make_graph,
+    space_deaths,
 )
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def command(
     if out is not None:
         from continuized.plot import figures as plot
 
-        plot.require()
+        plot.require_matplotlib()
         files.writable_folder(out)  # better now than after the work
     if seconds is not None and transport == "simulate":
         raise BadInput(
@@ -75,7 +75,7 @@ def command(
     faults: Faulty = {
         "loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew,
     }  # fmt: skip
-    graph = graph_of(spec, nodes, DEFAULT)
+    graph = make_graph(spec, nodes, DEFAULT)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
     try:
         runs = _runs(setting, method, kill, seconds or SECONDS, out is not None)
@@ -100,18 +100,18 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
-    dead = dying(graph, kill, setting.seed)
+    dead = choose_dying(graph, kill, setting.seed)
     outcomes = []
-    with _told_warnings(graph):
+    with _tell_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
         times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
         for gossip, bound in zip(gossips, bounds, strict=True):
             if setting.transport == "simulate":
-                deaths = spaced(dead, KILLED_BY * _time(bound, setting.tol))
-                outcomes.append(_simulated(setting, gossip, deaths, times))
+                deaths = space_deaths(dead, KILLED_BY * _time(bound, setting.tol))
+                outcomes.append(_simulate(setting, gossip, deaths, times))
             else:
-                deaths = spaced(dead, KILL_EVERY * kill)
+                deaths = space_deaths(dead, KILL_EVERY * kill)
                 outcomes.append(_real(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
     return [Run(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
@@ -151,7 +151,7 @@ def _start(graph: Graph) -> Array:
     return values
 
 
-def _simulated(
+def _simulate(
     setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], times: list[float]
 ) -> Outcome:
     from continuized import network
@@ -201,7 +201,7 @@ def _tell_delay(graph: Graph, gossip: Gossip, faults: Faults) -> None:
 
 
 @contextmanager
-def _told_warnings(graph: Graph) -> Iterator[None]:
+def _tell_warnings(graph: Graph) -> Iterator[None]:
     """Warnings meant for the user as sentences on standard error, each once."""
     from continuized.network import NoGainWarning
 

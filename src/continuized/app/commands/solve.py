@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, Interrupted, to_json
+from continuized.app.commands import BadInput, Interrupted, real_option, to_json
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -49,20 +49,20 @@ def command(
     1 if not.
     """
     from continuized.app import model_file as model
-    from continuized.app.commands import options as regressions
+    from continuized.app.commands import options
     from continuized.plot import figures as pictures
     from continuized.support import files
 
     if plot is not None:
-        pictures.require()
+        pictures.require_matplotlib()
         if plot.suffix[1:].lower() not in pictures.FORMATS:
             endings = ", ".join(f".{format}" for format in pictures.FORMATS)
             raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    X, y = regressions.read(data)
-    problem, labels = regressions.regression(X, y, loss, l2, str(data))
+    X, y = options.read_data(data)
+    problem, labels = options.make_problem(X, y, loss, l2, str(data))
     started = time.perf_counter()
     r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
     seconds = time.perf_counter() - started
@@ -85,8 +85,7 @@ def _minimize(
     import continuized as cz
     from continuized.support.checkpoints.checkpointer import OtherRunError
 
-    if not tol >= 0.0:
-        raise BadInput(f"--tol must be a number >= 0, got {tol:g}")
+    real_option(tol, "--tol", minimum=0.0, finite=False)
     if method == "dual" and problem.l2 == 0.0:
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}

@@ -3,7 +3,9 @@
 Importing this package imports Numba: do so only where compiled code runs.
 """
 
+from continuized.problems import losses
 from continuized.process import flow, methods, parameters
 from continuized.support.jit import compile_formulas
 
 compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
+compile_formulas(*losses.FORMULAS)

@@ -1,7 +1,7 @@
 """The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.
 
-The images are u = A diag(scale) x, carried along as x moves: in `lazy` as pairs (s, d), with
-u = s + alpha d (`layout`), and in the functions called plain as u itself.  An event of coordinate i
+The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d
+(`layout`), or, for methods without acceleration, u itself, a vector.  An event of coordinate i
 
     takes the slope       sum_r A_ri loss'(u_r, y_r),
     and then subtracts    A_ri (the change of x_i, scaled)  from every u_r,
@@ -9,7 +9,7 @@ u = s + alpha d (`layout`), and in the functions called plain as u itself.  An e
 r over the entries of the column, which are values[indptr[i]:indptr[i + 1]] in the rows `indices`.
 Where the column is dense there are no indices (None): entry k is in row k.  The squared loss has no
 targets (None): its images are the residuals u - y.  So each case is compiled apart, with nothing of
-the others in its loops.
+the others in its loops; `images.ndim`, too, is known when Numba compiles.
 
 All dense columns have the same rows.  So one sweep over the images can subtract a column and
 take the slope along the column of the next event, while an image is at hand.
@@ -60,7 +60,7 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
     slope = 0.0
     for p in range(begin, end):
         r = p - begin if indices is None else np.uintp(indices[p])
-        u = images[r, S] + alpha * images[r, D]
+        u = images[r] if images.ndim == 1 else images[r, S] + alpha * images[r, D]
         slope += values[p] * (u if targets is None else loss_slope(kind, u, targets[r]))
     return slope
 
@@ -69,7 +69,10 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """The images of the change of a coordinate."""
     for p in range(begin, end):
-        if indices is None:
+        if images.ndim == 1:
+            r = p - begin if indices is None else np.uintp(indices[p])
+            images[r] -= values[p] * ds
+        elif indices is None:
             r, entry = p - begin, values[p]
             images[r, S], images[r, D] = images[r, S] - entry * ds, images[r, D] - entry * dd
         else:
@@ -83,39 +86,12 @@ def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targ
     slope = 0.0
     for r in range(end - begin):
         entry = values[begin + r]
-        s, d = images[r, S] - entry * ds, images[r, D] - entry * dd
-        images[r, S], images[r, D] = s, d
-        u = s + alpha * d
+        if images.ndim == 1:
+            u = images[r] - entry * ds
+            images[r] = u
+        else:
+            s, d = images[r, S] - entry * ds, images[r, D] - entry * dd
+            images[r, S], images[r, D] = s, d
+            u = s + alpha * d
         slope += values[following + r] * (u if targets is None else loss_slope(kind, u, targets[r]))
-    return slope
-
-
-@jit
-def plain_slope(kind, begin, end, indices, values, targets, u):
-    """As column_slope, with images that do not mix."""
-    slope = 0.0
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        slope += values[p] * (u[r] if targets is None else loss_slope(kind, u[r], targets[r]))
-    return slope
-
-
-@jit
-def plain_subtract(begin, end, indices, values, dx, u):
-    """As subtract_column, with images that do not mix."""
-    for p in range(begin, end):
-        r = p - begin if indices is None else np.uintp(indices[p])
-        u[r] -= values[p] * dx
-
-
-@jit
-def plain_subtract_then_slope(kind, begin, end, following, values, dx, targets, u):
-    """As subtract_then_slope, with images that do not mix."""
-    slope = 0.0
-    for r in range(end - begin):
-        image = u[r] - values[begin + r] * dx
-        u[r] = image
-        slope += values[following + r] * (
-            image if targets is None else loss_slope(kind, image, targets[r])
-        )
     return slope

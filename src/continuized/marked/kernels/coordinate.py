@@ -1,4 +1,4 @@
-"""Events that touch a few coordinates: everything else mixes lazily.
+"""Events that touch one coordinate: everything else mixes lazily.
 
 Between events all coordinates mix by the same two weights, so that with two global scalars
 
@@ -27,15 +27,11 @@ from continuized.marked.kernels.columns import (
     column_slope,
     fetch_column,
     fetch_images,
-    plain_slope,
-    plain_subtract,
-    plain_subtract_then_slope,
     subtract_column,
     subtract_then_slope,
 )
 from continuized.marked.kernels.entropy import entropy_step, logit
 from continuized.marked.kernels.layout import REBASED, D, S
-from continuized.problems.losses import SQUARED
 from continuized.process.coefficients import GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.support.jit import fetch, jit
@@ -80,31 +76,37 @@ def fetch_constants(i, steps, ridge, center, entropy, scale):
 
 
 @jit
-def coordinate_events(
-    marks, coefficients, steps, weights, ridge, center, entropy, scale, indptr, indices, values,
-    targets, h, scalars, pairs, images,
-):  # fmt: skip
-    """Accelerated coordinate steps on
+def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points, images):
+    """Coordinate steps on
 
         F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
 
-    u = A diag(scale) x, A given by columns, h = (loss kind, c), H(v) = v log v + (1-v) log(1-v).
-    At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal step),
-    x_i -= steps_i g and z_i -= gamma' weights_i g.
+    u = A diag(scale) x, A given by columns, H(v) = v log v + (1-v) log(1-v) (`layout` has the
+    arguments).  At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal
+    step), x_i -= steps_i g and z_i -= gamma' weights_i g.
+
+    points and images are pairs (s, d), or vectors, where the steps are plain: there is no z then,
+    and `points.ndim` is known when Numba compiles.
 
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
     g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
     """
-    kind, c = h
+    # Unpacked once: what is taken out of a tuple at an event counts references.
+    steps, weights, ridge, center, entropy, scale = terms
+    kind, c, targets = loss
+    indptr, indices, values = columns
     alpha, beta = scalars[ALPHA], scalars[BETA]
     slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
     far = are_far(indices, images)
     for e in range(marks.size):
         if e + AHEAD < marks.size:
             coming = marks[e + AHEAD]
-            fetch(pairs, 2 * coming)
-            fetch(weights, coming)
+            if points.ndim == 1:
+                fetch(points, coming)
+            else:
+                fetch(points, 2 * coming)
+                fetch(weights, coming)
             fetch_constants(coming, steps, ridge, center, entropy, scale)
             fetch_column(coming, indptr, indices, values)
         if e + 2 * AHEAD < marks.size:
@@ -113,17 +115,21 @@ def coordinate_events(
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        if not is_known:
+        if points.ndim == 2 and not is_known:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
+                rebase(alpha, beta, points)
                 rebase(alpha, beta, images)
                 alpha, beta = REBASED
-        x = pairs[i, S] + alpha * pairs[i, D]
+        x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
         if entropy > 0.0:
             # All that does not depend on the slope, which takes long, comes before it.
-            theta, L = logit(x), 1.0 / steps[i]
-            m = L / entropy - 4.0
+            theta = logit(x)
+            if points.ndim == 1:
+                m = 1.0 / (steps[i] * entropy) - 4.0
+            else:
+                L = 1.0 / steps[i]
+                m = L / entropy - 4.0
         if not is_known:
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         g = c * scale[i] * slope
@@ -133,95 +139,27 @@ def coordinate_events(
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
-        dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
-        ds = dx - alpha * dd
-        pairs[i, S] -= ds
-        pairs[i, D] -= dd
-        ds, dd = scale[i] * ds, scale[i] * dd
         is_known = False
-        if indices is None and e + 1 < marks.size:
-            later = mix(alpha, beta, coefficients[e + 1, A], coefficients[e + 1, B])
-            is_known = not is_due(later[ALPHA], later[BETA])
+        if points.ndim == 1:
+            points[i] = x - dx
+            ds, dd = scale[i] * dx, 0.0
+            is_known = indices is None and e + 1 < marks.size
+        else:
+            dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
+            ds = dx - alpha * dd
+            points[i, S] -= ds
+            points[i, D] -= dd
+            ds, dd = scale[i] * ds, scale[i] * dd
+            if indices is None and e + 1 < marks.size:
+                later = mix(alpha, beta, coefficients[e + 1, A], coefficients[e + 1, B])
+                is_known = not is_due(later[ALPHA], later[BETA])
+                if is_known:
+                    alpha, beta = later
         if is_known:
-            alpha, beta = later
             following = np.uintp(indptr[marks[e + 1]])
             slope = subtract_then_slope(
                 kind, alpha, begin, end, following, values, ds, dd, targets, images
             )
         else:
             subtract_column(begin, end, indices, values, ds, dd, images)
-    scalars[ALPHA], scalars[BETA] = alpha, beta
-
-
-@jit
-def plain_coordinate_events(
-    marks, steps, ridge, center, entropy, scale, indptr, indices, values, targets, h, x, u
-):
-    """The same without acceleration: x_i -= steps_i g."""
-    kind, c = h
-    slope, is_known, theta, m = 0.0, False, 0.0, 0.0
-    far = are_far(indices, u)
-    for e in range(marks.size):
-        if e + AHEAD < marks.size:
-            coming = marks[e + AHEAD]
-            fetch(x, coming)
-            fetch_constants(coming, steps, ridge, center, entropy, scale)
-            fetch_column(coming, indptr, indices, values)
-        if e + 2 * AHEAD < marks.size:
-            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
-        if far and e + IMAGES_AHEAD < marks.size:
-            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, u)
-        i = np.uintp(marks[e])
-        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        if entropy > 0.0:
-            theta, m = logit(x[i]), 1.0 / (steps[i] * entropy) - 4.0
-        if not is_known:
-            slope = plain_slope(kind, begin, end, indices, values, targets, u)
-        g = c * scale[i] * slope
-        if entropy > 0.0:
-            dx = x[i] - entropy_step(x[i], theta, g / entropy, m)
-        else:
-            dx = steps[i] * (g + ridge[i] * (x[i] - center[i]))
-        x[i] -= dx
-        is_known = indices is None and e + 1 < marks.size
-        if is_known:
-            following = np.uintp(indptr[marks[e + 1]])
-            slope = plain_subtract_then_slope(
-                kind, begin, end, following, values, scale[i] * dx, targets, u
-            )
-        else:
-            plain_subtract(begin, end, indices, values, scale[i] * dx, u)
-
-
-@jit
-def row_events(
-    marks, coefficients, factors, step, indptr, indices, values, rhs, accelerated, scalars, pairs
-):
-    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
-    x -= step r a and z -= gamma' r a."""
-    alpha, beta = scalars[ALPHA], scalars[BETA]
-    far = are_far(indices, pairs)
-    for e in range(marks.size):
-        if e + AHEAD < marks.size:
-            coming = marks[e + AHEAD]
-            fetch(factors, coming)
-            fetch(rhs, coming)
-            fetch_column(coming, indptr, indices, values)
-        if e + 2 * AHEAD < marks.size:
-            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
-        if far and e + IMAGES_AHEAD < marks.size:
-            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
-        i = np.uintp(marks[e])
-        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        gamma_prime = coefficients[e, GAMMA_PRIME]
-        if accelerated:
-            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
-            if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
-                alpha, beta = REBASED
-        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
-        residual *= factors[i] * factors[i]
-        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
-        ds = step * residual - alpha * dd
-        subtract_column(begin, end, indices, values, ds, dd, pairs)
     scalars[ALPHA], scalars[BETA] = alpha, beta

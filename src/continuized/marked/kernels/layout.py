@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized.problems.base import Array
 
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
-REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `lazy.rebase`
+REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `coordinate.rebase`
+
+
+class Columns(NamedTuple):
+    """The columns of A: column i is values[indptr[i]:indptr[i + 1]], in the rows `indices`; where
+    it is dense there are no indices (None)."""
+
+    indptr: Array
+    indices: Any
+    values: Array
+
+
+class Loss(NamedTuple):
+    """c times the sum of the losses of a kind at u = A diag(scale) x; the squared loss has no
+    targets (None), for its images are the residuals."""
+
+    kind: float
+    c: float
+    targets: Any
+
+
+class Terms(NamedTuple):
+    """What an event needs of its coordinate: the steps of x and z, and the separable terms."""
+
+    steps: Array
+    weights: Array
+    ridge: Array
+    center: Array
+    entropy: float
+    scale: Array
 
 
 def pairs_at(x: Array) -> Array:

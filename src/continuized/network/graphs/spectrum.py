@@ -28,6 +28,7 @@ NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
 SEED = 2021  # of Lanczos' first direction
 TOL = 0.01  # relative: Lanczos on Lambda
 STEPS = 5000  # of it
+ENDED = 1e-13  # of the largest eigenvalue: a direction no longer than this is rounding
 TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
 MARGIN = 1e-6  # relative, on a gap from the factor
 
@@ -135,6 +136,10 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
     The basis loses its orthogonality, which costs steps and repeats Ritz values, but
     |beta_k s_k|, where s is the eigenvector of the tridiagonal matrix, still tells how far the Ritz
     value is from an eigenvalue, up to rounding (Paige 1980).
+
+    A graph with few different eigenvalues, such as a star, ends the process after as many steps.
+    The Ritz values are then the eigenvalues, up to rounding.  Further steps would make a basis of
+    the rounding errors, and the values would be worse.
     """
     from scipy.linalg import eigh_tridiagonal
 
@@ -149,7 +154,11 @@ def _gap_wide(Lambda: Any) -> tuple[float, float]:
         after -= alpha[-1] * now + (beta[-1] if beta else 0.0) * before
         after -= after.mean()  # rounding brings the constants back
         beta.append(float(np.linalg.norm(after)))
-        before, now = now, after / (beta[-1] or 1.0)
+        rounding = ENDED * (max(alpha) + 2.0 * max(beta))  # the largest eigenvalue is no larger
+        if beta[-1] <= rounding:
+            found = float(eigh_tridiagonal(alpha, beta[:-1], eigvals_only=True)[0])
+            return found - rounding, found + rounding
+        before, now = now, after / beta[-1]
         if len(alpha) % 20 == 0:
             value, s = eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=(0, 0))
             found, error = float(value[0]), beta[-1] * abs(float(s[-1, 0]))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.analysis.stability import delay_limit
+from continuized.network.analysis import delay_limit
 from continuized.network.arguments import as_gossip, checked_values
 from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
 from continuized.network.gossip import Gossip

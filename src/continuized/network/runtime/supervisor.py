@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.analysis.stability import too_stale
+from continuized.network.analysis import too_stale
 from continuized.network.gossip import Gossip
 from continuized.network.result import Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs

@@ -1,8 +1,8 @@
-"""Data of a regression as users give it: checked, and copied only where it must be.
+"""Checks of the data of a regression as users give it, which is copied only where it must be.
 
-Sparse matrices are checked first:
-SciPy converts one format to another in compiled code that trusts every index: a wrong one reads
-or writes anywhere in memory.  Nothing here calls such code, and nothing of the matrix is changed.
+The parts of a sparse matrix are checked before SciPy converts it, in every format: SciPy does that
+in compiled code that trusts each index, and a wrong one reads or writes anywhere in memory.  The
+user's own matrix is never changed.
 """
 
 from __future__ import annotations
@@ -147,24 +147,24 @@ def check_format(X: Any) -> None:
         raise ValueError(f"X is not a valid sparse matrix: {wrong}")
 
 
-def _compressed(X: Any) -> str | None:
-    """Of CSR and CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
+def _find_compressed_fault(X: Any) -> str | None:
+    """Find what is wrong in CSR or CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
     lines, across = X.shape if X.format == "csr" else X.shape[::-1]
-    return _not_a(X.data, "data", 1) or _lines(X, lines, across)
+    return _find_wrong_array(X.data, "data", 1) or _find_line_fault(X, lines, across)
 
 
-def _blocks(X: Any) -> str | None:
-    wrong = _not_a(X.data, "data", 3)
+def _find_block_fault(X: Any) -> str | None:
+    wrong = _find_wrong_array(X.data, "data", 3)
     if wrong is not None:
         return wrong
     sides = X.data.shape[1:]
     if 0 in sides or X.shape[0] % sides[0] or X.shape[1] % sides[1]:
         return f"blocks of {sides} do not fill the shape {X.shape}"
-    return _lines(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
+    return _find_line_fault(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
 
 
-def _lines(X: Any, lines: int, across: int) -> str | None:
-    wrong = _not_whole(X.indptr, "indptr") or _not_whole(X.indices, "indices")
+def _find_line_fault(X: Any, lines: int, across: int) -> str | None:
+    wrong = _find_wrong_integers(X.indptr, "indptr") or _find_wrong_integers(X.indices, "indices")
     if wrong is not None:
         return wrong
     held = min(len(X.indices), len(X.data))
@@ -175,22 +175,22 @@ def _lines(X: Any, lines: int, across: int) -> str | None:
     falls = np.flatnonzero(X.indptr[1:] < X.indptr[:-1])
     if falls.size:
         return f"indptr[{falls[0] + 1}] is less than the entry before it"
-    return _outside(X.indices[: X.indptr[-1]], "indices", across)
+    return _find_outside(X.indices[: X.indptr[-1]], "indices", across)
 
 
-def _coordinates(X: Any) -> str | None:
+def _find_coordinate_fault(X: Any) -> str | None:
     parts = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
-    wrong = _not_a(X.data, "data", 1)
+    wrong = _find_wrong_array(X.data, "data", 1)
     for name, (indices, size) in parts.items():
-        wrong = wrong or _not_whole(indices, name)
+        wrong = wrong or _find_wrong_integers(indices, name)
         if wrong is None and len(indices) != len(X.data):
             wrong = f"{name} has {len(indices)} entries, but data has {len(X.data)}"
-        wrong = wrong or _outside(indices, name, size)
+        wrong = wrong or _find_outside(indices, name, size)
     return wrong
 
 
-def _diagonals(X: Any) -> str | None:
-    wrong = _not_whole(X.offsets, "offsets") or _not_a(X.data, "data", 2)
+def _find_diagonal_fault(X: Any) -> str | None:
+    wrong = _find_wrong_integers(X.offsets, "offsets") or _find_wrong_array(X.data, "data", 2)
     if wrong is None and len(X.offsets) != len(X.data):
         return f"there are {len(X.offsets)} offsets, but data has {len(X.data)} rows"
     if wrong is None and len(np.unique(X.offsets)) != len(X.offsets):
@@ -198,9 +198,9 @@ def _diagonals(X: Any) -> str | None:
     return wrong
 
 
-def _lists(X: Any) -> str | None:
-    """Of LIL, a list of columns and a list of entries for each row."""
-    wrong = _not_a(X.rows, "rows", 1) or _not_a(X.data, "data", 1)
+def _find_list_fault(X: Any) -> str | None:
+    """Find what is wrong in LIL: a list of columns and a list of entries for each row."""
+    wrong = _find_wrong_array(X.rows, "rows", 1) or _find_wrong_array(X.data, "data", 1)
     if wrong is not None:
         return wrong
     if not len(X.rows) == len(X.data) == X.shape[0]:
@@ -215,26 +215,26 @@ def _lists(X: Any) -> str | None:
     return None
 
 
-def _keys(X: Any) -> str | None:
+def _find_key_fault(X: Any) -> str | None:
     for i, j in X.keys():  # noqa: SIM118 (a matrix is no dictionary: iterating gives its rows)
         if not (0 <= i < X.shape[0] and 0 <= j < X.shape[1]):
             return f"the entry ({i}, {j}) is outside the shape {X.shape}"
     return None
 
 
-def _not_a(part: Any, name: str, ndim: int) -> str | None:
+def _find_wrong_array(part: Any, name: str, ndim: int) -> str | None:
     if not isinstance(part, np.ndarray) or part.ndim != ndim:
         return f"{name} must be an array of dimension {ndim}"
     return None
 
 
-def _not_whole(part: Any, name: str) -> str | None:
-    if _not_a(part, name, 1) or part.dtype.kind not in "iu":
+def _find_wrong_integers(part: Any, name: str) -> str | None:
+    if _find_wrong_array(part, name, 1) or part.dtype.kind not in "iu":
         return f"{name} must be a vector of integers"
     return None
 
 
-def _outside(indices: Array, name: str, size: int) -> str | None:
+def _find_outside(indices: Array, name: str, size: int) -> str | None:
     if not indices.size or (indices.min() >= 0 and indices.max() < size):
         return None
     k = int(np.argmax((indices < 0) | (indices >= size)))
@@ -242,11 +242,11 @@ def _outside(indices: Array, name: str, size: int) -> str | None:
 
 
 CHECKS: dict[str, Callable[[Any], str | None]] = {
-    "csr": _compressed,
-    "csc": _compressed,
-    "bsr": _blocks,
-    "coo": _coordinates,
-    "dia": _diagonals,
-    "lil": _lists,
-    "dok": _keys,
+    "csr": _find_compressed_fault,
+    "csc": _find_compressed_fault,
+    "bsr": _find_block_fault,
+    "coo": _find_coordinate_fault,
+    "dia": _find_diagonal_fault,
+    "lil": _find_list_fault,
+    "dok": _find_key_fault,
 }

@@ -23,11 +23,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
 from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
-from continuized.support.validation import brief, is_real
 from continuized.support.warnings import warn_caller
 
 __all__ = [
@@ -207,17 +205,14 @@ def open_checkpointer(
 
 def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
     """The absolute path of the checkpoint, or a sentence that says what is wrong."""
-    if not is_real(every):
-        raise TypeError(f"every must be a number of seconds >= 0, got {brief(every)}")
-    if not every >= 0.0:
-        raise ValueError(f"every must be a number of seconds >= 0, got {brief(every)}")
-    if not isinstance(resume, bool | np.bool_):
-        raise TypeError(f"resume must be True or False, got {brief(resume)}")
+    check.real(every, "every", minimum=0.0, finite=False, noun="a number of seconds")
+    check.flag(resume, "resume")
     if checkpoint is None:
         if resume:
             raise ValueError("resume=True needs the path of a checkpoint: give checkpoint=")
         return None
-    if not isinstance(checkpoint, str | os.PathLike) or not os.fspath(checkpoint):
-        raise TypeError(f"checkpoint must be the path of a file, got {brief(checkpoint)}")
+    check.instance(checkpoint, "checkpoint", (str, os.PathLike), "the path of a file")
+    if not os.fspath(checkpoint):
+        raise check.refusal(ValueError, "checkpoint", "the path of a file", checkpoint)
     # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
     return Path(os.path.realpath(checkpoint))

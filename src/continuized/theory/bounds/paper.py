@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.support import validation as check
 from continuized.theory.bounds import noise_terms
-from continuized.theory.checks import checked_counts, checked_times, excess, squared_distance
+from continuized.theory.checks import checked_counts, excess, squared_distance
 
 T = TypeVar("T")
 
@@ -73,7 +74,7 @@ def continuized_bound(
 ) -> Array:
     """The log of phi_0 / A_t, or of the weighted bound at the k-th event, plus the noise's."""
     if t is not None:
-        return _at_time(method, log_phi, checked_times(t), sigma2)
+        return _at_time(method, log_phi, check.times(t, "t"), sigma2)
     assert k is not None
     return _at_event(method, log_phi(method), checked_counts(k), sigma2)
 

@@ -35,14 +35,16 @@ from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
 from continuized.theory.bounds.dadao import check_start
-from continuized.theory.moments.dual import checked_exact
+from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
 
 if TYPE_CHECKING:
     from continuized.network.simulation.instant import InstantEngine
 
 LARGEST = 8  # nodes times dimension
-PIECE = 1.0  # times 1/rate: what is exponentiated at once, lest small moments drown in rounding
+PIECE = (
+    1.0  # times 1/rate: what is exponentiated at once; small moments drown in rounding otherwise
+)
 STEP = 0.25  # of time: F is the logarithm of what the flow does in it
 
 
@@ -56,21 +58,19 @@ class System(NamedTuple):
     basis: Array  # the states, in columns, that the coordinates belong to
 
 
-def dadao_moments(
-    pair: Any, method: DADAO, x0: ArrayLike, times: ArrayLike | None, sigma2: float = 0.0
-) -> Moments:
+def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array) -> Moments:
     """E mean_i |x_i - x*|^2 in `fun`, which `theory.bound` bounds, and E |x~ - x*|^2 in `z2`.
 
     xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for
     L/mu up to 1e4.
     """
-    graph, objective, t = checked_exact(pair, "DADAO", times, sigma2, LARGEST)
+    graph, objective = check_ridge(pair, "DADAO", LARGEST)
     check_start(x0)
     system, rate = system_of(graph, objective, method), method.rate(graph, objective)
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
     x, x_tilde = by_node[:, X], by_node[:, X_TILDE]
     rows = np.empty((len(t), 3, graph.nodes))
-    for k, M in enumerate(_followed(system, t, PIECE / rate)):
+    for k, M in enumerate(_follow(system, t, PIECE / rate)):
         for row, (u, v) in enumerate(((x, x), (x, x_tilde), (x_tilde, x_tilde))):
             rows[k, row] = np.einsum("ica,ab,icb->i", u, M, v)
     xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
@@ -78,7 +78,7 @@ def dadao_moments(
 
 
 def limit(objective: Objective) -> Array:
-    """u*, (nodes, 6, dim); see `theory.dadao_bounds`."""
+    """u*, (nodes, 6, dim); see `theory.bounds.dadao`."""
     from continuized.network.optimisation.dual.function import slopes_at_minimiser
 
     slopes, x_star = slopes_at_minimiser(objective), objective.x_star
@@ -134,7 +134,7 @@ def _coordinates(steps: Steps, shape: tuple[int, ...]) -> Array:
     """The states of unit coordinates, in columns.
 
     The coordinates are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: all weigh
-    about the same in the V of `theory.dadao_bounds`.  In z the moments of y + z, far smaller than
+    about the same in the V of `theory.bounds.dadao`.  In z the moments of y + z, far smaller than
     those of y and z, would lose their digits.
     """
     nodes, _, dim = shape
@@ -159,7 +159,7 @@ def generator(system: System) -> tuple[Array, Array]:
     return basis.T @ whole @ basis, basis
 
 
-def _followed(system: System, times: Array, piece: float) -> Iterator[Array]:
+def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
     """M at increasing times, one after the other."""
     from scipy.linalg import expm
 

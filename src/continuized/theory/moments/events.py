@@ -4,6 +4,9 @@ Let mu_k(t) dt = E[moments after event k; T_k in dt].  Between events the moment
 thin out, nu_k' = (F_t - 1) nu_k + mu_k, and mu_{k+1} = J_t nu_k + n_t P(N_t = k), so that
 E[moments at event k] = int mu_k(t) dt.  F does not depend on the coordinate: the ODE is solved
 on panels of Chebyshev points, by one matrix to a panel that serves all coordinates and all k.
+
+An event is applied as a linear map of (u, w), not as a sum of changes: where it takes all of u
+away, nothing of rounding's size stays.
 """
 
 from __future__ import annotations
@@ -13,8 +16,11 @@ import math
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.process.methods import Continuized, Method
-from continuized.theory.moments.pair import Rates, apply, flow_matrix, jump_map, jump_noise, rates
+from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
+
+Number = float | Array
+Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
 
 DEGREE = 20  # of the polynomial on a panel
 PANEL = 2.0  # its longest length: e^{4t} on it is resolved to 1e-12
@@ -23,14 +29,16 @@ LONGEST = 8  # attempts to find where the last panel is
 LARGEST = 2**27  # numbers in memory at once
 
 
-def at_events(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
+def moments_at_events(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
     """The moments at events 0, ..., last; shape (last + 1, 3, dim)."""
+    if isinstance(method, GradientDescent | Nesterov):
+        return _iterate(method, lam, u0, last, variance)
     if isinstance(method, Continuized) and method.start == math.inf:
-        return _resolvent_powers(rates(method), lam, u0, last, variance)
+        return _resolvent_powers(rates_of(method), lam, u0, last, variance)
     # Where the moments decay quickly, the rare large T_k may carry them: look further then.
     end = last + 12.0 * math.sqrt(last) + 60.0
     for _ in range(LONGEST):
-        grid = _Grid(rates(method), _edges(method, last, end))
+        grid = _Grid(rates_of(method), _edges(method, last, end))
         width = max(1, LARGEST // (9 * grid.t.size))
         pieces = [
             _levels(grid, lam[i : i + width], u0[i : i + width], last, variance)
@@ -42,10 +50,46 @@ def at_events(method: Method, lam: Array, u0: Array, last: int, variance: float)
     raise ArithmeticError(f"the moments at event {last} are carried by times beyond {end:.6g}")
 
 
+def apply(linear: Map, m: PairMoments) -> PairMoments:
+    """The second moments after a linear map of (u, w)."""
+    p, q, r, s = linear
+    uu, uw, ww = m
+    return np.stack(
+        [
+            p * p * uu + 2.0 * p * q * uw + q * q * ww,
+            p * r * uu + (p * s + q * r) * uw + q * s * ww,
+            r * r * uu + 2.0 * r * s * uw + s * s * ww,
+        ]
+    )
+
+
+def jump_map(gamma: Number, gamma_prime: Number, lam: Array) -> Map:
+    """A gradient step on 1/2 lambda u^2: u <- u - gamma lambda u, w <- w - gamma' lambda u."""
+    return 1.0 - gamma * lam, 0.0, -gamma_prime * lam, 1.0
+
+
+def jump_noise(gamma: Number, gamma_prime: Number) -> Array:
+    """What noise of variance 1 adds to the second moments at a jump."""
+    return np.array([gamma * gamma, gamma * gamma_prime, gamma_prime * gamma_prime])
+
+
+def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
+    """Discrete methods: mix and jump, k = 0, ..., last."""
+    m = np.stack([u0, u0, u0])
+    rows, carry = [m], method.init(0.0).carry
+    for k in range(1, last + 1):
+        a, b, step, step_prime, carry = method.coefficients(k, k - 1.0, float(k), 1.0, carry)
+        m = apply((1.0 - a, a, b, 1.0 - b), m)
+        m = apply(jump_map(step, step_prime, lam), m)
+        m = m + (variance * jump_noise(step, step_prime))[:, None]
+        rows.append(m)
+    return np.stack(rows)
+
+
 def _resolvent_powers(rate: Rates, lam: Array, u0: Array, last: int, variance: float) -> Array:
     """Constant parameters: over an Exp(1) gap the flow's mean is (1 - F)^{-1}."""
     step, step_prime = rate.gamma(0.0), rate.gamma_prime(0.0)
-    resolvent = np.linalg.inv(np.eye(3) - flow_matrix(rate, 0.0))
+    resolvent = np.linalg.inv(np.eye(3) - flow_matrix(rate.eta(0.0), rate.eta_prime(0.0)))
     m = np.stack([u0, u0, u0])
     rows = [m]
     for _ in range(last):
@@ -84,14 +128,14 @@ class _Grid:
         self.t = edges[:-1, None] + half * (1.0 + points)
         self.t[:, -1] = edges[1:]
         self.weights = half * weights
-        n = DEGREE
         inner, carry = [], []
         for t, h in zip(self.t, half[:, 0], strict=True):
             # Unknowns: nu at points 1..n, each a 3-vector.
             system = np.kron(differentiate[1:, 1:] / h, np.eye(3))
-            for i in range(n):
+            eta, eta_prime = ([scalar(s) for s in t[1:].tolist()] for scalar in rate[:2])
+            for i, F in enumerate(flow_matrix(eta, eta_prime)):
                 block = slice(3 * i, 3 * i + 3)
-                system[block, block] -= flow_matrix(rate, float(t[i + 1])) - np.eye(3)
+                system[block, block] -= F - np.eye(3)
             inverse = np.linalg.inv(system)
             inner.append(inverse)
             carry.append(-inverse @ np.kron(differentiate[1:, :1] / h, np.eye(3)))
@@ -115,8 +159,8 @@ def _levels(grid: _Grid, lam: Array, u0: Array, last: int, variance: float) -> t
     t = grid.t
     steps = np.array([grid.rate.gamma(s) for s in t.ravel().tolist()]).reshape(t.shape)
     steps_prime = np.array([grid.rate.gamma_prime(s) for s in t.ravel().tolist()]).reshape(t.shape)
-    jump = jump_map(steps[..., None], steps_prime[..., None], lam)  # type: ignore[arg-type]
-    push = variance * np.moveaxis(jump_noise(steps, steps_prime), 0, -1)[..., None]  # type: ignore[arg-type]
+    jump = jump_map(steps[..., None], steps_prime[..., None], lam)
+    push = variance * np.moveaxis(jump_noise(steps, steps_prime), 0, -1)[..., None]
     start = np.stack([u0, u0, u0])
     rows, tail = [start], 0.0
     # Until the first event x = z stands still: nu_0 = e^{-t} m_0, whatever eta(0).

@@ -1,64 +1,177 @@
-"""The ODE of second moments, integrated chunk by chunk.
+"""From the moments at one time to those at later times: by an ODE, or by a polynomial.
 
-Moments decay by many orders of magnitude, below any absolute tolerance: a chunk is integrated in
-units of what they are at its beginning.
+Moments decay by many orders of magnitude, below any absolute tolerance.  So they are followed
+piece by piece, each in units of what they are at its beginning, until one has fallen to LEAST of
+that.  Plain methods, whose equation A' = G A has a symmetric G, need no small steps: e^{tG} is a
+polynomial in G, of a degree that grows as sqrt(t).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.theory.moments.pair import (
+    Marks,
+    PairMoments,
+    Rates,
+    flow_matrix,
+    sizes,
+    slope,
+    symmetrise,
+    units,
+)
 
-CHUNK = 8.0  # of time
-MAX_STEPS = 100_000  # of the integrator, from one stop to the next
+RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
+LEAST = 1e-3  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
+MAX_STEPS = 1_000_000  # of the integrator, in a piece
+FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
+
+FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
+TERM = 1e-17  # of the largest moment: the last term of a polynomial
 
 
-def in_chunks(
-    chunk: Callable[[Array, float, Array], Array], m: Array, t: float, times: Array
-) -> Array:
-    """The moments at increasing times, from m at t; shape (len(times), *m.shape).
+def integrate(
+    rates: Rates,
+    marks: Marks,
+    start: PairMoments,
+    times: Array,
+    project: Callable[[Array], Array] = symmetrise,
+) -> Iterator[PairMoments]:
+    """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
 
-    chunk(m, t, stops) has the moments at increasing stops > t.  Times up to t have m itself.
+    `project` puts back, after each piece, what rounding has taken from the moments.
+    Raises ArithmeticError where the integrator gives up.
     """
-    out = np.empty((len(times), *m.shape))
-    i = int(np.searchsorted(times, t, side="right"))
-    out[:i] = m
-    while i < len(times) and m.size:
-        end = min(t + CHUNK, float(times[-1]))
-        j = int(np.searchsorted(times, end, side="right"))
-        stops = np.unique(np.append(times[i:j], end))
-        values = chunk(m, t, stops)
-        out[i:j] = values[np.searchsorted(stops, times[i:j])]
-        t, m, i = end, values[-1], j
-    return out
+    t, m = 0.0, start
+    for stop in times.tolist():
+        if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
+            t = min(FIRST, 0.5 * stop)
+            m = _leave_start(rates, marks, start, t)
+        while t < stop and m.size:
+            t, m = _integrate_piece(rates, marks, m, t, stop)
+            m = project(m)
+        yield m
 
 
-def solved(
+def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMoments:
+    """The moments soon after an infinite eta(0), which does no harm: until an event w = u.
+
+    They are m + t m_1 + O(t^2), where (1 - t F) m_1 is what events do at time 0, F the flow.
+    """
+    a, b = rates.gamma(t) * marks.steps, rates.gamma_prime(t) * marks.weights
+    one, noise = np.ones(sizes(m).shape[1:]), np.asarray(marks.noise)
+    by_events = slope(0.0, 0.0, one, a, b, marks, m, noise)
+    inverse = np.linalg.inv(np.eye(3) - t * flow_matrix(rates.eta(t), rates.eta_prime(t)))
+    return m + t * symmetrise((inverse @ by_events.reshape(3, -1)).reshape(m.shape))
+
+
+def _integrate_piece(
+    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float
+) -> tuple[float, PairMoments]:
+    """The time and the moments where one has fallen to LEAST, or those at `stop`."""
+    # A moment that is 0 has the size that the noise of one event gives it.
+    soon = min(stop, t + 1.0)
+    by_noise = marks.noise * np.array([rates.gamma(soon), rates.gamma_prime(soon)]) ** 2
+    own = sizes(m)
+    u, w = units(np.maximum(own, by_noise.reshape(2, *[1] * (own.ndim - 1))))
+    scale, ratio = np.stack([u * u, u * w, w * w]), w / u
+    scale = scale.reshape(scale.shape + (1,) * (m.ndim - scale.ndim))
+    noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)
+
+    def scaled_slope(t: float, y: Array) -> Array:
+        eta, eta_prime, gamma, gamma_prime = (rate(t) for rate in rates)
+        a, b = gamma * marks.steps, gamma_prime * weights
+        return slope(eta, eta_prime, ratio, a, b, marks, y, noise)
+
+    def has_fallen(y: Array) -> bool:
+        return bool((sizes(y) < enough).any())
+
+    t, y = solve(scaled_slope, m / scale, t, stop, has_fallen)
+    return t, y * scale
+
+
+def solve(
     slope: Callable[[float, Array], Array],
-    m: Array,
+    y: Array,
     t: float,
-    stops: Array,
-    rtol: float,
-    atol: float,
-) -> Array:
-    """The solution of m' = slope(t, m) at increasing stops, from m at t.
+    stop: float,
+    is_enough: Callable[[Array], bool] = lambda y: False,
+) -> tuple[float, Array]:
+    """Solve y' = slope(t, y) from y at t, to `stop` or to the first step that `is_enough`.
 
-    ArithmeticError where the integrator gives up.
+    The absolute tolerance is ATOL: y should be in units of its size.
     """
     from scipy.integrate import ode
 
+    shape, done = y.shape, False
+
     def flat(t: float, y: Array) -> Array:
-        return slope(t, y.reshape(m.shape)).reshape(-1)
+        return slope(t, y.reshape(shape)).reshape(-1)
+
+    def after_step(t: float, y: Array) -> int:
+        nonlocal done
+        done = is_enough(y.reshape(shape))
+        return -1 if done else 0  # -1: no further
 
     # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
-    solver = ode(flat).set_integrator("dop853", rtol=rtol, atol=atol, nsteps=MAX_STEPS)
-    solver.set_initial_value(m.ravel(), t)
-    out = np.empty((len(stops), *m.shape))
-    for i, stop in enumerate(stops.tolist()):
-        out[i] = solver.integrate(stop).reshape(m.shape)
-        if not solver.successful():
-            raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
-    return out
+    solver = ode(flat).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
+    solver.set_solout(after_step)
+    solver.set_initial_value(y.ravel(), t)
+    found = solver.integrate(stop).reshape(shape)
+    if not solver.successful():
+        raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
+    return (float(solver.t) if done else stop), np.asarray(found)
+
+
+def exponentiate(
+    slope: Callable[[Array], Array],
+    m: Array,
+    times: Array,
+    radius: float,
+    project: Callable[[Array], Array],
+) -> Iterator[Array]:
+    """Yield e^{tG} m at increasing times, where slope(m) = G m; see `exponential`.
+
+    Raises ArithmeticError where the moments overflow.
+    """
+    now, span = 0.0, FIRST_SPAN / radius if radius > 0.0 else math.inf
+    for stop in times.tolist():
+        while now < stop and m.any():
+            end = min(now + span, stop)
+            found = exponential(slope, m, end - now, radius)
+            fall = _largest(found) / _largest(m)
+            if not math.isfinite(fall):
+                raise ArithmeticError(f"the moments grow beyond all numbers up to t = {end:.6g}")
+            if fall < LEAST:
+                span = 0.5 * (end - now)
+                continue
+            if fall > math.sqrt(LEAST) and end < stop:
+                span *= 2.0
+            now, m = end, project(found)
+        yield m
+
+
+def exponential(slope: Callable[[Array], Array], m: Array, span: float, radius: float) -> Array:
+    """e^{span G} m, where slope(m) = G m and the eigenvalues of G are in [-2 radius, 0].
+
+    With h = span radius and x = 1 + G/radius, Chebyshev's e^{h(x-1)} = sum_k c_k T_k(x), where
+    c_k = 2 e^{-h} I_k(h), half of it for k = 0.  For eigenvalues outside, more terms are taken.
+    """
+    from scipy.special import ive
+
+    h, k = span * radius, 1
+    before, now = m, m + slope(m) / radius
+    total = ive(0, h) * before + 2.0 * ive(1, h) * now
+    # Of two neighbours, for one T_k may be 0; the c_k shrink as e^{-k^2/(2h)}.
+    while ive(k, h) * max(_largest(before), _largest(now)) > TERM * _largest(total):
+        k, before, now = k + 1, now, 2.0 * (now + slope(now) / radius) - before
+        total += 2.0 * ive(k, h) * now
+    return np.asarray(total)
+
+
+def _largest(m: Array) -> float:
+    return float(np.abs(m).max())

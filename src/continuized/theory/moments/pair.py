@@ -1,19 +1,28 @@
-"""How a mix, a jump and the flow act on second moments (u^2, uw, w^2) of a coordinate."""
+"""Second moments of the pair (u, w) = (x - x*, z - x*), and how flow and events move them.
+
+Pair moments are an array of the rows E uu, E uw and E ww: of shape (3, d) where every coordinate
+lives alone (a diagonal), and (3, d, d) otherwise.  An event of a random matrix G does
+
+    u -= a * (G u)        w -= b * (G u)
+
+entry by entry, a and b the steps of x and z.  So the moments obey a linear equation that needs of
+the marks only the maps A -> E[G] A (`pull`) and A -> E[G A G^T] (`spread`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array
 from continuized.process import parameters
-from continuized.process.methods import Continuized, CustomContinuized, Method
-from continuized.support.validation import brief
+from continuized.process.methods import Continuized, CustomContinuized, Method, checked_method
 
-Number = float | Array
-Map = tuple[Number, Number, Number, Number]  # u <- p u + q w, w <- r u + s w, as (p, q, r, s)
+PairMoments = Array
 
 
 class Moments(NamedTuple):
@@ -46,16 +55,38 @@ class Rates(NamedTuple):
     gamma: Callable[[float], float]
     gamma_prime: Callable[[float], float]
 
+    @classmethod
+    def constant(cls, theta: float, gamma: float, gamma_prime: float) -> Rates:
+        """Make rates that do not change, with eta = eta' = theta."""
+        return cls(lambda t: theta, lambda t: theta, lambda t: gamma, lambda t: gamma_prime)
 
-def rates(method: Method) -> Rates:
-    """The scalars of a method in continuous time."""
+
+class Marks(Protocol):
+    """What events do: the means over the marks, and the steps of each coordinate.
+
+    The steps of x are gamma(t) * steps, those of z are gamma'(t) * weights.
+    """
+
+    @property
+    def steps(self) -> Array: ...
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def noise(self) -> float:
+        """The variance that an event adds to every entry of G u."""
+
+    def pull(self, A: Array) -> Array:
+        """E[G] A."""
+
+    def spread(self, A: Array) -> Array:
+        """E[G A G^T], for symmetric A."""
+
+
+def rates_of(method: Method) -> Rates:
+    """Look up the scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-    if not isinstance(method, Method):
-        raise TypeError(
-            f"method must be a method such as cz.Continuized(L, mu), got {brief(method)}"
-        )
-    if not isinstance(method, Continuized):
+    if not isinstance(checked_method(method), Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants
     return Rates(
@@ -66,30 +97,112 @@ def rates(method: Method) -> Rates:
     )
 
 
-def apply(linear: Map, m: Array) -> Array:
-    """The second moments after a linear map of (u, w); m has the rows u^2, uw, w^2."""
-    p, q, r, s = linear
-    uu, uw, ww = m
-    return np.stack(
-        [
-            p * p * uu + 2.0 * p * q * uw + q * q * ww,
-            p * r * uu + (p * s + q * r) * uw + q * s * ww,
-            r * r * uu + 2.0 * r * s * uw + s * s * ww,
-        ]
+def flow(
+    eta: Any, eta_prime: Any, ratio: Any, inverse: Any, uu: Any, uw: Any, wu: Any, ww: Any
+) -> tuple[Any, Any, Any]:
+    """d/dt of (uu, uw, ww) between events, wu the transpose of uw.
+
+    w is in units `ratio` times larger than those of u: u' = eta (ratio w - u) and
+    w' = eta' (inverse u - w), inverse = 1 / ratio.
+    """
+    both = uw + wu
+    return (
+        eta * (ratio * both - 2.0 * uu),
+        eta * (ratio * ww - uw) + eta_prime * (inverse * uu - uw),
+        eta_prime * (inverse * both - 2.0 * ww),
     )
 
 
-def jump_map(gamma: float, gamma_prime: float, lam: Array) -> Map:
-    """A gradient step on 1/2 lambda u^2: u <- u - gamma lambda u, w <- w - gamma' lambda u."""
-    return 1.0 - gamma * lam, 0.0, -gamma_prime * lam, 1.0
+def jump(a: Any, b: Any, spread: Any, left: Any, right: Any) -> Any:
+    """What events add to E[v v'^T] in unit time, where v -= a G u and v' -= b G u.
+
+    left is E[G] E[u v'^T], and right is E[v u^T] E[G]^T.
+    """
+    return a * b * spread - a * left - b * right
 
 
-def jump_noise(gamma: float, gamma_prime: float) -> Array:
-    """What noise of variance 1 adds to the second moments at a jump."""
-    return np.array([gamma * gamma, gamma * gamma_prime, gamma_prime * gamma_prime])
+def flow_matrix(eta: ArrayLike, eta_prime: ArrayLike) -> Array:
+    """`flow` as matrices on (uu, uw, ww), where uw is symmetric: of shape (*eta.shape, 3, 3)."""
+    uu, uw, ww = np.eye(3)
+    e, f = np.asarray(eta)[..., None], np.asarray(eta_prime)[..., None]
+    return np.stack(flow(e, f, 1.0, 1.0, uu, uw, uw, ww), axis=-2)
 
 
-def flow_matrix(rate: Rates, t: float) -> Array:
-    """d/dt of (u^2, uw, w^2) under u' = eta (w - u), w' = eta' (u - w)."""
-    e, f = rate.eta(t), rate.eta_prime(t)
-    return np.array([[-2.0 * e, 2.0 * e, 0.0], [f, -e - f, e], [0.0, 2.0 * f, -2.0 * f]])
+def slope(
+    eta: float, eta_prime: float, ratio: Array, a: Array, b: Array, marks: Marks,
+    m: PairMoments, noise: Array,
+) -> PairMoments:  # fmt: skip
+    """d/dt of pair moments by flow and events; units as in `flow`.
+
+    a and b are the steps of each coordinate; noise is what it adds to E[G uu G^T] of diagonals.
+    """
+    uu, uw, ww = m
+    out, inverse = np.empty_like(m), 1.0 / ratio
+    if m.ndim == 2:
+        moments = uu, uw, ww, marks.spread(uu) + noise, marks.pull(uu), marks.pull(uw)
+        _compile()[0](eta, eta_prime, (ratio, inverse, a, b), moments, out)
+        return out
+    # Rounding makes uu and ww not symmetric, and the difference would grow, while all else
+    # decays: here it is not seen, and `symmetrise` takes it out.
+    uu = 0.5 * (uu + uu.T)
+    moments = uu, uw, ww, marks.spread(uu), marks.pull(uu), marks.pull(uw)
+    _compile()[1](eta, eta_prime, (float(ratio), float(inverse), a, b), moments, out)
+    return out
+
+
+def _sweep_diagonal(
+    eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
+) -> None:
+    """All in one pass, which makes no arrays on the way."""
+    ratio, inverse, a, b = scales
+    uu, uw, ww, S, U, W = moments
+    for i in range(len(a)):
+        moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
+        out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
+        out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
+        out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
+
+
+def _sweep_matrix(
+    eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
+) -> None:
+    """The same for full matrices: an entry and its transpose at a time."""
+    ratio, inverse, a, b = scales
+    uu, uw, ww, S, U, W = moments
+    for i in range(len(a)):
+        for j in range(i + 1):
+            w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
+            in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
+            in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
+            in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
+            in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
+            out[0, i, j] = out[0, j, i] = in_uu
+            out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
+            out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
+            out[2, i, j] = out[2, j, i] = in_ww
+
+
+@cache
+def _compile() -> tuple[Any, Any]:
+    from continuized.support.jit import compile_formulas, jit
+
+    compile_formulas(flow, jump)
+    return jit(_sweep_diagonal), jit(_sweep_matrix)
+
+
+def symmetrise(m: Array) -> Array:
+    """Make the first and the last of full matrices symmetric; diagonals stay as they are."""
+    if m.ndim == 3:
+        m[::2] = 0.5 * (m[::2] + np.swapaxes(m[::2], 1, 2))
+    return m
+
+
+def sizes(m: PairMoments) -> Array:
+    """E uu and E ww of each coordinate where it lives alone, else the largest of all."""
+    return m[::2] if m.ndim == 2 else np.diagonal(m[::2], axis1=1, axis2=2).max(axis=1)
+
+
+def units(squares: Array) -> tuple[Array, Array]:
+    """The units of u and w where their squares have these `sizes`; 1 in place of 0."""
+    u, w = np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    return np.asarray(u), np.asarray(w)

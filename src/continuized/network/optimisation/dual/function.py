@@ -46,7 +46,7 @@ class DualFunction:
         return -self.objective.nodes * self.objective.f_star
 
     @property
-    def find_minimiser(self) -> Array:
+    def minimiser(self) -> Array:
         """y*, whose rows are the gradients of f_i at x*."""
         return slopes_at_minimiser(self.objective)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from continuized.app.verify.claims import Mutant, Subject
+from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.optimisation.dadao.method import Steps
@@ -12,6 +12,7 @@ from continuized.network.protocol.transitions import APPLIED
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine
 from continuized.process.clock.events import Events
+from tests.mutants.mutant import Mutant
 
 
 class LongGossip(Gossip):

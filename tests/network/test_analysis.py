@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from continuized import network
-from continuized.network import Faults, Gossip, Graph
-from continuized.network.analysis import stability, traffic
+from continuized.network import Faults, Gossip, Graph, analysis
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import list_directed
 
@@ -41,8 +40,8 @@ def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9
 def test_the_gain_tells_the_sign_of_the_growth(spec: str) -> None:
     graph = Graph.of(spec)
     for delay in (0.0, 0.5, 3.0, 8.0, 30.0):
-        rates = traffic.exchange_rates(graph, delay)
-        stable = stability.gain(graph, Gossip().constants(graph), delay, rates) < 1.0
+        rates = analysis.exchange_rates(graph, delay)
+        stable = analysis.gain(graph, Gossip().constants(graph), delay, rates) < 1.0
         assert stable == (abscissa(graph, delay, rates) < 0.0), delay
 
 
@@ -51,7 +50,7 @@ def test_the_limits_are_where_the_moments_stop_falling() -> None:
     graph = Graph.of("path:9")
     limit = network.delay_limit(graph)
     before, after = (
-        abscissa(graph, delay, traffic.exchange_rates(graph, delay))
+        abscissa(graph, delay, analysis.exchange_rates(graph, delay))
         for delay in (0.97 * limit, 1.03 * limit)
     )
     assert before < 0.0 < after
@@ -65,8 +64,8 @@ def test_the_limits_are_where_the_moments_stop_falling() -> None:
 def test_the_gain_of_long_delays_is_that_of_the_steps() -> None:
     graph = Graph.of("complete:8")
     constants = Constants(graph.theta, 0.5, 1.2)
-    rates = traffic.exchange_rates(graph, 1e4)
-    assert stability.gain(graph, constants, 1e4, rates) == pytest.approx(0.85, rel=2e-2)
+    rates = analysis.exchange_rates(graph, 1e4)
+    assert analysis.gain(graph, constants, 1e4, rates) == pytest.approx(0.85, rel=2e-2)
 
 
 @pytest.mark.parametrize(("spec", "infinite"), [("path:5", True), ("path:10", False)])
@@ -122,12 +121,13 @@ def test_the_share_limit_goes_with_the_damping() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.blas
 def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("path:24", "cycle:36", "grid:6x6"):
         limits = []
         for most in (64, 10):
-            monkeypatch.setattr(stability, "MOST_NODES", most)
+            monkeypatch.setattr(analysis, "MOST_NODES", most)
             graph = Graph.of(spec)  # a fresh one: limits are remembered
             limits.append((network.share_limit(graph), network.delay_limit(graph)))
         computed, fitted = limits

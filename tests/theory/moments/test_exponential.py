@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from continuized.theory.moments.exchange import exponential
+from continuized.theory.moments.integrate import exponential
 
 pytestmark = pytest.mark.blas
 

@@ -1,1 +1,0 @@
-"""What can be said of a network before it runs: traffic, and delays that it bears."""
