@@ -72,13 +72,13 @@ class Faults:
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
 
     def wait(self, rate: float = 1.0) -> float:
-        """The timeout that holds where all edges together tick at this rate."""
+        """Return the timeout that holds where all edges together tick at this rate."""
         if self.timeout is not None:
             return float(self.timeout)
         return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))
 
     def speeds(self, nodes: int) -> Array:
-        """1 + skew of every node."""
+        """Return 1 + skew of every node."""
         noun = "a number or one for each node"
         skew = check.array(self.skew, "skew", dtype=np.float64, finite=True, noun=noun)
         if skew.ndim == 0:
@@ -87,7 +87,7 @@ class Faults:
         return 1.0 + np.asarray(check.shape(skew, "skew", (nodes,), each="node"))
 
     def changes(self, nodes: int) -> list[tuple[float, int, bool]]:
-        """(t, node, whether it joins), in time; refuses an order that makes no sense."""
+        """List (t, node, whether it joins), in time; refuse an order that makes no sense."""
         listed = [(t, i, False) for t, i in self.deaths] + [(t, i, True) for t, i in self.joins]
         listed.sort(key=lambda change: change[0])
         absent = self.absent()
@@ -102,7 +102,7 @@ class Faults:
         return listed
 
     def absent(self) -> set[int]:
-        """The nodes that are not there at the start."""
+        """Return the nodes that are not there at the start."""
         first = {i: min(t for t, k in self.joins if k == i) for _, i in self.joins}
         died = {i: min(t for t, k in self.deaths if k == i) for _, i in self.deaths}
         return {i for i, t in first.items() if t < died.get(i, np.inf)}

@@ -30,13 +30,13 @@ class Constants(NamedTuple):
 
 
 def mix_over(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
-    """A node's pair after a time dt without an event."""
+    """Return a node's pair after a time dt without an event."""
     a, b = equal_weights(theta, dt)
     return mix(x, z, a, b)
 
 
 def give(x: Any, z: Any, d: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
-    """The initiator's pair after it gave the transfer of d; with -d, the receiver's."""
+    """Return the initiator's pair after it gave the transfer of d; with -d, the receiver's."""
     return x - gamma * d, z - gamma_prime * d
 
 
@@ -90,20 +90,20 @@ class Gossip:
 
     @property
     def name(self) -> str:
-        """As in results: "accelerated" or "plain"."""
+        """The name in results: "accelerated" or "plain"."""
         return "accelerated" if self.accelerated else "plain"
 
     def process(self, graph: Graph) -> Continuized:
-        """The continuized process whose flow and steps the nodes follow."""
+        """Return the continuized process whose flow and steps the nodes follow."""
         return Continuized(*self._curvature(graph))
 
     def _curvature(self, graph: Graph) -> tuple[float, float]:
-        """L and mu of the process, which are equal on two nodes, but for rounding."""
+        """Return L and mu of the process, which are equal on two nodes, but for rounding."""
         L = 2.0 * graph.R
         return L, min(graph.mu_g, L)
 
     def constants(self, graph: Graph) -> Constants:
-        """What every node must know.
+        """Return what every node must know.
 
         Warns with NoGainWarning where theta <= mu_g / 2, so that acceleration gains nothing.
         """
@@ -122,5 +122,5 @@ class Gossip:
         return Constants(self.damping * theta, 0.5, gamma_prime)
 
     def rate(self, graph: Graph) -> float:
-        """r where the theorem says that E |x_t - mean|^2 falls as e^{-rt}."""
+        """Return r where the theorem says that E |x_t - mean|^2 falls as e^{-rt}."""
         return self.damping * graph.theta if self.accelerated else 0.5 * graph.mu_g

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -79,22 +79,18 @@ class Log(NamedTuple):
         return f"Log({len(self.kind)} entries: kind, node, peer, seq, time)"
 
 
-@dataclass
-class Outcome:
-    """A run of gossip.
-
-    The error is sum_i |x_i - xbar|^2 over living nodes, relative to the start, with xbar the
-    mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
-    they would agree.
+@dataclass(kw_only=True)
+class NetworkResult:
+    """What every run on a network gives back; see `Outcome` and `Decentralized` for the rest.
 
     Attributes
     ----------
-    x, z : array (nodes,) or (nodes, dim)
-        At the end, each node mixed to its own now; of a dead node, what it had at its death.
+    x : array (nodes,) or (nodes, dim)
+        Of every node at the end; of a dead node, what it had at its death.
     t : float
-        The time of the end; all edges together tick at rate 1.
+        The time of the end.
     method : str
-        "accelerated" or "plain".
+        Its name.
     messages : int
         Exchanges over an edge that were carried out, each counted once.  Where nodes exchange
         message by message, one takes a request, an answer, a transfer and an acknowledgement, or
@@ -105,6 +101,61 @@ class Outcome:
         Whether the error fell to tol.
     error : float
         At the end.
+    trace : Trace or OptimisationTrace
+        Rows along the run.
+    joins : list of (t, node)
+        As far as the run got.
+    ledger_error : float
+        How far exchanges are from having only moved what they move, relative: rounding, unless a
+        transfer was lost or counted twice.
+    staleness : Staleness or None
+        How old answers were; None where exchanges are instantaneous.
+    rounding : float
+        An error of this size may be rounding alone: no rate is measured there.
+    """
+
+    x: Array
+    t: float
+    method: str
+    messages: int
+    tol: float
+    reached: bool
+    error: float
+    trace: Any = field(repr=False)
+    joins: list[tuple[float, int]] = field(default_factory=list)
+    ledger_error: float = 0.0
+    staleness: Staleness | None = None
+    rounding: float = 0.0
+
+    @property
+    def rate_measured(self) -> float:
+        """r where the error falls as e^{-rt}: least squares on log error over the second half (by
+        time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
+        there are fewer than two rows.
+
+        >>> t = np.linspace(0.0, 10.0, 11)
+        >>> end = {"x": np.zeros(2), "t": 10.0, "method": "plain", "messages": 10, "tol": 1e-8}
+        >>> trace = Trace(t, t, np.exp(-0.5 * t))
+        >>> r = NetworkResult(**end, reached=False, error=0.1, trace=trace)
+        >>> round(r.rate_measured, 12)
+        0.5
+        """
+        return decay_rate(self.trace.t, self.trace.error, self.rounding)
+
+
+@dataclass(kw_only=True)
+class Outcome(NetworkResult):
+    """A run of gossip.
+
+    The error is sum_i |x_i - xbar|^2 over living nodes, relative to the start, with xbar the
+    mean over them of (x_i + z_i) / 2, what is on its way to them included: the value at which
+    they would agree.  All edges together tick at rate 1.
+
+    Attributes
+    ----------
+    x, t, method, messages, tol, reached, error, joins, staleness, rounding
+        See `NetworkResult`; each node is mixed to its own now.
+    z : array of the shape of x
     trace : Trace
     snapshots : dict
         {t: x} at the times asked for.
@@ -118,16 +169,11 @@ class Outcome:
         where that is 0): not at all but by deaths and joins.
     events_per_s : float
         Exchanges a second of wall time.
-    staleness : Staleness or None
-        None where exchanges are instantaneous.
     log : Log or None
-    joins : list of (t, node)
     dropped : int
         Of real nodes: frames that came and were none of this run's.
     fell_back : bool
         Of real nodes: whether they went on as plain gossip, their messages being too slow.
-    rounding : float
-        An error of this size may be rounding alone: no rate is measured there.
 
     >>> from continuized import network
     >>> r = network.simulate("cycle:6", [6.0, 0.0, 0.0, 0.0, 0.0, 0.0], tol=1e-10, rng=0)
@@ -135,44 +181,19 @@ class Outcome:
     (True, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0], True)
     """
 
-    x: Array
     z: Array
-    t: float
-    method: str
-    messages: int
-    tol: float
-    reached: bool
-    error: float
     trace: Trace
     snapshots: dict[float, Array] = field(default_factory=dict, repr=False)
     deaths: list[tuple[float, int, str]] = field(default_factory=list)
-    ledger_error: float = 0.0
     mean_drift: float = 0.0
     events_per_s: float = 0.0
-    staleness: Staleness | None = None
     log: Log | None = None
-    joins: list[tuple[float, int]] = field(default_factory=list)
     dropped: int = 0
     fell_back: bool = False
-    rounding: float = 0.0
-
-    @property
-    def rate_measured(self) -> float:
-        """r where the error falls as e^{-rt}: least squares on log error over the second half (by
-        time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
-        there are fewer than two rows.
-
-        >>> t = np.linspace(0.0, 10.0, 11)
-        >>> trace = Trace(t, t, np.exp(-0.5 * t))
-        >>> x = np.zeros(2)
-        >>> round(Outcome(x, x, 10.0, "plain", 10, 1e-8, False, 0.1, trace).rate_measured, 12)
-        0.5
-        """
-        return decay_rate(self.trace.t, self.trace.error, self.rounding)
 
 
 def rounding_of_mean(x: Array, scale: float) -> float:
-    """What rounding may make of sum_i |x_i - mean|^2 / scale, where all x_i are equal.
+    """Return what rounding may make of sum_i |x_i - mean|^2 / scale, where all x_i are equal.
 
     A sum of n numbers is off by at most n roundings of its size.
     """
@@ -181,7 +202,7 @@ def rounding_of_mean(x: Array, scale: float) -> float:
 
 
 def decay_rate(t: Array, error: Array, rounding: float = 0.0) -> float:
-    """r where an error falls as e^{-rt}: see `Outcome.rate_measured`.
+    """Return r where an error falls as e^{-rt}: see `NetworkResult.rate_measured`.
 
     >>> t = np.arange(100.0)
     >>> round(decay_rate(t, np.maximum(np.exp(-t), 1e-30), 1e-28), 9)
@@ -222,27 +243,20 @@ class OptimisationTrace(NamedTuple):
     consensus: Array
 
 
-@dataclass
-class Decentralized:
+@dataclass(kw_only=True)
+class Decentralized(NetworkResult):
     """A run of decentralised optimisation.
 
     Attributes
     ----------
+    t, method, messages, tol, reached, joins, ledger_error, staleness, rounding
+        See `NetworkResult`; in what unit t is, the method says.
     x : array (nodes, dim)
-        Every node's guess at the end; of a dead one at its death.
+        Every node's estimate at the end; of a dead one at its death.
     x_star : array (dim,)
         What one machine with all the data finds.
-    t : float
-        The time of the end; in what unit, the method says.
-    method : str
-        Its name.
-    messages, gradients : int
-        Exchanges over an edge, each counted once as in `Outcome`, and gradients (of conjugates, for
-        the dual method), of all nodes.
-    tol : float
-        What was asked for.
-    reached : bool
-        Whether the error fell to tol.
+    gradients : int
+        Gradients (of conjugates, for the dual method), of all nodes.
     error : float
         mean_i |x_i - x*|^2 / |x*|^2 at the end, over living nodes, and with `agreed` for x* where
         that is another point; NaN where nobody is left.
@@ -256,14 +270,8 @@ class Decentralized:
         the others then minimise the sum of their f_i(w) - <tilt, w>, where tilt is what is
         missing; in A²CiD² the sum of their f_i.  If the living are no longer connected they come
         there in no number of events: each part goes its own way, and the error stays.
-    deaths, joins : lists of (t, node)
+    deaths : list of (t, node)
         As far as the run got.
-    ledger_error : float
-        With faults: how far exchanges are from having only moved what they move, relative.
-    staleness : Staleness or None
-        With faults: how old answers were.
-    rounding : float
-        An error of this size may be rounding alone: no rate is measured there.
 
     >>> import numpy as np
     >>> from continuized import network, problems
@@ -273,32 +281,16 @@ class Decentralized:
     (True, (3, 3), True)
     """
 
-    x: Array
     x_star: Array = field(repr=False)
-    t: float
-    method: str
-    messages: int
     gradients: int
-    tol: float
-    reached: bool
-    error: float
     trace: OptimisationTrace = field(repr=False)
     rate_theory: float
     agreed: Array = field(repr=False)
     deaths: list[tuple[float, int]] = field(default_factory=list)
-    joins: list[tuple[float, int]] = field(default_factory=list)
-    ledger_error: float = 0.0
-    staleness: Staleness | None = None
-    rounding: float = 0.0
-
-    @property
-    def rate_measured(self) -> float:
-        """r where the error falls as e^{-rt}: see `Outcome.rate_measured`."""
-        return decay_rate(self.trace.t, self.trace.error, self.rounding)
 
 
 def rounding_of_solution(condition: float) -> float:
-    """What rounding may make of |x - x*|^2 / |x*|^2, where a gradient is off by some roundings of
-    L |x*| and the solution by so much over mu; condition = L / mu.
+    """Return what rounding may make of |x - x*|^2 / |x*|^2, where a gradient is off by some
+    roundings of L |x*| and the solution by so much over mu; condition = L / mu.
     """
     return ((ROUNDINGS + condition) * EPSILON) ** 2

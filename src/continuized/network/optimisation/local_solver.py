@@ -31,7 +31,7 @@ SMALL = 1e-12  # |g|, relative to what it is made of
 
 @jit
 def inner(v: Array, w: Array) -> float:
-    """<v, w>."""
+    """Return <v, w>."""
     total = 0.0
     for c in range(w.size):
         total += v[c] * w[c]
@@ -40,7 +40,7 @@ def inner(v: Array, w: Array) -> float:
 
 @jit
 def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array) -> None:
-    """The gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2, into `out`."""
+    """Write the gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2 into `out`."""
     for c in range(w.size):
         out[c] = l2 * w[c]
     for r in range(X.shape[0]):
@@ -51,7 +51,7 @@ def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, 
 
 @jit
 def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
-    """sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
+    """Return sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
     total = 0.5 * l2 * inner(w, w)
     for r in range(X.shape[0]):
         total += weights[r] * loss(kind, inner(X[r], w), y[r])
@@ -62,7 +62,7 @@ def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) 
 def hessian(
     kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
 ) -> None:
-    """The lower triangle of its Hessian, into `out`."""
+    """Write the lower triangle of its Hessian into `out`."""
     d = w.size
     for c in range(d):
         for b in range(c):
@@ -80,7 +80,7 @@ def hessian(
 
 @jit
 def factorise(matrix: Array) -> None:
-    """Cholesky's C in place, in the lower triangle; not for matrices with no such factor."""
+    """Write Cholesky's C in place, in the lower triangle, of a matrix that has one."""
     for c in range(matrix.shape[0]):
         for b in range(c + 1):
             total = matrix[c, b]
@@ -91,7 +91,7 @@ def factorise(matrix: Array) -> None:
 
 @jit
 def solve_factored(factor: Array, out: Array) -> None:
-    """The solution of (C C^T) v = out, in place, C the lower triangle `factor`."""
+    """Solve (C C^T) v = out in place, C the lower triangle `factor`."""
     d = out.size
     for c in range(d):
         total = out[c]
@@ -108,7 +108,7 @@ def solve_factored(factor: Array, out: Array) -> None:
 def tilted_slope(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, out: Array
 ) -> float:
-    """`slope` less s, into `out`; returns its norm."""
+    """Write `slope` less s into `out`; returns its norm."""
     slope(kind, X, y, weights, l2, w, out)
     for c in range(w.size):
         out[c] -= s[c]
@@ -154,7 +154,7 @@ def newton(
 
 
 def make_room(dim: int) -> Array:
-    """What `newton` works in."""
+    """Make the room that `newton` works in."""
     return np.empty((dim + 3, dim))
 
 
@@ -172,7 +172,7 @@ class Data(NamedTuple):
 
 
 def make_data(objective: Objective, conjugates: bool) -> Data:
-    """The data, with what the gradients of the conjugates need."""
+    """Make the data, with what the gradients of the conjugates need."""
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
     if conjugates and o.loss == SQUARED:
@@ -184,7 +184,7 @@ def make_data(objective: Objective, conjugates: bool) -> Data:
 
 @jit
 def gradient(data: Data, i: int, w: Array, out: Array) -> None:
-    """grad f_i(w), into `out`."""
+    """Write grad f_i(w) into `out`."""
     begin, end = data.starts[i], data.starts[i + 1]
     rows, weights = data.X[begin:end], data.weights[begin:end]
     slope(data.kind, rows, data.y[begin:end], weights, data.l2[i], w, out)
@@ -192,7 +192,7 @@ def gradient(data: Data, i: int, w: Array, out: Array) -> None:
 
 @jit
 def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> bool:
-    """grad f_i*(s), into w, which is near it at best; whether it was found."""
+    """Write grad f_i*(s) into w, which is near it at best; returns whether it was found."""
     if data.kind == SQUARED:
         for c in range(w.size):
             w[c] = s[c] + data.offsets[i, c]
@@ -206,7 +206,7 @@ def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> b
 def find_minimiser(
     kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None = None
 ) -> Array:
-    """The minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
+    """Find the minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
     n, d = X.shape
     s = np.zeros(d) if tilt is None else tilt
     if kind == SQUARED:

@@ -164,7 +164,7 @@ def minimize(
 
 
 def as_method(method: Any) -> Method:
-    """The method that a name stands for."""
+    """Return the method that a name stands for."""
     if isinstance(method, Dual | DADAO | A2CiD2):
         return method
     return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
@@ -187,7 +187,7 @@ def make_engine(
 
 
 def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
-    """When the theorem's rate has reached tol; where there is none, in a number of gradients."""
+    """Return when the theorem's rate has reached tol; without one, a number of gradients."""
     if isinstance(method, A2CiD2):
         return float(GRADIENTS)
     return math.log(1.0 / max(tol, 1e-30)) / method.rate(graph, objective)

@@ -47,7 +47,7 @@ class Objective:
 
     @classmethod
     def of(cls, problems: Any) -> Objective:
-        """From a regression for each node: F is the mean of them.
+        """Make one from a regression for each node: F is the mean of them.
 
         Raises TypeError for anything else than `LeastSquares` or `LogisticRegression`,
         ValueError where they differ in kind or dimension, have weights or an intercept, or one
@@ -91,7 +91,7 @@ class Objective:
         return int(self.X.shape[1])
 
     def rows(self, i: int) -> slice:
-        """The rows of node i."""
+        """Return the rows of node i."""
         return slice(int(self.starts[i]), int(self.starts[i + 1]))
 
     # Constants
@@ -139,13 +139,13 @@ class Objective:
         return np.repeat(self.scale, np.diff(self.starts))
 
     def fun(self, w: Array) -> float:
-        """F(w)."""
+        """Return F(w)."""
         from continuized.network.optimisation.local_solver import value
 
         return float(value(*self._whole, w))
 
     def grad(self, w: Array) -> Array:
-        """The gradient of F at w."""
+        """Return the gradient of F at w."""
         from continuized.network.optimisation.local_solver import slope
 
         out = np.empty_like(w)
@@ -158,7 +158,7 @@ class Objective:
         return self.loss, self.X, self.y, self.row_scale / self.nodes, float(self.l2.mean())
 
     def hessians(self) -> Array:
-        """Those of the f_i with the squared loss, (nodes, dim, dim)."""
+        """Return the Hessians of the f_i with the squared loss, (nodes, dim, dim)."""
         shape = self.nodes, self.dim, self.dim
         check_memory(8.0 * math.prod(shape), "the nodes' Hessians", "fewer nodes or columns")
         found = np.empty(shape)
@@ -180,7 +180,7 @@ class Objective:
         return self.fun(self.x_star)
 
     def find_agreement(self, alive: Array, tilt: Array) -> Array:
-        """The minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
+        """Find the minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
         from continuized.network.optimisation.local_solver import find_minimiser
 
         rows = np.repeat(alive, np.diff(self.starts))
@@ -188,7 +188,7 @@ class Objective:
         return find_minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
 
     def error(self, w: Array, target: Array | None = None) -> float:
-        """mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.
+        """Return mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.
 
         target: another point than x* to be near to.
         """

@@ -49,7 +49,7 @@ class Rounds(NamedTuple):
 
 
 def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
-    """The synchronous dual method until the error is tol, or for `most` rounds."""
+    """Run the synchronous dual method until the error is tol, or for `most` rounds."""
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
     W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
@@ -70,7 +70,7 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
 
 
 def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
-    """Nesterov's method on F until the error is tol, or for `most` rounds."""
+    """Run Nesterov's method on F until the error is tol, or for `most` rounds."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
     ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
@@ -137,7 +137,7 @@ def race(
     events: int = MOST_TICKS,
     rng: seeds.Seed = None,
 ) -> list[Racer]:
-    """The dual method without rounds, accelerated and plain, and two methods in rounds.
+    """Race the dual method without rounds, accelerated and plain, with two methods in rounds.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def race(
 
 
 def count_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
-    """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
+    """Count how often each edge has an exchange, busy nodes having none; the usual work is 1."""
     from continuized.network.simulation.instant import InstantEngine
     from continuized.network.simulation.node_models.silent import make_nodes
 
@@ -241,6 +241,6 @@ def _run_without_rounds(
 
 
 def checked_work(work: ArrayLike, nodes: int) -> Array:
-    """A finite number > 0 for each node, in float64."""
+    """Check for a finite number > 0 for each node, in float64."""
     busy = check.array(work, "work", dtype=np.float64, above=0.0)
     return np.asarray(check.shape(busy, "work", (nodes,), each="node"))

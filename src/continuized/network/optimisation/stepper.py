@@ -50,21 +50,21 @@ class OptimisationStepper(Stepper):
         return clocks.Poisson(root, total, Categorical(rates / total)).stream()
 
     def begin(self) -> Progress:
-        """The start."""
+        """Test the error of the start."""
         return Progress(rows=self._test_error())
 
     def over(self) -> Status | None:
-        """The end where the error is small, or no longer a number and nobody is to come."""
+        """Tell the end: the error is small, or no longer a number and nobody is to come."""
         if self.tol < self.error < math.inf or self._nobody_yet():
             return None
         return Status.CONVERGED if self.error <= self.tol else Status.NOT_FINITE
 
     def _nobody_yet(self) -> bool:
-        """Whether nobody is there, but somebody is to come."""
+        """Tell whether nobody is there, but somebody is to come."""
         return not self.engine.alive.any() and self.t < self.engine.last_change
 
     def next_block(self, left: int) -> int:
-        """The events up to the next test."""
+        """Ask for the events up to the next test."""
         return min(self.period - self.k % self.period, left)
 
     def advance(self, events: Events) -> Progress:
@@ -92,7 +92,7 @@ class OptimisationStepper(Stepper):
         return self._aim[1]
 
     def _test_error(self) -> tuple[float, ...]:
-        """A row of the trace."""
+        """Test the error; returns a row of the trace."""
         x = self.engine.estimate(self.t)[self.engine.alive]
         found = math.nan, math.nan, math.nan  # where all are dead
         if len(x):
@@ -107,7 +107,7 @@ class OptimisationStepper(Stepper):
         return (self.t, float(self.engine.messages), float(self.engine.gradients), *found)
 
     def describe(self) -> str:
-        """The error of the last test."""
+        """Tell the error of the last test."""
         return f"error {self.error:.2g}"
 
     def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:

@@ -13,7 +13,7 @@ WITH_VALUES = frozenset({ANSWER, TRANSFER, WELCOME})
 
 
 class Message(NamedTuple):
-    """From one node to another.  `plain`: the steps with which a TRANSFER was paid."""
+    """A message between two nodes; `plain` tells the steps with which a TRANSFER was paid."""
 
     kind: int
     sender: int

@@ -42,7 +42,7 @@ class Rule(Protocol):
         """Let a time dt pass, on the node's own clock."""
 
     def answer(self) -> Array:
-        """What a neighbour that asks is told."""
+        """Return what a neighbour that asks is told."""
 
     def pay(self, answer: Array) -> Array:
         """Fix the transfer from a neighbour's answer, give it away, return it."""
@@ -51,10 +51,10 @@ class Rule(Protocol):
         """Take what a neighbour gave."""
 
     def worth(self, plain: bool) -> float:
-        """How much of the share a transfer of 1 is."""
+        """Return how much of the share a transfer of 1 is."""
 
     def state(self) -> tuple[Array, Array]:
-        """(x, z) now."""
+        """Return (x, z) now."""
 
     def fall_back(self) -> None:
         """Go on as plain gossip, with the same share."""
@@ -135,7 +135,7 @@ class RuleSpec:
     options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
 
     def make(self) -> Rule:
-        """The rule itself; ValueError where `factory` names none that others can import."""
+        """Make the rule itself; ValueError where `factory` names none that others can import."""
         module, colon, name = self.factory.partition(":")
         if not colon:
             raise ValueError(

@@ -40,7 +40,9 @@ def repeat(
     work: Array, carried: Array, fell: Array, kind: Array, node: Array, time: Array, slots: Array,
     constants: Constants,
 ) -> int:  # fmt: skip
-    """What is carried is the x of an answer, then the d of the transfer and its step in z.
+    """Repeat the entries of a log.
+
+    What is carried is the x of an answer, then the d of the transfer and its step in z.
 
     Returns the first entry at which a node's own time goes back, or -1.
     """
@@ -79,7 +81,7 @@ def repeat(
 def states_at(
     graph: Graph, values: ArrayLike, method: Gossip, log: Log, times: Sequence[float]
 ) -> list[Array]:
-    """x of every node at the last event that it and all its causes had before own time t.
+    """Return x of every node at the last event that it and all its causes had before own time t.
 
     Real nodes have no common time: where clocks disagree, what was caused by a later event of
     another node is left out, and the rest is a log that can be replayed.
@@ -96,7 +98,7 @@ def states_at(
 
 
 def causal_times(log: Log) -> Array:
-    """The largest own time among each entry and all that it depends on."""
+    """Return the largest own time among each entry and all that it depends on."""
     latest: dict[int, float] = {}  # of nodes
     passed: dict[tuple[int, int, int], float] = {}  # of exchanges: (initiator, other end, seq)
     when = np.empty(len(log.kind))
@@ -115,7 +117,7 @@ def replay(
     log: Log,
     times: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
-    """The state that a run's log leads to, from the log alone.
+    """Compute the state that a run's log leads to, from the log alone.
 
     Parameters
     ----------
@@ -150,8 +152,8 @@ def replay(
     graph = Graph.of(graph)
     start = checked_values(values, graph)
     constants = as_gossip(method).constants(graph)
-    kind, node, peer, seq, time = _checked(log, graph.nodes)
-    slots, count = _slots(kind, node, peer, seq)
+    kind, node, peer, seq, time = _check_log(log, graph.nodes)
+    slots, count = _number_slots(kind, node, peer, seq)
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
     work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
@@ -164,8 +166,8 @@ def replay(
     return x.reshape(start.shape), z.reshape(start.shape)
 
 
-def _checked(log: Log, nodes: int) -> tuple[Array, ...]:
-    """The columns of a log, as the kernel takes them."""
+def _check_log(log: Log, nodes: int) -> tuple[Array, ...]:
+    """Check a log; returns its columns as the kernel takes them."""
     columns = [np.ascontiguousarray(column, np.int64) for column in log[:4]]
     kind, node, peer, _ = columns
     time = np.ascontiguousarray(log[4], np.float64)
@@ -182,8 +184,8 @@ def _checked(log: Log, nodes: int) -> tuple[Array, ...]:
     return (*columns, time)
 
 
-def _slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
-    """For every entry the number of what it takes up and passes on; -1 where there is none.
+def _number_slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
+    """Number, for every entry, what it takes up and passes on; -1 where there is none.
 
     An exchange is named by its initiator, its other end and seq.  A PAY or a JOIN takes the ANSWER
     of its name, an APPLY the PAY of its name; an ANSWER may be taken by none.

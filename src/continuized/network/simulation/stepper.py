@@ -99,16 +99,16 @@ class GossipStepper(Stepper):
         return np.asarray(gossip.centre(engine.work, engine.alive, engine.owed()))
 
     def begin(self) -> Progress:
-        """The start; nothing is left to do where all agree."""
+        """Begin with the first row; nothing is left to do where all agree."""
         self.reached = self.scale == 0.0
         return Progress(Status.CONVERGED if self.reached else None, (0.0, 0.0, 1.0))
 
     def over(self) -> Status | None:
-        """The end where nothing can happen any more."""
+        """Tell the end: nothing can happen any more."""
         return Status.CLOCK_ENDED if self.engine.cut_off() else None
 
     def next_block(self, left: int) -> int:
-        """As many events as make a block: with faults, not all of them are exchanges."""
+        """Ask for a whole block of events: with faults, not all of them are exchanges."""
         if not self.begun:
             self.begun, self.before = time.perf_counter(), self.k
         return self.block
@@ -135,7 +135,7 @@ class GossipStepper(Stepper):
         return Progress(status, self._choose_rows(np.concatenate(parts)))
 
     def _stop_at(self, t: float) -> Status | None:
-        """Take the snapshot of this time; the end is one of them, or the last time."""
+        """Take the snapshot of this time, if it is one's; tell whether it is the end."""
         self.t = t
         if self.taken < len(self.wanted) and t == self.wanted[self.taken]:
             self.snapshots.append(self.find_states(t)[0])
@@ -143,7 +143,7 @@ class GossipStepper(Stepper):
         return None if t < self.until else Status.COMPLETED
 
     def _choose_rows(self, rows: Array) -> tuple[Array, ...] | None:
-        """The rows that the recorder has room for: it keeps every so manyth test, a power of 2."""
+        """Choose the tests that the recorder has room for: one in a power of 2, and ever fewer."""
         spacing = 1
         while self.record and self.tests >= 2 * self.record * spacing:
             spacing *= 2
@@ -162,7 +162,7 @@ class GossipStepper(Stepper):
         return Progress(status)
 
     def describe(self) -> str:
-        """The error of the last test, and how many have died."""
+        """Tell the error of the last test, and how many have died."""
         alive = self.engine.alive
         self.seen = self.seen | alive  # a node that is to join has not died
         dead = int((self.seen & ~alive).sum())
@@ -212,7 +212,7 @@ class GossipStepper(Stepper):
 
 
 def _make_trace(recorder: Recorder, t: float, messages: int, error: float) -> Trace:
-    """The rows that were kept, and the end where it is none of them."""
+    """Return the rows that were kept, and the end where it is none of them."""
     columns = [column.joined() for column in recorder.columns.values()]
     if columns[1][-1] != messages:
         end = (t, messages, error)

@@ -72,15 +72,15 @@ class A2CiD2:
 
     @property
     def name(self) -> str:
-        """As in results: "a2cid2" or "plain-sgd"."""
+        """The name in results: "a2cid2" or "plain-sgd"."""
         return "a2cid2" if self.accelerated else "plain-sgd"
 
     def edge_rate(self, graph: Graph) -> float:
-        """Of all edges together, where every node takes gradients at rate 1."""
+        """Return the rate of all edges together, where every node takes gradients at rate 1."""
         return self.communications * graph.nodes
 
     def constants(self, graph: Graph) -> Constants:
-        """eta, alpha and alpha~."""
+        """Return eta, alpha and alpha~."""
         if not self.accelerated:
             return Constants(0.0, 0.5, 0.5)
         rate = self.edge_rate(graph)
@@ -88,7 +88,7 @@ class A2CiD2:
         return Constants(0.5 / math.sqrt(chi_1 * chi_2), 0.5, 0.5 * math.sqrt(chi_1 / chi_2))
 
     def step_for(self, objective: Objective) -> float:
-        """The step, given or by default."""
+        """Return the step, given or by default."""
         if self.step is not None:
             return float(self.step)
         o, curvature = objective, KINDS[objective.loss].curvature

@@ -36,7 +36,7 @@ class SgdNodes(NamedTuple):
 def make_sgd_model(
     objective: Objective, constants: Constants, length: float, batch: int
 ) -> SgdNodes:
-    """At the start, where all is 0."""
+    """Make the nodes at the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     g, part = np.empty(objective.dim), np.empty(objective.dim)
     data = conjugates.make_data(objective, conjugates=False)
@@ -47,7 +47,7 @@ def make_sgd_model(
 def batch_slope(
     data: Data, i: int, w: Array, batch: int, rng: Any, out: Array, part: Array
 ) -> None:
-    """The mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
+    """Write the mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
     start, count = data.starts[i], data.starts[i + 1] - data.starts[i]
     for c in range(w.size):
         out[c] = 0.0
@@ -62,27 +62,27 @@ def batch_slope(
 
 @for_model(SgdNodes)
 def flow_to(nodes: SgdNodes, work: Array, i: int, time: float) -> None:
-    """x and x~ mix."""
+    """Mix x and x~."""
     mix_pair(nodes.x, nodes.x_tilde, i, time - work[i, TIME], nodes.constants.theta)
     work[i, TIME] = time
 
 
 @for_model(SgdNodes)
 def message(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
-    """x."""
+    """Return x."""
     return float(nodes.x[i, c])
 
 
 @for_model(SgdNodes)
 def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
-    """x -= d/2 and x~ -= alpha~ d."""
+    """Take d/2 off x and alpha~ d off x~."""
     x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
     x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
 
 
 @for_model(SgdNodes)
 def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
-    """The same step of x and x~, along a stochastic gradient."""
+    """Take the same step of x and x~, along a stochastic gradient."""
     x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
     if nodes.batch == 0:
         gradient(nodes.data, i, x[i], g)
@@ -95,25 +95,25 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
 
 @for_model(SgdNodes)
 def conserved(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
-    """x + x~ but for what its gradients have added."""
+    """Return x + x~ but for what its gradients have added."""
     return float(nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c])
 
 
 @for_model(SgdNodes)
 def size(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
-    """Before exchanges, the share is a difference that is nothing but rounding."""
+    """Add up all parts: before exchanges, their difference is nothing but rounding."""
     return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
 
 
 @for_model(SgdNodes)
 def conserved_per_transfer(nodes: SgdNodes) -> float:
-    """Of d: 1/2 + alpha~."""
+    """Return 1/2 + alpha~."""
     return nodes.constants.gamma + nodes.constants.gamma_prime
 
 
 @for_model(SgdNodes)
 def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
-    """With a neighbour's x, and x~ = x."""
+    """Start with a neighbour's x, and x~ = x."""
     for c in range(nodes.x.shape[1]):
         if other >= 0:
             nodes.x[i, c] = nodes.x[other, c]
@@ -122,5 +122,5 @@ def start_from(nodes: SgdNodes, work: Array, i: int, other: int) -> None:
 
 @for_model(SgdNodes)
 def estimate(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
-    """x."""
+    """Return x."""
     return float(nodes.x[i, c])

@@ -67,7 +67,7 @@ class DADAO:
     name = "dadao"
 
     def steps(self, graph: Graph, objective: Objective) -> Steps:
-        """Its constants on a graph."""
+        """Return its constants on a graph."""
         nu = 0.5 * objective.mu
         return Steps(
             math.sqrt(nu) / math.sqrt(objective.L),
@@ -77,16 +77,16 @@ class DADAO:
         )
 
     def edge_rate(self, graph: Graph) -> float:
-        """Of all edges together: sqrt(R / mu_g)."""
+        """Return the rate of all edges together: sqrt(R / mu_g)."""
         return math.sqrt(graph.R / graph.mu_g)
 
     def rate(self, graph: Graph, objective: Objective) -> float:
-        """r where the theorem says that the error falls as e^{-rt}."""
+        """Return r where the theorem says that the error falls as e^{-rt}."""
         return math.sqrt(objective.mu / objective.L) / (8.0 * math.sqrt(2.0))
 
 
 def decay(dt: float, s: float) -> Decay:
-    """The flow's exponentials.
+    """Return the flow's exponentials.
 
     (y, y~)' = M (y, y~) with M = [[-alpha, alpha], [-theta, 0]] turns and decays, for
     omega^2 = alpha theta - alpha^2/4 = 1/8 - s^2/64 > 0:
@@ -110,7 +110,7 @@ def decay(dt: float, s: float) -> Decay:
 def flow_node(
     x: float, xt: float, y: float, yt: float, z: float, zt: float, by: Decay, s: float, nu: float
 ) -> Six:
-    """One coordinate after a time without an event; exact.
+    """Return one coordinate after a time without an event; exact.
 
     z + nu x~ is a constant u and two decaying terms, u_1 e^{-3st/8} and u_2 e^{-st/4}.  (y, y~)
     follows them at (-u, -u), at u_1 (k, -k/2), k = theta / (-3s/16 - theta), and at u_2 (-1, 0);
@@ -135,7 +135,7 @@ def flow_node(
 
 
 def take_gradient(x: float, xt: float, yt: float, slope: float, steps: Steps) -> tuple[float, ...]:
-    """(x, x~, y~) of one coordinate after a gradient, slope = grad f(x) there."""
+    """Return (x, x~, y~) of one coordinate after a gradient, slope = grad f(x) there."""
     g = slope - steps.nu * x - yt
     return (
         x - g / (4.0 * steps.L),
@@ -145,7 +145,7 @@ def take_gradient(x: float, xt: float, yt: float, slope: float, steps: Steps) ->
 
 
 def pull(steps: Steps) -> float:
-    """The step of z~ at an exchange, 2 chi_1 / s."""
+    """Return the step of z~ at an exchange, 2 chi_1 / s."""
     return 2.0 * steps.chi_1 / steps.s
 
 

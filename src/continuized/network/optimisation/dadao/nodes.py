@@ -40,7 +40,7 @@ class DadaoNodes(NamedTuple):
 
 
 def make_dadao_model(objective: Objective, steps: Steps) -> DadaoNodes:
-    """At the start, where all is 0."""
+    """Make the nodes at the start, where all is 0."""
     state = np.zeros((objective.nodes, 6, objective.dim))
     data = conjugates.make_data(objective, conjugates=False)
     return DadaoNodes(steps, data, state, np.empty(objective.dim))
@@ -48,7 +48,7 @@ def make_dadao_model(objective: Objective, steps: Steps) -> DadaoNodes:
 
 @for_model(DadaoNodes)
 def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
-    """All six vectors flow."""
+    """Let all six vectors flow."""
     u, s, nu = nodes.state, nodes.steps.s, nodes.steps.nu
     by = decay(time - work[i, TIME], s)
     for c in range(u.shape[2]):
@@ -63,20 +63,20 @@ def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
 
 @for_model(DadaoNodes)
 def message(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
-    """y + z."""
+    """Return y + z."""
     return float(nodes.state[i, Y, c] + nodes.state[i, Z, c])
 
 
 @for_model(DadaoNodes)
 def pay(nodes: DadaoNodes, work: Array, i: int, c: int, d: float) -> None:
-    """z -= d/2 and z~ -= (2 chi_1/s) d."""
+    """Take d/2 off z and (2 chi_1/s) d off z~."""
     nodes.state[i, Z, c] -= 0.5 * d
     nodes.state[i, Z_TILDE, c] -= pull(nodes.steps) * d
 
 
 @for_model(DadaoNodes)
 def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
-    """With the gradient of f at x."""
+    """Take a step with the gradient of f at x."""
     u, slope = nodes.state, nodes.slope
     gradient(nodes.data, i, u[i, X], slope)
     for c in range(slope.size):
@@ -87,19 +87,19 @@ def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
 
 @for_model(DadaoNodes)
 def conserved(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
-    """z + 2 z~, which the flow leaves and gradients do not touch."""
+    """Return z + 2 z~, which the flow leaves and gradients do not touch."""
     return float(nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c])
 
 
 @for_model(DadaoNodes)
 def conserved_per_transfer(nodes: DadaoNodes) -> float:
-    """Of d: 1/2 + 2 (2 chi_1/s)."""
+    """Return 1/2 + 2 (2 chi_1/s)."""
     return 0.5 + 2.0 * pull(nodes.steps)
 
 
 @for_model(DadaoNodes)
 def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
-    """With a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
+    """Start with a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
     u = nodes.state
     for c in range(u.shape[2]):
         x = u[other, X, c] if other >= 0 else 0.0
@@ -110,5 +110,5 @@ def start_from(nodes: DadaoNodes, work: Array, i: int, other: int) -> None:
 
 @for_model(DadaoNodes)
 def estimate(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
-    """x."""
+    """Return x."""
     return float(nodes.state[i, X, c])

@@ -1,4 +1,4 @@
-"""D(y) = sum_i f_i*(y_i), what the dual methods minimise over y with sum_i y_i = 0."""
+"""Return D(y) = sum_i f_i*(y_i), what the dual methods minimise over y with sum_i y_i = 0."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DualFunction:
         self._node = np.repeat(np.arange(objective.nodes), np.diff(objective.starts))
 
     def slopes(self, y: Array) -> Array:
-        """The gradient, (nodes, dim)."""
+        """Return the gradient, (nodes, dim)."""
         for i in range(self.objective.nodes):
             if not conjugates.conjugate_gradient(
                 self._data, i, np.ascontiguousarray(y[i]), self._w[i], self._room
@@ -32,7 +32,7 @@ class DualFunction:
         return self._w.copy()
 
     def value(self, y: Array, w: Array | None = None) -> float:
-        """D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
+        """Return D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
         o = self.objective
         w = self.slopes(y) if w is None else w
         predictions = np.einsum("rc,rc->r", o.X, w[self._node])[:, np.newaxis]
@@ -52,7 +52,7 @@ class DualFunction:
 
 
 def slopes_at_minimiser(objective: Objective) -> Array:
-    """grad f_i(x*), (nodes, dim)."""
+    """Return grad f_i(x*), (nodes, dim)."""
     data = conjugates.make_data(objective, conjugates=False)
     out = np.empty((objective.nodes, objective.dim))
     for i in range(objective.nodes):

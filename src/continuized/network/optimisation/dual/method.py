@@ -51,16 +51,16 @@ class Dual:
 
     @property
     def name(self) -> str:
-        """As in results: "dual" or "plain-dual"."""
+        """The name in results: "dual" or "plain-dual"."""
         return "dual" if self.accelerated else "plain-dual"
 
     def process(self, graph: Graph, objective: Objective) -> Continuized:
-        """The continuized process whose flow and steps the nodes follow."""
+        """Return the continuized process whose flow and steps the nodes follow."""
         L = 2.0 * graph.R / objective.mu
         return Continuized(L, min(graph.mu_g / objective.L, L))  # equal at most, but for rounding
 
     def constants(self, graph: Graph, objective: Objective) -> Constants:
-        """What every node must know."""
+        """Return what every node must know."""
         gamma = 0.5 * objective.mu
         if not self.accelerated:
             return Constants(0.0, gamma, gamma)
@@ -69,17 +69,17 @@ class Dual:
         return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
 
     def edge_rate(self, graph: Graph) -> float:
-        """Of all edges together: 1."""
+        """Return the rate of all edges together: 1."""
         return 1.0
 
     def rate(self, graph: Graph, objective: Objective) -> float:
-        """r where the theorem says that the error falls as e^{-rt}."""
+        """Return r where the theorem says that the error falls as e^{-rt}."""
         if self.accelerated:
             return self.constants(graph, objective).theta
         return 0.5 * graph.mu_g * objective.mu / objective.L
 
     def rules(self, graph: Any, objective: Objective) -> list[RuleSpec]:
-        """A rule for each node, for `network.run`: training on real processes.
+        """Make a rule for each node, for `network.run`: training on real processes.
 
         The x of its result are the nodes' w_i; where they agree, they are the minimiser, if no
         node died.  One that dies takes its y_i with it, and the others then agree where the sum
@@ -131,13 +131,13 @@ class DualModel(GossipModel):
         self._w = np.zeros(own.dim)
 
     def answer(self) -> Array:
-        """grad f*(x), in which Newton's method starts from the last one."""
+        """Return grad f*(x), in which Newton's method starts from the last one."""
         if not self._solve(self._data, 0, self.x, self._w, self._room):
             raise ArithmeticError("the local problem could not be solved; scale the columns")
         return self._w.copy()
 
     def join(self, x: Array) -> None:
-        """From nothing, as at the start: a neighbour's w says nothing of this node's x."""
+        """Start from nothing, as at the start: a neighbour's w says nothing of this node's x."""
         self.x, self.z = np.zeros_like(self.x), np.zeros_like(self.z)
 
 

@@ -32,7 +32,7 @@ class DualNodes(NamedTuple):
 
 
 def make_dual_model(objective: Objective, constants: Constants) -> DualNodes:
-    """At the start, where all is 0."""
+    """Make the nodes at the start, where all is 0."""
     y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     data = conjugates.make_data(objective, conjugates=True)
     return DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
@@ -40,7 +40,7 @@ def make_dual_model(objective: Objective, constants: Constants) -> DualNodes:
 
 @inlined
 def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
-    """The pair of node i after a time dt without an event, in place."""
+    """Mix the pair of node i over a time dt without an event, in place."""
     if theta > 0.0:
         a, b = equal_weights(theta, dt)
         for c in range(x.shape[1]):
@@ -49,50 +49,50 @@ def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
 
 @for_model(DualNodes)
 def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
-    """y and z mix."""
+    """Mix y and z."""
     mix_pair(nodes.y, nodes.z, i, time - work[i, TIME], nodes.constants.theta)
     work[i, TIME] = time
 
 
 @for_model(DualNodes)
 def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
-    """w = grad f*(y)."""
+    """Find w = grad f*(y)."""
     return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
 
 
 @for_model(DualNodes)
 def message(nodes: DualNodes, work: Array, i: int, c: int) -> float:
-    """w."""
+    """Return w."""
     return float(nodes.w[i, c])
 
 
 @for_model(DualNodes)
 def estimate(nodes: DualNodes, work: Array, i: int, c: int) -> float:
-    """w."""
+    """Return w."""
     return float(nodes.w[i, c])
 
 
 @for_model(DualNodes)
 def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
-    """y -= gamma d and z -= gamma' d."""
+    """Take gamma d off y and gamma' d off z."""
     y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
     y[i, c], z[i, c] = give(y[i, c], z[i, c], d, gamma, gamma_prime)
 
 
 @for_model(DualNodes)
 def conserved(nodes: DualNodes, work: Array, i: int, c: int) -> float:
-    """y + z."""
+    """Return y + z."""
     return float(nodes.y[i, c] + nodes.z[i, c])
 
 
 @for_model(DualNodes)
 def conserved_per_transfer(nodes: DualNodes) -> float:
-    """Of d: gamma + gamma'."""
+    """Return gamma + gamma'."""
     return nodes.constants.gamma + nodes.constants.gamma_prime
 
 
 @for_model(DualNodes)
 def start_from(nodes: DualNodes, work: Array, i: int, other: int) -> None:
-    """From nothing, as at the start: what a neighbour has says nothing of this node's y."""
+    """Start from nothing, as at the start: what a neighbour has says nothing of this node's y."""
     for c in range(nodes.y.shape[1]):
         nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0

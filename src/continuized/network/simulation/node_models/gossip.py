@@ -37,14 +37,14 @@ def mix_to(work: Array, i: int, time: float, theta: float) -> None:
 
 @inlined
 def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
-    """Node i gives the transfer of d in coordinate c."""
+    """Let node i give the transfer of d in coordinate c."""
     x, z = X + c, (work.shape[1] + X) // 2 + c
     work[i, x], work[i, z] = give(work[i, x], work[i, z], d, gamma, gamma_prime)
 
 
 @jit
 def centre(work: Array, alive: Array, owed: Array) -> Array:
-    """The mean over living nodes of (x + z) / 2, with what they are owed: mixing leaves it."""
+    """Return the mean over the living of (x + z) / 2, with what they are owed: mixing leaves it."""
     middle, living = owed.copy(), 0
     for i in range(work.shape[0]):
         if alive[i]:
@@ -57,7 +57,7 @@ def centre(work: Array, alive: Array, owed: Array) -> Array:
 
 @jit
 def squared_error(work: Array, alive: Array, t: float, theta: float, middle: Array) -> float:
-    """The sum over living nodes of |x - middle|^2 at time t; no node is touched."""
+    """Return the sum over living nodes of |x - middle|^2 at time t; no node is touched."""
     d, total = middle.size, 0.0
     for i in range(work.shape[0]):
         if alive[i]:
@@ -70,7 +70,7 @@ def squared_error(work: Array, alive: Array, t: float, theta: float, middle: Arr
 
 @jit
 def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
-    """(x, z) of every node at time t, of a dead one at its death; no node is touched."""
+    """Return (x, z) of every node at time t, of a dead one at its death; no node is touched."""
     states = work.copy()
     for i in range(work.shape[0]):
         if alive[i]:
@@ -80,37 +80,37 @@ def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
 
 @for_model(Constants)
 def flow_to(nodes: Constants, work: Array, i: int, time: float) -> None:
-    """x and z mix."""
+    """Mix x and z."""
     mix_to(work, i, time, nodes.theta)
 
 
 @for_model(Constants)
 def message(nodes: Constants, work: Array, i: int, c: int) -> float:
-    """x."""
+    """Return x."""
     return float(work[i, X + c])
 
 
 @for_model(Constants)
 def pay(nodes: Constants, work: Array, i: int, c: int, d: float) -> None:
-    """x -= gamma d and z -= gamma' d."""
+    """Take gamma d off x and gamma' d off z."""
     pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
 
 
 @for_model(Constants)
 def conserved(nodes: Constants, work: Array, i: int, c: int) -> float:
-    """x + z."""
+    """Return x + z."""
     return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
 
 
 @for_model(Constants)
 def conserved_per_transfer(nodes: Constants) -> float:
-    """Of d: gamma + gamma'."""
+    """Return gamma + gamma'."""
     return nodes.gamma + nodes.gamma_prime
 
 
 @for_model(Constants)
 def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
-    """With the neighbour's x and z = x; without a neighbour, with what it has."""
+    """Start with the neighbour's x and z = x; without a neighbour, with what it has."""
     z = (work.shape[1] + X) // 2
     for c in range(z - X):
         if other >= 0:
@@ -120,5 +120,5 @@ def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
 
 @for_model(Constants)
 def disagreement(nodes: Constants, work: Array, alive: Array, t: float, owed: Array) -> float:
-    """The sum of |x - middle|^2 over the living."""
+    """Return the sum of |x - middle|^2 over the living."""
     return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))
