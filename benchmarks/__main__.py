@@ -53,7 +53,7 @@ def command(
     pip install ".[plot,sklearn,jax]" --group bench, with pip 25.1 or later.
     """
     from benchmarks import runner
-    from continuized.app.commands import options as regressions
+    from continuized.app.commands import options
     from continuized.support import files
 
     if as_json and as_markdown:
@@ -63,7 +63,7 @@ def command(
         if "logistic" not in names:
             raise BadInput(f"--data is for the suite logistic, not for {suite}: leave it out")
         # Better now than after the work.
-        regressions.two_labels(regressions.read(data)[1], str(data))
+        options.find_two_labels(options.read_data(data)[1], str(data))
     if out is not None:
         files.writable_folder(out)
     bench = runner.run(names, quick, data, progress=not as_json)

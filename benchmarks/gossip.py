@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.outcome import TIMED, Contest, Curve, Entry, Panel, Suite
 from benchmarks.timing import Contestant, Say, WrongError, compete
 from continuized import network
-from continuized.network.gossip import mixed, paid
+from continuized.network.gossip import give, mix_over
 from continuized.problems.base import Array
 
 TOL = 1e-6
@@ -92,13 +92,13 @@ def in_python(graph: Any, values: Array, exchanges: int) -> Averaged:
     x, z, last = values.tolist(), values.tolist(), [0.0] * graph.nodes
     for (i, j), t in zip(rung, times, strict=True):
         for node in (i, j):
-            x[node], z[node] = mixed(x[node], z[node], t - last[node], theta)
+            x[node], z[node] = mix_over(x[node], z[node], t - last[node], theta)
             last[node] = t
         d = x[i] - x[j]
-        x[i], z[i] = paid(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = paid(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
     for node, since in enumerate(last):
-        x[node], z[node] = mixed(x[node], z[node], times[-1] - since, theta)
+        x[node], z[node] = mix_over(x[node], z[node], times[-1] - since, theta)
     return Averaged(np.array(x), np.array(z), exchanges)
 
 

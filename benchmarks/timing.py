@@ -99,7 +99,7 @@ def compete(
             if place == 0:
                 raise
             entries[name] = _without_a_time(name, error)
-    best = _rounds(title, works, entries, repeats, say, pause, warm)
+    best = _run_rounds(title, works, entries, repeats, say, pause, warm)
     for name, seconds in best.items():
         entries.setdefault(name, Entry(name, TIMED, seconds / counts[name]))
     return Contest(title, "s", tuple(entries[c.name] for c in contestants), note)
@@ -115,7 +115,7 @@ def _without_a_time(name: str, error: Exception) -> Entry:
     return Entry(name, FAILED, words=first_line(error))
 
 
-def _rounds(
+def _run_rounds(
     title: str, works: dict[str, Work], entries: dict[str, Entry], repeats: int, say: Say,
     pause: float, warm: bool,
 ) -> dict[str, float]:  # fmt: skip

@@ -29,10 +29,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from benchmarks.data import sparse_rows
 from scipy import sparse
 
 import continuized as cz
+from benchmarks.data import sparse_rows
 from continuized.process.compiled import coefficients
 
 TOLERANCES = np.outer(10.0 ** -np.arange(1, 10), [1.0, 0.5, 0.2]).ravel()

@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 import numba
 import numpy as np
-from benchmarks.studies.coordinate import timed
 from scipy import sparse
 
 import continuized as cz
+from benchmarks.studies.coordinate import timed
 from continuized.process.compiled import coefficients
 
 ROWS = 1000

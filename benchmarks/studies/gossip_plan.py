@@ -21,8 +21,8 @@ import sys
 import tracemalloc
 
 import numpy as np
-from benchmarks.studies.gossip import METHODS, TOL, start
 
+from benchmarks.studies.gossip import METHODS, TOL, start
 from continuized import network
 from continuized.network import Faults, Graph
 

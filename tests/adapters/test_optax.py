@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from tests.helpers.optax_steps import LR, MU, Y0, assert_same_bits, gradient, xs_of
 
 import continuized as cz
 from continuized.adapters.optax import ContinuizedState, continuized, continuized_eval_params, gaps
+from tests.helpers.optax_steps import LR, MU, Y0, assert_same_bits, gradient, xs_of
 
 # The contract
 

@@ -10,6 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+
+import continuized as cz
+from continuized import flow, parameters
+from continuized.adapters._jax_process import Time
+from continuized.adapters.optax import continuized, gaps
+from continuized.solver.steppers.schedule import AdaptiveSchedule
 from tests.helpers.optax_steps import (
     EIGENVALUES,
     LR,
@@ -20,12 +26,6 @@ from tests.helpers.optax_steps import (
     scanned,
     xs_of,
 )
-
-import continuized as cz
-from continuized import flow, parameters
-from continuized.adapters._jax_process import Time
-from continuized.adapters.optax import continuized, gaps
-from continuized.solver.steppers.schedule import AdaptiveSchedule
 
 # The clock
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 from scipy.optimize import LinearConstraint, OptimizeWarning
-from tests.helpers.scipy_functions import FUNCTIONS, booth, booth_grad, run
 
 import continuized as cz
 from continuized.adapters.scipy import CODES
+from tests.helpers.scipy_functions import FUNCTIONS, booth, booth_grad, run
 
 
 @pytest.mark.blas

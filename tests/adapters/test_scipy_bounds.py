@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 from scipy.optimize import Bounds
+
 from tests.helpers.scipy_functions import booth, booth_grad, run
 
 BOXES = {

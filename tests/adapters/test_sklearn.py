@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
-from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
-from tests.invariants.registry import same_bits
 
 from continuized.adapters import sklearn as adapter
 from continuized.adapters._sklearn_base import solve
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
+from tests.invariants.registry import same_bits
 
 ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)
 # What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
+
+from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 from tests.helpers.sklearn_data import (
     CLOSE,
     agree,
@@ -17,8 +19,6 @@ from tests.helpers.sklearn_data import (
     regression,
     weights_of,
 )
-
-from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 
 pytestmark = pytest.mark.blas
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 from scipy.integrate import solve_ivp
-from tests.helpers.torch_steps import EIGENVALUES, X0, a_parameter, take_step, x_of
 
 import continuized as cz
 from continuized.adapters import torch as adapter
 from continuized.adapters.torch import Continuized
 from continuized.process.clock import Event
+from tests.helpers.torch_steps import EIGENVALUES, X0, a_parameter, take_step, x_of
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from tests.helpers.torch_steps import EIGENVALUES, X0, a_parameter, same, take_step, x_of
 
 from continuized.adapters import torch as adapter
 from continuized.adapters.torch import Continuized
+from tests.helpers.torch_steps import EIGENVALUES, X0, a_parameter, same, take_step, x_of
 
 
 @pytest.mark.parametrize("foreach", [False, True])

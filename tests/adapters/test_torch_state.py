@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.helpers.torch_steps import a_parameter, held, same, take_step
 
 from continuized.adapters import torch as adapter
 from continuized.adapters.torch import Continuized
+from tests.helpers.torch_steps import a_parameter, held, same, take_step
 
 
 def saved(state: Any) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from tests.helpers.solve_command import rows, run, write_svmlight
 
 from continuized.app import model_file as model
+from tests.helpers.solve_command import rows, run, write_svmlight
 
 
 def test_predicting_from_too_few_columns(tmp_path: Path) -> None:

@@ -175,7 +175,7 @@ def test_spread_keeps_order_and_distance() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         wanted = rng.uniform(0.0, 100.0, size=6).tolist()
-        places = np.array(plot.spread(wanted, gap=10.0, height=100.0))
+        places = np.array(plot.spread_labels(wanted, gap=10.0, height=100.0))
         assert np.all(np.diff(np.sort(places)) >= 10.0 - 1e-9)
         assert np.all(np.argsort(places) == np.argsort(wanted))
         assert places.min() >= -1e-9

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.solve_command import rows, run, write_svmlight
 
 from continuized.app import model_file as model
+from tests.helpers.solve_command import rows, run, write_svmlight
 
 
 @pytest.mark.parametrize(

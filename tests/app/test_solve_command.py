@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.optimize import minimize as scipy_minimize
-from tests.helpers.solve_command import rows, run, write_svmlight
 
 from continuized.app import model_file as model
+from tests.helpers.solve_command import rows, run, write_svmlight
 
 KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.refusals import not_numbers, one_sentence, quick, refuses, untouched
 
 import continuized as cz
+from tests.helpers.refused_input import not_numbers, one_sentence, quick, refuses, untouched
 
 METHODS = [cz.Continuized, cz.Nesterov, lambda L, mu=0.0: cz.GradientDescent(L)]
 not_positive = st.one_of(

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.refusals import X0, not_numbers, one_sentence, quick, refuses, untouched
 
 import continuized as cz
+from tests.helpers.refused_input import X0, not_numbers, one_sentence, quick, refuses, untouched
 
 
 def square(x: np.ndarray) -> float:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import continuized as cz
+from continuized.process import random_streams as seeds
 from tests.invariants.registry import (
     METHODS,
     PYTHON_PROBLEMS,
@@ -24,9 +27,6 @@ from tests.invariants.registry import (
     user_grad,
     x0_of,
 )
-
-import continuized as cz
-from continuized.process import random_streams as seeds
 
 
 @every_pair

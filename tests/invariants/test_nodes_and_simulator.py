@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.wires import Wire, make_nodes
 
 from continuized import network
 from continuized.network import Faults, Graph
@@ -15,6 +14,7 @@ from continuized.network.protocol.node import SELF, Node
 from continuized.network.protocol.transitions import NOT_BEFORE, OWN_SEQ, WAKEUPS
 from continuized.network.result import ANSWER as ANSWERED
 from continuized.network.result import PAY, Log
+from tests.helpers.simulated_wires import Wire, make_nodes
 
 GRAPHS = ("cycle:6", "grid:3x4", "star:5")
 FAULTS = {

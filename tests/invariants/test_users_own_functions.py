@@ -7,10 +7,10 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from tests.helpers.half_square import X0, identity, square
-from tests.invariants.registry import same_bits, user_both, user_fun, user_grad
 
 import continuized as cz
+from tests.helpers.half_square import X0, identity, square
+from tests.invariants.registry import same_bits, user_both, user_fun, user_grad
 
 
 @pytest.mark.parametrize("where", ["fun", "grad"])

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.regressions import data
 
 import continuized as cz
 from continuized.marked import stepper as marked
+from tests.helpers.regressions import data
 
 pytestmark = pytest.mark.blas
 

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.helpers.regressions import data
 
 import continuized as cz
 from continuized.marked import rows
@@ -16,6 +15,7 @@ from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.reference import marked_step
+from tests.helpers.regressions import data
 
 SEEDS = st.integers(0, 2**32 - 1)
 DIMENSIONS = (5, 40, 200)

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.refusals import one_sentence
 
 import continuized as cz
 from continuized.marked import row_constants as constants_module
 from continuized.marked.row_constants import row_constants
 from continuized.marked.stepper import reported_gap
+from tests.helpers.refused_input import one_sentence
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 Y = X.sum(axis=1)

@@ -10,6 +10,7 @@ import pytest
 from continuized import network
 from continuized.network import Faults, Gossip, Graph, analysis
 from continuized.network.gossip import Constants
+from continuized.network.graphs.graph import list_directed
 
 
 def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9) -> float:
@@ -20,7 +21,7 @@ def abscissa(graph: Graph, delay: float, rates: np.ndarray, damping: float = 0.9
     mean = theta * np.block([[-one, one], [one, -one]])
     generator = np.kron(mean, eye) + np.kron(eye, mean)
     later = -0.5 * math.expm1(-2.0 * theta * delay)
-    for i, j, rate in zip(*analysis.list_directed(graph), rates, strict=True):
+    for i, j, rate in zip(*list_directed(graph), rates, strict=True):
         seen = np.concatenate([(1.0 - later) * one[i] - one[j], later * one[i]])
         step = np.concatenate([gamma * (one[i] - one[j]), gamma_prime * (one[i] - one[j])])
         jump = eye - np.outer(step, seen)
@@ -120,6 +121,7 @@ def test_the_share_limit_goes_with_the_damping() -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.blas
 def test_the_fit_for_large_graphs_agrees_with_the_gain(monkeypatch: pytest.MonkeyPatch) -> None:
     for spec in ("path:24", "cycle:36", "grid:6x6"):

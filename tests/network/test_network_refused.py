@@ -9,12 +9,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pytest
-from tests.helpers.refusals import one_sentence
 
 from continuized import network, problems
 from continuized.network import A2CiD2, Faults, Graph
 from continuized.network.runtime.run import _assign_nodes
 from continuized.support.validation import short_repr
+from tests.helpers.refused_input import one_sentence
 
 HUGE = 10**400
 VALUES = [0.0, 1.0, 2.0]

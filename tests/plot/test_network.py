@@ -11,8 +11,14 @@ from continuized.network import Faults, Gossip, Graph
 from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.replay import along, causal_times
-from continuized.plot.graph_layout import _pivot_distances, _projected, computed, positions, stress
+from continuized.network.simulation.replay import causal_times, states_at
+from continuized.plot.graph_layout import (
+    _pivot_distances,
+    _project,
+    compute_positions,
+    place_nodes,
+    stress,
+)
 from continuized.plot.network import View, render_network
 
 
@@ -26,7 +32,7 @@ def bare(spec: str) -> Graph:
 
 
 def test_a_path_is_drawn_straight_and_true():
-    points = computed(bare("path:12"))
+    points = compute_positions(bare("path:12"))
     assert stress(points, distances(bare("path:12"))) < 1e-2
     steps = np.diff(points, axis=0)
     np.testing.assert_allclose(np.linalg.norm(steps, axis=1), 1.0, atol=0.02)
@@ -35,7 +41,7 @@ def test_a_path_is_drawn_straight_and_true():
 def test_a_grid_is_drawn_with_few_folds():
     """Neighbours about 1 apart and no two nodes on one another, as a folded drawing would have."""
     graph = bare("grid:7x9")
-    points = computed(graph)
+    points = compute_positions(graph)
     edges = np.linalg.norm(points[graph.edges[:, 0]] - points[graph.edges[:, 1]], axis=1)
     assert edges.min() > 0.6
     assert edges.max() < 1.5
@@ -47,8 +53,8 @@ def test_a_grid_is_drawn_with_few_folds():
 def test_refining_lowers_the_stress(spec):
     graph = bare(spec)
     d = distances(graph)
-    first = _projected(_pivot_distances(abs(laplacian(graph.nodes, graph.edges, graph.P))))
-    assert stress(computed(graph), d) < 0.9 * stress(first, d)
+    first = _project(_pivot_distances(abs(laplacian(graph.nodes, graph.edges, graph.P))))
+    assert stress(compute_positions(graph), d) < 0.9 * stress(first, d)
 
 
 def test_no_move_of_a_node_lowers_the_stress_much():
@@ -56,21 +62,21 @@ def test_no_move_of_a_node_lowers_the_stress_much():
     from scipy.optimize import minimize
 
     graph = bare("regular:3x20")
-    d, points = distances(graph), computed(graph)
+    d, points = distances(graph), compute_positions(graph)
     best = minimize(lambda p: stress(p.reshape(-1, 2), d), points.ravel(), method="L-BFGS-B")
     assert best.fun > 0.95 * stress(points, d)
 
 
 def test_large_graphs_and_two_nodes_are_drawn_too():
     for graph in (Graph.of([(0, 1)]), bare("grid:40x40")):
-        points = computed(graph)
+        points = compute_positions(graph)
         assert points.shape == (graph.nodes, 2)
         assert np.isfinite(points).all()
         assert np.ptp(points[:, 0]) > 0.5
 
 
 def test_a_line_is_bent_to_an_open_ring():
-    points = positions(Graph.of("path:50"))
+    points = place_nodes(Graph.of("path:50"))
     np.testing.assert_allclose(np.linalg.norm(points, axis=1), 1.0)
     steps = np.linalg.norm(np.diff(points, axis=0), axis=1)
     np.testing.assert_allclose(steps, steps[0])
@@ -90,7 +96,7 @@ def test_values_on_the_way_sum_to_the_start(faults):
     plain = Gossip(accelerated=False)
     r = network.simulate(graph, start, plain, rng=1, log=True, faults=faults, tol=1e-4)
     assert r.log is not None
-    states = along(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
+    states = states_at(graph, start, plain, r.log, [0.0, 5.0, 20.0, 1e9])
     np.testing.assert_array_equal(states[0], start)
     np.testing.assert_allclose(states[3], r.x, atol=1e-12)
     if faults is None:

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.helpers.data_files import plain_svmlight, put, same_bits
 
 import continuized as cz
 from continuized.problems import files as source
 from continuized.problems import read
+from tests.helpers.data_files import plain_svmlight, put, same_bits
 
 quick = settings(
     max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from continuized.problems import DataError, read
 from tests.helpers.data_files import (
     PARTS,
     claim,
@@ -25,8 +27,6 @@ from tests.helpers.data_files import (
     refused,
     same_bits,
 )
-
-from continuized.problems import DataError, read
 
 FILES = 1000  # of every format
 

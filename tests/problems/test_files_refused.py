@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.data_files import PARTS, claim, npy, npz, put, refused, same_bits
 
 from continuized.problems import DataError, LogisticRegression, read
+from tests.helpers.data_files import PARTS, claim, npy, npz, put, refused, same_bits
 
 NO_NUMBER = "is not a finite decimal number"
 

@@ -8,9 +8,9 @@ import mpmath as mp
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.invariants.registry import PROBLEMS, data, problem, same_bits
 
 import continuized as cz
+from tests.invariants.registry import PROBLEMS, data, problem, same_bits
 
 pytestmark = pytest.mark.blas
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.helpers.regressions import FORMS, KINDS, data
-from tests.invariants.registry import same_bits
 
 import continuized as cz
 from continuized.problems.regression import linear
 from continuized.support import threads
+from tests.helpers.regressions import FORMS, KINDS, data
+from tests.invariants.registry import same_bits
 
 
 @pytest.fixture(params=[1, 2, 3, 7])

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from tests.helpers.regressions import FORMS, KINDS, data
 
 import continuized as cz
 from continuized.problems.regression import spectrum
+from tests.helpers.regressions import FORMS, KINDS, data
 
 pytestmark = pytest.mark.blas
 

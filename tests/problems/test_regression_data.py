@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.regressions import FORMS, KINDS, data
-from tests.invariants.registry import same_bits
 
 import continuized as cz
+from tests.helpers.regressions import FORMS, KINDS, data
+from tests.invariants.registry import same_bits
 
 
 def test_X_is_neither_copied_nor_changed() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import data
 
 import continuized as cz
+from tests.helpers.weighted_regressions import data
 
 pytestmark = pytest.mark.blas
 

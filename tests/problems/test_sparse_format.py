@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.refusals import one_sentence
 
 import continuized as cz
 from continuized.problems.regression.data import CHECKS
+from tests.helpers.refused_input import one_sentence
 
 DENSE = np.arange(24.0).reshape(6, 4) + 1.0
 Y = DENSE.sum(axis=1)

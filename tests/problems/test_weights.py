@@ -6,12 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, by_definition, data, make
 
 import continuized as cz
 from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
 from continuized.problems.regression import linear, softmax
 from continuized.support import threads
+from tests.helpers.weighted_regressions import (
+    CLASSES,
+    EXTRAS,
+    FORMS,
+    KINDS,
+    by_definition,
+    data,
+    make,
+)
 
 
 @pytest.fixture(params=[1, 3])

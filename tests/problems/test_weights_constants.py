@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers.weighted import CLASSES, EXTRAS, FORMS, KINDS, make
 
 import continuized as cz
 from continuized.problems.regression import spectrum
+from tests.helpers.weighted_regressions import CLASSES, EXTRAS, FORMS, KINDS, make
 
 pytestmark = pytest.mark.blas
 

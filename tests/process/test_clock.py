@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 from scipy import stats
-from tests.invariants.registry import same_bits
 
 import continuized as cz
 from continuized import clock as clocks
 from continuized.process import random_streams as seeds
+from tests.invariants.registry import same_bits
 
 ALPHA = 1e-8  # of each statistical test here; seeds are fixed, so that they pass or fail for good
 

@@ -9,8 +9,7 @@ import pytest
 
 import continuized as cz
 from continuized.process.clock import Merged, Poisson, Recorded, Unit
-from continuized.process.clock.laws import probabilities
-from continuized.process.marks import Categorical, Changing, Stratified
+from continuized.process.marks import Categorical, Changing, Stratified, mark_shares
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((30, 4)) * np.array([1.0, 1e-2, 1e-3, 1e-4])
@@ -146,11 +145,11 @@ def test_what_has_no_known_law_is_taken_as_it_is(law: Any) -> None:
     record = Recorded(events.t, events.dt, events.marks)
     method = cz.CoordinateDescent([0.2, 0.2, 0.3, 0.3])
     for clock in (record, Merged([record])):
-        assert probabilities(clock) is None
+        assert mark_shares(clock) is None
         assert run(RIDGE, method, clock, maxiter=300).nit == 300
     unsaid = Poisson(0, marks=Unsaid())
     assert run(RIDGE, method, unsaid, maxiter=9).nit == 9
-    assert probabilities(Merged([unsaid, Poisson(1, marks=Categorical(EQUAL))])) is None
+    assert mark_shares(Merged([unsaid, Poisson(1, marks=Categorical(EQUAL))])) is None
 
 
 def test_the_law_of_merged_clocks_is_that_of_their_events() -> None:
@@ -162,7 +161,7 @@ def test_the_law_of_merged_clocks_is_that_of_their_events() -> None:
         [Poisson(0, 2.0, three), Poisson(1, 5.0, two)],
     ):
         clock = Merged(clocks)
-        p, marks = probabilities(clock), clock.stream().draw(40_000).marks
+        p, marks = mark_shares(clock), clock.stream().draw(40_000).marks
         assert p is not None
         assert marks is not None
         shares = np.bincount(marks[:, int(marks[0, 1] >= 0)], minlength=p.size) / 40_000

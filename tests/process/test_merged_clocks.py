@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.invariants.registry import same_bits
 
 import continuized as cz
 from continuized.process.clock import Merged, Poisson, Recorded, Unit
 from continuized.process.clock.merged import _MergedStream
 from continuized.process.marks import Categorical
 from continuized.support.checkpoints.state import capture
+from tests.invariants.registry import same_bits
 
 SEEDS = st.integers(0, 2**32 - 1)
 # Rates may differ by far: a quick clock is refilled often while the others wait.

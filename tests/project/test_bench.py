@@ -5,6 +5,7 @@ import sys
 from itertools import count
 
 import pytest
+
 from benchmarks import SUITES, machine, peers, timing
 from benchmarks.outcome import ABSENT, AT_LEAST, FAILED, NOT_RUN, TIMED
 from benchmarks.timing import Contestant, NotRunError, StoppedError, WrongError, compete

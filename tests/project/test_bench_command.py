@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
+
 from benchmarks import SUITES, pictures
 from benchmarks.__main__ import command
 from benchmarks.outcome import (
@@ -19,8 +21,6 @@ from benchmarks.outcome import (
     Panel,
     Suite,
 )
-from click.testing import CliRunner
-
 from continuized.plot import figures as plot
 
 CONTEST = Contest(

@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import expm
+
+import continuized as cz
 from benchmarks import (
     data,
     ensemble,
@@ -20,9 +23,6 @@ from benchmarks import (
 )
 from benchmarks.outcome import ABSENT, AT_LEAST, TIMED
 from benchmarks.timing import NotRunError, StoppedError, WrongError
-from scipy.linalg import expm
-
-import continuized as cz
 from continuized import network
 
 

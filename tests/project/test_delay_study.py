@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from examples.delay_study import find_limit, main, study_delays
 
 from continuized import network
+from examples.delay_study import find_limit, main, study_delays
 
 
 def test_predicted_beside_simulated() -> None:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from continuized import Continuized, GradientDescent
+from continuized.support.statistics import Moments, mean_test
 from examples.stale_gradients import (
     main,
     mean_square_rate,
@@ -14,9 +17,6 @@ from examples.stale_gradients import (
     slowest_rate,
     study_workers,
 )
-
-from continuized import Continuized, GradientDescent
-from continuized.support.statistics import Moments, mean_test
 
 pytestmark = pytest.mark.blas
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+import continuized as cz
+from continuized import Status
 from tests.invariants.registry import (
     USER_STAR,
     numba_grad,
@@ -15,9 +18,6 @@ from tests.invariants.registry import (
     user_fun,
     user_grad,
 )
-
-import continuized as cz
-from continuized import Status
 
 X0 = np.array([0.3, -1.0, 4.0])
 

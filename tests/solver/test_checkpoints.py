@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y, resumed_until_done, same
+
+import continuized as cz
+from continuized.marked.stepper import SMALLEST_BLOCK
+from continuized.solver.constant_checks import STEPS
+from continuized.support.checkpoints import checkpointer as checkpoints
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y, resumed_until_done, same
 from tests.invariants.registry import (
     METHODS,
     PAIRS,
@@ -18,11 +23,6 @@ from tests.invariants.registry import (
     user_grad,
     x0_of,
 )
-
-import continuized as cz
-from continuized.marked.stepper import SMALLEST_BLOCK
-from continuized.solver.constant_checks import STEPS
-from continuized.support.checkpoints import checkpointer as checkpoints
 
 LABELS = np.where(Y > 0.0, 1.0, -1.0)
 LOGISTIC = cz.problems.LogisticRegression(X, LABELS, l2=0.01)

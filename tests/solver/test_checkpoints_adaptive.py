@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.invariants.registry import data, same_bits, user_fun, user_grad
 
 import continuized as cz
 from continuized.solver.steppers.adaptive import AdaptiveStepper
+from tests.invariants.registry import data, same_bits, user_fun, user_grad
 
 X, Y = data(60, 6)
 LOGISTIC = cz.problems.LogisticRegression(X * np.arange(1, 7.0) ** 2, np.sign(Y), l2=1e-4)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, X, Y
-from tests.invariants.registry import problem, user_fun, user_grad
 
 import continuized as cz
+from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y
+from tests.invariants.registry import problem, user_fun, user_grad
 
 RUN: dict[str, Any] = {"method": cz.Continuized(1.5, 0.5), "rng": 1, "maxiter": 30}
 OTHERS: dict[str, dict[str, Any]] = {

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import NOISE, RIDGE, Stop, resumed_until_done, same
-from tests.invariants.registry import problem
 
 import continuized as cz
 from continuized.solver.loop import Loop
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import RowsSoFar, capture
+from tests.helpers.interrupted_runs import NOISE, RIDGE, Stop, resumed_until_done, same
+from tests.invariants.registry import problem
 
 
 def contents(path: Path) -> tuple[Any, ...]:

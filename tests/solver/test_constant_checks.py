@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.invariants.registry import PAIRS, PYTHON_PROBLEMS, method, problem, x0_of
 
 import continuized as cz
 from continuized import ConstantsWarning
+from tests.invariants.registry import PAIRS, PYTHON_PROBLEMS, method, problem, x0_of
 
 
 def warnings_of(*args: Any, **options: Any) -> list[str]:

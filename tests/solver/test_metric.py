@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.metric_data import RNG, definite, regression
 
 import continuized as cz
 from continuized.solver.metric import Dense, Diagonal, LowRank
 from continuized.solver.metric_factory import gram, nystrom
+from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
 

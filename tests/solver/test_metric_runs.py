@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
-from tests.helpers.metric_data import RNG, definite, regression
 
 import continuized as cz
 from continuized import Status
+from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
 

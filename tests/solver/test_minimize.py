@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.half_square import X0
-from tests.invariants.registry import problem, same_bits
 
 import continuized as cz
 from continuized import Status
+from tests.helpers.half_square import X0
+from tests.invariants.registry import problem, same_bits
 
 # Callbacks
 

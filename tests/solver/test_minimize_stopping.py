@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.half_square import X0, identity, square
-from tests.invariants.registry import problem, same_bits, user_fun
 
 import continuized as cz
 from continuized import Status
+from tests.helpers.half_square import X0, identity, square
+from tests.invariants.registry import problem, same_bits, user_fun
 
 
 @pytest.mark.parametrize("method", ["continuized", "nesterov", "gradient-descent"])

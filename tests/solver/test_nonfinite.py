@@ -9,9 +9,9 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
-from tests.invariants.registry import events_of, same_bits
 
 import continuized as cz
+from tests.invariants.registry import events_of, same_bits
 
 WEIGHTS = np.array([0.05, 0.5, 2.0])
 L, STEPS, SEED = 2.0, 60, 4

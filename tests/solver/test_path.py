@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from tests.invariants.registry import STEPS, every_method, method, problem, run, same_bits, x0_of
 
 import continuized as cz
+from tests.invariants.registry import STEPS, every_method, method, problem, run, same_bits, x0_of
 
 
 @every_method

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.half_square import X0
-from tests.invariants.registry import USER, problem, same_bits, user_fun, user_grad
 
 import continuized as cz
+from tests.helpers.half_square import X0
+from tests.invariants.registry import USER, problem, same_bits, user_fun, user_grad
 
 
 def test_silent_by_default(capfd: pytest.CaptureFixture[str]) -> None:

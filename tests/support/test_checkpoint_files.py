@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.invariants.registry import problem
 
 import continuized as cz
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints import files as checkpoint_files
+from tests.invariants.registry import problem
 
 GIVEN: dict[str, Any] = {"x0": np.zeros(3), "rng": 0}
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.interrupted import same
-from tests.invariants.registry import problem
 
 import continuized as cz
 from continuized.solver.steppers import fixed
 from continuized.support import files
 from continuized.support.checkpoints import checkpointer as checkpoints
+from tests.helpers.interrupted_runs import same
+from tests.invariants.registry import problem
 
 
 @pytest.fixture
@@ -114,9 +114,10 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path, where: str, resume: 
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked")
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["run", "save"])
 def test_sixty_kills(what: str, tmp_path: Path) -> None:
-    script = Path(__file__).parents[1] / "helpers" / "killed.py"
+    script = Path(__file__).parents[1] / "helpers" / "killed_runs.py"
     one_thread = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     child = subprocess.run(
         [sys.executable, str(script), what, str(tmp_path)],

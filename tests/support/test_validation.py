@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.helpers.refusals import quick
 
 from continuized.support import validation as check
+from tests.helpers.refused_input import quick
 
 HUGE = 10**400
 

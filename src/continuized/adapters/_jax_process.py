@@ -24,18 +24,18 @@ class Time(NamedTuple):
     lo: Any
 
     def after(self, gap: Any) -> Time:
-        """This time plus a gap, to twice the digits (Knuth's two sums, then once more)."""
+        """Add a gap, to twice the digits (Knuth's two sums, then once more)."""
         total, error = _two_sum(self.hi, jnp.asarray(gap, real_dtype()))
         return Time(*_two_sum(total, error + self.lo))
 
 
 def time_at(t: Any) -> Time:
-    """The time t of a clock."""
+    """Return the time t of a clock."""
     return Time(jnp.asarray(t, real_dtype()), jnp.zeros((), real_dtype()))
 
 
 def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
-    """a + b rounded, and the rounding error."""
+    """Return a + b rounded, and the rounding error."""
     total = a + b
     of_b = total - a
     return total, (a - (total - of_b)) + (b - of_b)
@@ -45,7 +45,7 @@ def _two_sum(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def key_of(key: Any) -> Any:
-    """A JAX key: itself, typed or not, or that of a seed."""
+    """Return a JAX key: the one given, typed or not, or that of a seed."""
     dtype, shape = getattr(key, "dtype", None), getattr(key, "shape", ())
     if dtype is not None and jnp.issubdtype(dtype, jax.dtypes.prng_key) and shape == ():
         return key
@@ -60,12 +60,12 @@ def key_of(key: Any) -> Any:
 
 
 def gap(key: Any, k: Any) -> Any:
-    """The gap before event k = 1, 2, ...: exponential, of mean 1, from the key and k alone."""
+    """Draw the gap before event k = 1, 2, ...: exponential, of mean 1, from the key and k alone."""
     return jax.random.exponential(jax.random.fold_in(key, k), dtype=real_dtype())
 
 
 def gaps(key: Any, n: int) -> Any:
-    """The first n gaps of the clock of a key, to run another method on the same events.
+    """Draw the first n gaps of the clock of a key, to run another method on the same events.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def gaps(key: Any, n: int) -> Any:
 
 
 def recorded_gaps(clock: Any) -> Any:
-    """Those of a recorded clock, or an array of JAX of them; None where there is no clock."""
+    """Return the gaps of a recorded clock, or of an array of JAX; None where there is no clock."""
     if isinstance(clock, clocks.Recorded):
         return jnp.asarray(clock.gaps, real_dtype())
     if isinstance(clock, jax.Array) and clock.ndim == 1:
@@ -98,7 +98,7 @@ def recorded_gaps(clock: Any) -> Any:
 
 
 def recorded_gap(recorded: Any, k: Any) -> Any:
-    """The gap before event k; 0 after the last, so that y is x there."""
+    """Return the gap before event k; 0 after the last, so that y is x there."""
     return jnp.append(recorded, 0.0)[jnp.minimum(k - 1, recorded.size)]
 
 
@@ -106,12 +106,12 @@ def recorded_gap(recorded: Any, k: Any) -> Any:
 
 
 def mix(x: Tree, z: Tree, a: Any, b: Any) -> tuple[Tree, Tree]:
-    """`flow.mix` of every leaf."""
+    """Apply `flow.mix` to every leaf."""
     return _both(lambda x, z: flow.mix(x, z, *_cast(x, a, b)), x, z)
 
 
 def jump(x: Tree, z: Tree, g: Tree, gamma: Any, gamma_prime: Any) -> tuple[Tree, Tree]:
-    """`methods.jump` of every leaf."""
+    """Apply `methods.jump` to every leaf."""
     return _both(lambda x, z, g: methods.jump(x, z, g, *_cast(x, gamma, gamma_prime)), x, z, g)
 
 
@@ -120,13 +120,13 @@ def _cast(like: Any, *scalars: Any) -> list[Any]:
 
 
 def _both(function: Callable[..., tuple[Any, Any]], x: Tree, *others: Tree) -> tuple[Tree, Tree]:
-    """The two trees of what a function of leaves gives back."""
+    """Make two trees of the pairs that a function of leaves gives back."""
     made = jax.tree.map(function, x, *others)
     return tuple(jax.tree.map(lambda _, pair, i=i: pair[i], x, made) for i in (0, 1))
 
 
-def checked_copy(tree: Tree, name: str) -> Tree:
-    """The leaves as new JAX arrays of real floats, the dtype of floats kept."""
+def copy_checked(tree: Tree, name: str) -> Tree:
+    """Copy the leaves to new JAX arrays of real floats; the dtype of floats is kept."""
 
     def checked(leaf: Any) -> Any:
         dtype = jnp.result_type(leaf)
@@ -152,8 +152,8 @@ def check_gradients(gradients: Tree, params: Tree) -> None:
             raise TypeError(f"gradients must be real, got one of dtype {jnp.result_type(g)}")
 
 
-def widened(tree: Tree) -> Tree:
-    """Half precision in float32, so that a step is rounded once; the rest as it is."""
+def widen(tree: Tree) -> Tree:
+    """Put half precision in float32, so that a step is rounded once; leave the rest as it is."""
 
     def wide(leaf: Any) -> Any:
         return jnp.asarray(leaf, jnp.promote_types(jnp.result_type(leaf), jnp.float32))
@@ -161,19 +161,19 @@ def widened(tree: Tree) -> Tree:
     return jax.tree.map(wide, tree)
 
 
-def like(tree: Tree, other: Tree) -> Tree:
-    """In the dtypes of another tree."""
+def cast_like(tree: Tree, other: Tree) -> Tree:
+    """Cast a tree to the dtypes of another."""
     return jax.tree.map(lambda v, o: jnp.asarray(v, jnp.result_type(o)), tree, other)
 
 
 def all_finite(*trees: Tree) -> Any:
-    """Whether every number is."""
+    """Tell whether every number is finite."""
     leaves = [jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(trees)]
     return jnp.all(jnp.stack(leaves)) if leaves else jnp.asarray(True)
 
 
 def norm(tree: Tree) -> Any:
-    """The Euclidean norm; by way of g / max |g|, for in float32 squares of 1e-23 are 0."""
+    """Compute the Euclidean norm, by way of g / max |g|: in float32, squares of 1e-23 are 0."""
     leaves = [leaf.astype(real_dtype()).ravel() for leaf in jax.tree.leaves(tree)]
     flat = jnp.concatenate([jnp.zeros(1, real_dtype()), *leaves])
     largest = jnp.max(jnp.abs(flat))
@@ -182,5 +182,5 @@ def norm(tree: Tree) -> Any:
 
 
 def where(test: Any, yes: Tree, no: Tree) -> Tree:
-    """One tree or the other, bit by bit."""
+    """Choose one tree or the other."""
     return jax.tree.map(lambda y, n: jnp.where(test, y, n), yes, no)

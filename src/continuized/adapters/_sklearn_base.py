@@ -1,6 +1,6 @@
-"""What the estimators for scikit-learn have in common: all but their parameters and their fits.
+"""What the estimators for scikit-learn share: everything but their parameters and their fits.
 
-The only module that imports scikit-learn.
+No other module imports scikit-learn.
 """
 
 from __future__ import annotations
@@ -16,15 +16,188 @@ from continuized.problems.regression.data import check_format
 from continuized.process import clock
 from continuized.process import random_streams as seeds
 from continuized.process.stepper import Limits
-from continuized.solver import metric_factory as curvature
 from continuized.solver.loop import Loop
+from continuized.solver.metric_factory import make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.utils import check_array, check_random_state, compute_class_weight
+    from sklearn.utils.extmath import safe_sparse_dot
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
+        name="sklearn",
+    ) from error
+
+FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
+LARGEST_SEED = 2**31 - 1
+
+
+class LinearEstimator(BaseEstimator):
+    """Checks what a fit is given, finds its start, counts its iterations, and predicts."""
+
+    fit_intercept: Any
+    tol: Any
+    max_iter: Any
+    random_state: Any
+    warm_start: Any
+    coef_: Array
+    intercept_: Any
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
+        """Check X, y and the weights of the rows, and return them; no weights are None."""
+        check.real(self.tol, "tol", minimum=0.0, finite=False)
+        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
+        if not most.is_integer():  # floats such as 1e4 are taken
+            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
+        _check_sparse(X)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
+        if sample_weight is None:
+            return X, y, None
+        n = X.shape[0]
+        if check.is_real(sample_weight):
+            sample_weight = np.full(n, float(sample_weight))
+        weights = check_array(
+            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        )
+        check_row_weights(weights, n)
+        return X, y, weights
+
+    def _find_start(self, targets: int, features: int) -> Array | None:
+        """Return the coefficients and, in a row below, the intercepts of the last fit, if asked."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        coef = np.atleast_2d(self.coef_)
+        if coef.shape != (targets, features):
+            raise ValueError(
+                f"warm_start: the last fit left coefficients of shape {coef.shape}, but these data "
+                f"need {(targets, features)}; set warm_start=False"
+            )
+        return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
+
+    def _draw_seed(self) -> int | None:
+        # None leaves NumPy's global random state alone.
+        if self.random_state is None:
+            return None
+        return int(check_random_state(self.random_state).randint(LARGEST_SEED))
+
+    def _set_iterations(self, n_iter: list[int], reached: bool) -> None:
+        """Keep the numbers of iterations, and warn where tol was not reached."""
+        self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
+        if not reached:
+            warnings.warn(
+                f"{type(self).__name__} took {max(n_iter)} iterations (max_iter = "
+                f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
+                "regularise more",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _score(self, X: Any) -> Array:
+        """Compute X coef^T + intercept."""
+        check_is_fitted(self)
+        _check_sparse(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):
+    """An estimator whose predictions are its scores."""
+
+    def predict(self, X: Any) -> Array:
+        """Predict Xw + b."""
+        return self._score(X)
+
+
+class LinearClassifier(ClassifierMixin, LinearEstimator):
+    """An estimator with a score for each class; of two classes, one: the logarithm of the odds."""
+
+    class_weight: Any
+    classes_: Array
+
+    def _label_rows(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
+        """Label the rows 0, 1, ..., and multiply their weights by those of their classes."""
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        check_classes(self.classes_, labels, weights)
+        weights = self._weigh_classes(y, labels, weights)
+        check_classes(self.classes_, labels, weights)  # a class may have the weight 0
+        return labels, weights
+
+    def _weigh_classes(self, y: Array, labels: Array, weights: Array | None) -> Array | None:
+        """Multiply the weights of the rows by those of their classes."""
+        if self.class_weight is None:
+            return weights
+        rows = np.ones(len(y)) if weights is None else weights
+        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
+            factors = balance(labels, rows)
+        elif isinstance(self.class_weight, dict):
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
+        else:
+            what = 'None, "balanced" or a dictionary'
+            error = ValueError if isinstance(self.class_weight, str) else TypeError
+            raise check.refusal(error, "class_weight", what, self.class_weight)
+        return np.asarray(rows * factors[labels])
+
+    def decision_function(self, X: Any) -> Array:
+        """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
+        scores = self._score(X)
+        return scores.ravel() if scores.shape[1] == 1 else scores
+
+    def predict(self, X: Any) -> Array:
+        """Predict the most probable class of each row."""
+        scores = self.decision_function(X)
+        index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[index])
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Predict the logarithm of the probability of each class, also where that underflows."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
+        scores = scores - scores.max(axis=1, keepdims=True)
+        return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict the probability of each class, in the order of classes_."""
+        return np.exp(self.predict_log_proba(X))
+
+
+def solve(
+    problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
+) -> tuple[Array, int, bool]:
+    """Find the minimiser from w0; return it, the number of iterations, and whether tol was reached.
+
+    tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
+    in the Hessian's: the error of the predictions, whatever the scales of the columns.
+    """
+    root = seeds.seed_sequence(seed)
+    options = AdaptiveOptions(
+        tol,
+        factory=make_factory("auto", problem, root),
+        record=False,
+        certified=False,
+    )
+    stepper = AdaptiveStepper(problem, w0, options)
+    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
+    loop.run()
+    r = loop.result()
+    return r.x, int(r.nit), bool(r.success)
+
 
 def checked_alphas(alpha: Any, targets: int) -> Array:
-    """A finite alpha >= 0 for each target."""
+    """Check alpha, and return a finite number >= 0 for each target."""
     noun = "a number, or one for each target"
     alphas = check.array(alpha, "alpha", dtype=np.float64, minimum=0.0, noun=noun)
     if alphas.ndim > 1 or alphas.size not in (1, targets):
@@ -56,58 +229,19 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
         )
 
 
-def balanced(labels: Array, weights: Array) -> Array:
-    """Factors that give each class the same total weight, and leave the sum of all as it is."""
+def balance(labels: Array, weights: Array) -> Array:
+    """Find factors that give each class the same total weight, and leave the sum of all."""
     totals = np.bincount(labels, weights)
     return np.asarray(totals.sum() / (len(totals) * totals))
 
 
 def root_mean_square(y: Array, weights: Array | None) -> float:
-    """That of y, or 1 where it is 0; by way of y / max |y|, for squares may overflow."""
+    """Compute that of y, or 1 where it is 0; by way of y / max |y|, as squares may overflow."""
     largest = float(np.abs(y).max(initial=0.0))
     if largest == 0.0:
         return 1.0
     mean = float(np.average((y / largest) ** 2, weights=weights))
     return largest * math.sqrt(mean) if mean > 0.0 else 1.0
-
-
-def solve(
-    problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
-) -> tuple[Array, int, bool]:
-    """The minimiser from w0, the number of iterations, and whether tol was reached.
-
-    tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
-    in the Hessian's: the error of the predictions, whatever the scales of the columns.
-    """
-    root = seeds.seed_sequence(seed)
-    options = AdaptiveOptions(
-        tol,
-        factory=curvature.make_factory("auto", problem, root),
-        record=False,
-        certified=False,
-    )
-    stepper = AdaptiveStepper(problem, w0, options)
-    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
-    loop.run()
-    r = loop.result()
-    return r.x, int(r.nit), bool(r.success)
-
-
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_array, check_random_state, compute_class_weight
-    from sklearn.utils.extmath import safe_sparse_dot
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError(
-        'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
-        name="sklearn",
-    ) from error
-
-FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
-LARGEST_SEED = 2**31 - 1
 
 
 def _check_sparse(X: Any) -> None:
@@ -116,138 +250,3 @@ def _check_sparse(X: Any) -> None:
 
     if sparse.issparse(X) and X.ndim == 2:
         check_format(X)
-
-
-class LinearEstimator(BaseEstimator):
-    """The checks, the start, the number of iterations, and the predictions."""
-
-    fit_intercept: Any
-    tol: Any
-    max_iter: Any
-    random_state: Any
-    warm_start: Any
-    coef_: Array
-    intercept_: Any
-
-    def _checked(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
-        """X, y and the weights of the rows, None where there are none."""
-        check.real(self.tol, "tol", minimum=0.0, finite=False)
-        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
-        if not most.is_integer():  # floats such as 1e4 are taken
-            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
-        _check_sparse(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
-        if sample_weight is None:
-            return X, y, None
-        n = X.shape[0]
-        if check.is_real(sample_weight):
-            sample_weight = np.full(n, float(sample_weight))
-        weights = check_array(
-            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-        )
-        check_row_weights(weights, n)
-        return X, y, weights
-
-    def _start(self, targets: int, features: int) -> Array | None:
-        """The coefficients and, in a row below, the intercepts of the last fit, if asked for."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        coef = np.atleast_2d(self.coef_)
-        if coef.shape != (targets, features):
-            raise ValueError(
-                f"warm_start: the last fit left coefficients of shape {coef.shape}, but these data "
-                f"need {(targets, features)}; set warm_start=False"
-            )
-        return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
-
-    def _seed(self) -> int | None:
-        # None leaves NumPy's global random state alone.
-        if self.random_state is None:
-            return None
-        return int(check_random_state(self.random_state).randint(LARGEST_SEED))
-
-    def _count(self, n_iter: list[int], reached: bool) -> None:
-        """Keep the numbers of iterations, and warn where tol was not reached."""
-        self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
-        if not reached:
-            warnings.warn(
-                f"{type(self).__name__} took {max(n_iter)} iterations (max_iter = "
-                f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
-                "regularise more",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-
-    def _scores(self, X: Any) -> Array:
-        """X coef^T + intercept."""
-        check_is_fitted(self)
-        _check_sparse(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-class LinearRegressor(MultiOutputMixin, RegressorMixin, LinearEstimator):
-    """Predictions are scores."""
-
-    def predict(self, X: Any) -> Array:
-        """The predictions Xw + b."""
-        return self._scores(X)
-
-
-class LinearClassifier(ClassifierMixin, LinearEstimator):
-    """One score for two classes, the logarithm of the odds; one for each of more classes."""
-
-    class_weight: Any
-    classes_: Array
-
-    def _labelled(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
-        """Labels 0, 1, ... of the rows, and their weights, times those of their classes."""
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        check_classes(self.classes_, labels, weights)
-        weights = self._class_weighted(y, labels, weights)
-        check_classes(self.classes_, labels, weights)  # a class may have the weight 0
-        return labels, weights
-
-    def _class_weighted(self, y: Array, labels: Array, weights: Array | None) -> Array | None:
-        """The weights of the rows times those of their classes."""
-        if self.class_weight is None:
-            return weights
-        rows = np.ones(len(y)) if weights is None else weights
-        if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            factors = balanced(labels, rows)
-        elif isinstance(self.class_weight, dict):
-            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
-        else:
-            what = 'None, "balanced" or a dictionary'
-            error = ValueError if isinstance(self.class_weight, str) else TypeError
-            raise check.refusal(error, "class_weight", what, self.class_weight)
-        return np.asarray(rows * factors[labels])
-
-    def decision_function(self, X: Any) -> Array:
-        """The scores: of the second of two classes (rows,), or of each class (rows, classes)."""
-        scores = self._scores(X)
-        return scores.ravel() if scores.shape[1] == 1 else scores
-
-    def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
-        scores = self.decision_function(X)
-        index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
-
-    def predict_log_proba(self, X: Any) -> Array:
-        """The logarithm of the probability of each class, exact also where that underflows."""
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
-
-    def predict_proba(self, X: Any) -> Array:
-        """The probability of each class, in the order of classes_."""
-        return np.exp(self.predict_log_proba(X))

@@ -18,7 +18,7 @@ from continuized.adapters._jax_process import (
     Time,
     Tree,
     all_finite,
-    checked_copy,
+    copy_checked,
     gap,
     gaps,
     jump,
@@ -36,74 +36,12 @@ from continuized.process.methods import Continuized
 from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.minimize import minimize as minimize_arrays
-from continuized.solver.result import Result as ArrayResult
 from continuized.solver.steppers.schedule import MOST_L
 from continuized.support import validation as check
 
-BLOCK = 256  # gaps drawn at once: a call of JAX costs as much as many of them
-
-
-def minimize_without_L(
-    fun: Callable[..., Any],
-    x0: Tree,
-    args: tuple[Any, ...],
-    key: Any,
-    clock: Any,
-    **options: Any,
-) -> tuple[ArrayResult, Callable[[Any], Tree]]:
-    """The run of `cz.minimize`, and what makes a tree of its vectors.
-
-    Raises ValueError inside jit or vmap, where no L can be decided on.
-    """
-    from jax.flatten_util import ravel_pytree
-
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x0, args, key, clock))):
-        raise ValueError(
-            "L is missing: give L= inside jit or vmap; elsewhere it is found on the way"
-        )
-    x, tree = ravel_pytree(checked_copy(x0, "x0"))
-    compiled = jax.jit(jax.value_and_grad(lambda x, *args: fun(tree(x), *args)))
-
-    def value_and_gradient(x: Any) -> tuple[Any, Any]:
-        value, gradient = compiled(x, *args)
-        return float(value), gradient
-
-    events = _clock(key, recorded_gaps(clock), clock)
-    return minimize_arrays(value_and_gradient, x, True, clock=events, **options), tree
-
-
-def _clock(key: Any, recorded: Any, clock: Any) -> clocks.Clock:
-    if recorded is None:
-        return _Keyed(key_of(key))
-    if isinstance(clock, clocks.Recorded):
-        return clock
-    drawn = np.asarray(recorded, float)
-    return clocks.Recorded(np.cumsum(drawn), drawn)
-
-
-@dataclass(frozen=True)
-class _Keyed:
-    """The clock whose gaps are `gaps(key, n)`, however many are asked for."""
-
-    key: Any
-
-    def stream(self) -> clocks.Stream:
-        block = jax.jit(jax.vmap(gap, (None, 0)))
-        waiting, drawn = np.empty(0), 0
-
-        def draw(n: int) -> Any:
-            nonlocal waiting, drawn
-            while waiting.size < n:
-                more = block(self.key, jnp.arange(drawn + 1, drawn + BLOCK + 1))
-                waiting, drawn = np.append(waiting, np.asarray(more, float)), drawn + BLOCK
-            taken, waiting = waiting[:n], waiting[n:]
-            return taken
-
-        return clocks.Stream(draw)
-
-
 __all__ = ["Result", "gaps", "minimize"]
 
+BLOCK = 256  # gaps drawn at once: a call of JAX costs as much as many of them
 STATUSES = (
     Status.CONVERGED,
     Status.COMPLETED,
@@ -161,8 +99,8 @@ class _End(NamedTuple):
     asked: Any  # how many gradients at x
 
 
-class _Run(NamedTuple):
-    """The arrays of a run."""
+class _Inputs(NamedTuple):
+    """What a compiled run is given: arrays, which may change without compiling again."""
 
     args: tuple[Any, ...]
     constants: tuple[Any, Any, Any]
@@ -246,32 +184,20 @@ def minimize(
     args = args if isinstance(args, tuple) else (args,)
     if L is None:
         limits = {"tol": tol, "maxiter": maxiter, "nonfinite": nonfinite}
-        return _without_L(fun, x0, args, mu, start, key, clock, limits)
-    rule, constants = _rule(L, mu, start)
+        return _minimize_without_L(fun, x0, args, mu, start, key, clock, limits)
+    rule, constants = _choose_rule(L, mu, start)
     recorded = recorded_gaps(clock)
-    tol, maxiter = _limits(tol, maxiter, None if recorded is None else recorded.size)
-    run = _Run(args, constants, key_of(key), recorded, tol, maxiter)
+    tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
+    run = _Inputs(args, constants, key_of(key), recorded, tol, maxiter)
     check_nonfinite(nonfinite, None)
-    result: Result = _solve(fun, rule, nonfinite == "skip", checked_copy(x0, "x0"), run)
+    result: Result = _solve(fun, rule, nonfinite == "skip", copy_checked(x0, "x0"), run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)
     return result
 
 
-def _without_L(
-    fun: Any, x0: Tree, args: Any, mu: Any, start: Any, key: Any, clock: Any, limits: dict[str, Any]
-) -> Result:
-    if start is not None or not (check.is_real(mu) and mu == 0.0):
-        raise ValueError("mu or start without L: give L= too, or neither of them")
-    r, tree = minimize_without_L(fun, x0, args, key, clock, record=False, **limits)
-    value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
-    fields = r.nit, r.njev, r.success, STATUSES.index(r.status), r.get("skipped", 0)
-    nit, njev, success, status, skipped = map(jnp.asarray, fields)
-    return Result(tree(r.x), value, tree(r.jac), nit, njev, t, success, status, skipped)
-
-
-def _rule(L: Any, mu: Any, start: Any) -> tuple[Rule, tuple[Any, Any, Any]]:
-    """That of the method, and (L, mu, start).  Which rule it is, is chosen before compiling."""
+def _choose_rule(L: Any, mu: Any, start: Any) -> tuple[Rule, tuple[Any, Any, Any]]:
+    """Return the rule of the method, and (L, mu, start); it is chosen before compiling."""
     for name, value in (("mu", mu), ("start", start)):
         if isinstance(value, jax.core.Tracer):
             raise TypeError(
@@ -294,7 +220,7 @@ def _raise_if_not_finite(result: Result) -> None:
 
 
 @partial(jax.jit, static_argnums=(0, 1, 2))
-def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _Run) -> Result:
+def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _Inputs) -> Result:
     limit = run.maxiter if run.recorded is None else jnp.minimum(run.maxiter, run.recorded.size)
     gradient = jax.grad(fun)
 
@@ -329,14 +255,14 @@ def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _
     c, g, converged, _, asked = lax.while_loop(lambda end: ~end.done, try_to_stop, begin)
     value = fun(c.x, *run.args)
     failed = c.failed | ~all_finite(value, g)
-    status = _status(failed, converged, c.k, run)
+    status = _find_status(failed, converged, c.k, run)
     success = jnp.asarray([each.success for each in STATUSES])[status]
     njev = c.k + c.failed + asked
     return Result(c.x, value, g, c.k, njev, c.t.hi, success, status, c.skipped)
 
 
-def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
-    """The number in STATUSES of the first that applies."""
+def _find_status(failed: Any, converged: Any, k: Any, run: _Inputs) -> Any:
+    """Return the number in STATUSES of the first that applies."""
     cases = {
         Status.NOT_FINITE: failed,
         Status.CONVERGED: converged,
@@ -347,8 +273,8 @@ def _status(failed: Any, converged: Any, k: Any, run: _Run) -> Any:
     return jnp.select(list(cases.values()), numbers, STATUSES.index(Status.MAXITER))
 
 
-def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
-    """tol (-1 for no test) and maxiter, checked where they are not traced."""
+def _check_limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
+    """Return tol (-1 for no test) and maxiter, checked where they are not traced."""
     if tol is None and maxiter is None and events is None:
         tol = DEFAULT_TOL
     if tol is None:
@@ -362,3 +288,63 @@ def _limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:
         most = int(np.iinfo(np.int32).max) - 1
         maxiter = check.whole(maxiter, "maxiter", minimum=0, maximum=most, other="None")
     return jnp.asarray(tol, real_dtype()), jnp.asarray(maxiter, jnp.int32)
+
+
+def _minimize_without_L(
+    fun: Any, x0: Tree, args: Any, mu: Any, start: Any, key: Any, clock: Any, limits: dict[str, Any]
+) -> Result:
+    """Run `cz.minimize` on the vector of x0's leaves.
+
+    Raises ValueError inside jit or vmap, where no L can be decided on.
+    """
+    from jax.flatten_util import ravel_pytree
+
+    if start is not None or not (check.is_real(mu) and mu == 0.0):
+        raise ValueError("mu or start without L: give L= too, or neither of them")
+    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((x0, args, key, clock))):
+        raise ValueError(
+            "L is missing: give L= inside jit or vmap; elsewhere it is found on the way"
+        )
+    x, tree = ravel_pytree(copy_checked(x0, "x0"))
+    compiled = jax.jit(jax.value_and_grad(lambda x, *args: fun(tree(x), *args)))
+
+    def value_and_gradient(x: Any) -> tuple[Any, Any]:
+        value, gradient = compiled(x, *args)
+        return float(value), gradient
+
+    events = _make_clock(key, recorded_gaps(clock), clock)
+    r = minimize_arrays(value_and_gradient, x, True, clock=events, record=False, **limits)
+    value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
+    fields = r.nit, r.njev, r.success, STATUSES.index(r.status), r.get("skipped", 0)
+    nit, njev, success, status, skipped = map(jnp.asarray, fields)
+    return Result(tree(r.x), value, tree(r.jac), nit, njev, t, success, status, skipped)
+
+
+def _make_clock(key: Any, recorded: Any, clock: Any) -> clocks.Clock:
+    if recorded is None:
+        return _Keyed(key_of(key))
+    if isinstance(clock, clocks.Recorded):
+        return clock
+    drawn = np.asarray(recorded, float)
+    return clocks.Recorded(np.cumsum(drawn), drawn)
+
+
+@dataclass(frozen=True)
+class _Keyed:
+    """The clock whose gaps are `gaps(key, n)`, however many are asked for."""
+
+    key: Any
+
+    def stream(self) -> clocks.Stream:
+        block = jax.jit(jax.vmap(gap, (None, 0)))
+        waiting, drawn = np.empty(0), 0
+
+        def draw(n: int) -> Any:
+            nonlocal waiting, drawn
+            while waiting.size < n:
+                more = block(self.key, jnp.arange(drawn + 1, drawn + BLOCK + 1))
+                waiting, drawn = np.append(waiting, np.asarray(more, float)), drawn + BLOCK
+            taken, waiting = waiting[:n], waiting[n:]
+            return taken
+
+        return clocks.Stream(draw)

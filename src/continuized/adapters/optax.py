@@ -15,19 +15,19 @@ from continuized.adapters._jax_process import (
     Time,
     Tree,
     all_finite,
+    cast_like,
     check_gradients,
-    checked_copy,
+    copy_checked,
     gap,
     gaps,
     jump,
     key_of,
-    like,
     mix,
     recorded_gap,
     recorded_gaps,
     time_at,
     where,
-    widened,
+    widen,
 )
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
@@ -148,7 +148,7 @@ class _Optimiser(NamedTuple):
         L = self._L(count)
         tau, _ = in_jax(parameters.unit_start)(self.start, L)
         first = in_jax(parameters.unit_time)(self._gap(1, data), L)
-        x, z = checked_copy(params, "params"), checked_copy(params, "params")
+        x, z = copy_checked(params, "params"), copy_checked(params, "params")
         return ContinuizedState(count, skipped, data, time_at(tau).after(first), x, z)
 
     def update(
@@ -157,9 +157,9 @@ class _Optimiser(NamedTuple):
         if params is None:
             raise ValueError("params is missing: call update(gradients, state, params)")
         check_gradients(updates, params)
-        y = widened(params)
-        y_next, after = self._event(like(updates, y), state, y)
-        change = like(jax.tree.map(jnp.subtract, y_next, y), params)
+        y = widen(params)
+        y_next, after = self._event(cast_like(updates, y), state, y)
+        change = cast_like(jax.tree.map(jnp.subtract, y_next, y), params)
         finite = all_finite(after.x, after.z, change)
         if self.nonfinite == "raise":
             _raise_unless(finite)
@@ -177,12 +177,12 @@ class _Optimiser(NamedTuple):
         _, start = in_jax(parameters.unit_start)(self.start, L)
         gamma = in_jax(parameters.gamma)(L)
         gamma_prime = in_jax(parameters.carried_gamma_prime)(state.tau.hi, L, self.mu, start)
-        x, z = jump(y, widened(state.z), g, gamma, gamma_prime)
+        x, z = jump(y, widen(state.z), g, gamma, gamma_prime)
         dtau = in_jax(parameters.unit_time)(self._gap(count + 1, state.key), L)
         tau = state.tau.after(dtau)
         a, b = in_jax(flow.weights)(state.tau.hi, tau.hi, dtau, 1.0, self.mu, start)
         y, z = mix(x, z, a, b)
-        x, z = like(x, state.x), like(z, state.z)
+        x, z = cast_like(x, state.x), cast_like(z, state.z)
         return y, state._replace(count=count, tau=tau, x=x, z=z)
 
     def _L(self, count: Any) -> Any:

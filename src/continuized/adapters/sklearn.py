@@ -71,11 +71,11 @@ class ContinuizedRidge(LinearRegressor):
 
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> ContinuizedRidge:
         """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
-        X, y, weights = self._checked(X, y, sample_weight, multi_output=True, y_numeric=True)
+        X, y, weights = self._check_data(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         count = targets.shape[1]
         alphas = checked_alphas(self.alpha, count)
-        start, rng = self._start(count, X.shape[1]), self._seed()
+        start, rng = self._find_start(count, X.shape[1]), self._draw_seed()
         fits = [
             self._fit_one(
                 X, target, weights, alphas[k], None if start is None else start[:, k], rng
@@ -87,15 +87,15 @@ class ContinuizedRidge(LinearRegressor):
         self.intercept_ = 0.0
         if self.fit_intercept:
             self.intercept_ = float(intercept[0]) if np.ndim(y) == 1 else intercept
-        self._count([f[2] for f in fits], all(f[3] for f in fits))
+        self._set_iterations([f[2] for f in fits], all(f[3] for f in fits))
         return self
 
     def _fit_one(
         self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
     ) -> tuple[Array, float, int, bool]:
-        """Coefficients, intercept, iterations and whether tol was reached, for one target.
+        """Fit one target: coefficients, intercept, iterations and whether tol was reached.
 
-        It is centred and scaled first, so that `tol` is relative to its size.
+        The target is centred and scaled first, so that `tol` is relative to its size.
         """
         intercept, d = bool(self.fit_intercept), X.shape[1]
         middle = float(np.average(y, weights=weights)) if intercept else 0.0
@@ -163,8 +163,8 @@ class ContinuizedLogisticRegression(LinearClassifier):
     ) -> ContinuizedLogisticRegression:
         """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
         C = check.real(self.C, "C", above=0.0, finite=False, other="infinity")
-        X, y, weights = self._checked(X, y, sample_weight)
-        labels, weights = self._labelled(y, weights)
+        X, y, weights = self._check_data(X, y, sample_weight)
+        labels, weights = self._label_rows(y, weights)
         count, d = len(self.classes_), X.shape[1]
         l2 = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
         options: dict[str, Any] = {"weights": weights, "intercept": bool(self.fit_intercept)}
@@ -173,13 +173,15 @@ class ContinuizedLogisticRegression(LinearClassifier):
         else:
             problem = SoftmaxRegression(X, labels, l2, classes=count, **options)
         columns = 1 if count == 2 else count
-        start = self._start(columns, d)
+        start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
-        w, n_iter, reached = solve(problem, w0, float(self.tol), int(self.max_iter), self._seed())
+        w, n_iter, reached = solve(
+            problem, w0, float(self.tol), int(self.max_iter), self._draw_seed()
+        )
         W = w.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray(W[:d].T)
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
-        self._count([n_iter], reached)
+        self._set_iterations([n_iter], reached)
         return self

@@ -19,7 +19,7 @@ from continuized.adapters._torch_update import (
     Many,
     check_common,
     check_group,
-    kept_rng,
+    choose_seed,
     torch,
     update,
 )
@@ -106,7 +106,7 @@ class Continuized(torch.optim.Optimizer):
             "lr": lr,
             "mu": mu,
             "start": start,
-            "rng": kept_rng(rng),
+            "rng": choose_seed(rng),
             "weight_decay": weight_decay,
             "maximize": maximize,
             "foreach": foreach,
@@ -204,7 +204,7 @@ class Continuized(torch.optim.Optimizer):
 
     def _leave_out_if_not_finite(self, jobs: list[Job]) -> None:
         """Put zeros for all gradients if one of them is of no use, without waiting for a GPU."""
-        zeros = [zero for job in jobs for zero in job.overflows()]
+        zeros = [zero for job in jobs for zero in job.find_overflows()]
         if not zeros:
             return
         total = torch.stack([zero.to(zeros[0].device, torch.float32) for zero in zeros]).sum()

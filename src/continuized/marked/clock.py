@@ -10,8 +10,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
-from continuized.process.clock import laws
-from continuized.process.marks import Batches, Finite, batch_of, probabilities
+from continuized.process.marks import Batches, Finite, batch_of, mark_shares, probabilities
 from continuized.support.validation import short_repr
 
 SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
@@ -28,15 +27,15 @@ class Drawn(Protocol):
     for_another_law: str
 
 
-def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of the engine's law unless it has its own.
+def clock_with_marks(clock: Any, stepper: Drawn, root: seeds.Root) -> clocks.Clock:
+    """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
     of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
     Raises ValueError where its own marks have a law that is known, and that the steps of the
-    engine are not made for.
+    stepper are not made for.
     """
-    law = engine.law
+    law = stepper.law
     if clock is None:
         return clocks.Poisson(root, marks=law)
     is_merged = isinstance(clock, clocks.Merged)
@@ -48,7 +47,7 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
     if is_merged and len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
         raise ValueError("of the clocks that are merged some have marks: give marks= to all")
     if is_merged or getattr(clock, "marks", None) is not None:
-        _check_law(clock, engine)
+        _check_law(clock, stepper)
         with_its_own: clocks.Clock = clock
         return with_its_own
     if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
@@ -59,24 +58,24 @@ def clock_with_marks(clock: Any, engine: Drawn, root: seeds.Root) -> clocks.Cloc
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
-def _check_law(clock: Any, engine: Drawn) -> None:
+def _check_law(clock: Any, stepper: Drawn) -> None:
     """Steps are made for the probabilities of their marks; where they are not, every mark must
     still come.  Raises ValueError with the first mark for which it is otherwise."""
-    drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(engine.law)
+    drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(stepper.law)
     if drawn > 1 and drawn != taken:
         raise ValueError(
-            f"an event of the clock has {drawn} marks, but one of {engine.name} takes {taken}; "
+            f"an event of the clock has {drawn} marks, but one of {stepper.name} takes {taken}; "
             "give a clock without marks"
         )
-    its, ours = laws.probabilities(clock), probabilities(engine.law)
+    its, ours = mark_shares(clock), probabilities(stepper.law)
     if its is None or ours is None:
         return
     if its.size != ours.size:
         raise ValueError(
-            f"the clock has {its.size} marks, but {engine.name} has {ours.size} on this problem; "
+            f"the clock has {its.size} marks, but {stepper.name} has {ours.size} on this problem; "
             "give a clock of as many marks, or one without"
         )
-    advice = engine.for_another_law
+    advice = stepper.for_another_law
     if not advice:
         never = np.flatnonzero((its == 0.0) & (ours > 0.0))
         if never.size:
@@ -89,7 +88,7 @@ def _check_law(clock: Any, engine: Drawn) -> None:
     if wrong.size:
         i = wrong[0]
         raise ValueError(
-            f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {engine.name} "
+            f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {stepper.name} "
             f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
 

@@ -28,7 +28,7 @@ from continuized.marked.kernels.layout import (
     at_factor,
     pairs_at,
 )
-from continuized.marked.separable import Form, primal_form
+from continuized.marked.separable import SeparableForm, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
 from continuized.problems.base import Array
@@ -99,7 +99,7 @@ class CoordinateStepper(MarkedStepper):
 
     unit = "coordinate"  # what a mark is
 
-    def __init__(self, form: Form, method: Any, x0: Array, problem: Problem) -> None:
+    def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
         super().__init__(problem)
         self.form, self.accelerated = form, method.accelerated
         self.name = method.name
@@ -223,7 +223,7 @@ class BlockStepper(CoordinateStepper):
     unit = "block"
 
     def __init__(
-        self, form: Form, method: Any, x0: Array, problem: Problem, together: Partition
+        self, form: SeparableForm, method: Any, x0: Array, problem: Problem, together: Partition
     ) -> None:
         super().__init__(form, method, x0, problem)
         self.partition = together

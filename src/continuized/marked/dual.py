@@ -20,7 +20,7 @@ import numpy as np
 from continuized.marked.coordinate import CoordinateStepper
 from continuized.marked.kernels.coordinate import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
-from continuized.marked.separable import Form, dual_form
+from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA_PRIME
@@ -117,7 +117,9 @@ class DualStepper(CoordinateStepper):
 
     criterion, measures_gap = "duality gap", True
 
-    def __init__(self, form: Form, method: DualCoordinate, x0: Array, problem: Problem) -> None:
+    def __init__(
+        self, form: SeparableForm, method: DualCoordinate, x0: Array, problem: Problem
+    ) -> None:
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"

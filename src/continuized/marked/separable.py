@@ -18,7 +18,7 @@ BISECTIONS = 12  # for the scale of a start: it need not be exact
 
 
 @dataclass(frozen=True)
-class Form:
+class SeparableForm:
     """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i), with
     u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity.
 
@@ -55,14 +55,16 @@ class Form:
         return out
 
 
-def primal_form(problem: Problem) -> Form:
+def primal_form(problem: Problem) -> SeparableForm:
     """The coordinates of the problem itself.  TypeError where its coordinate steps are unknown."""
     if isinstance(problem, Quadratic):
         lam, d = problem.eigenvalues, problem.dim
         empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
         ints = np.zeros(0, np.uint32)
-        return Form(SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none,
-                    lam, problem.mu, slice(None), 0)  # fmt: skip
+        return SeparableForm(
+            SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none, lam,
+            problem.mu, slice(None), 0,
+        )  # fmt: skip
     if not isinstance(problem, LeastSquares | LogisticRegression):
         raise TypeError(
             "CoordinateDescent is for Quadratic, LeastSquares and LogisticRegression, got "
@@ -73,9 +75,10 @@ def primal_form(problem: Problem) -> Form:
     n, d = problem.X.shape
     indptr, indices, values = _columns(problem)
     kept, indices = occurring(indices, n)
-    return Form(problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
-                indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept,
-                n)  # fmt: skip
+    return SeparableForm(
+        problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
+        indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
+    )  # fmt: skip
 
 
 def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, Array]:
@@ -98,7 +101,7 @@ def _dense(lines: Array) -> tuple[Array, Array, Array]:
     return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
 
 
-def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
+def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     """The dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
     start in it: from the slopes of the losses at x0, scaled."""
     n, d = problem.X.shape
@@ -115,8 +118,10 @@ def dual_form(problem: Any, x0: Array) -> tuple[Form, Array]:
         scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
     else:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
-    form = Form(SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr,
-                indices, values, np.zeros(d)[kept], smooth + mu, mu, kept, d)  # fmt: skip
+    form = SeparableForm(
+        SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr, indices,
+        values, np.zeros(d)[kept], smooth + mu, mu, kept, d,
+    )  # fmt: skip
     w = form.image(a0)
     with np.errstate(over="ignore"):  # if the first does, the best scale is 0
         squares = problem.l2 * float(w @ w)

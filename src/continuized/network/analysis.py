@@ -48,7 +48,7 @@ import numpy as np
 
 from continuized.network.arguments import as_gossip
 from continuized.network.gossip import Constants, Gossip
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
 from continuized.problems.base import Array
 from continuized.support import validation as check
@@ -64,12 +64,6 @@ NEAR = 0.5  # of the limit
 DIGITS = 1e-3  # relative, of the limit
 SMALL = 32
 FIT = 1.29  # see `share_limit`
-
-
-def list_directed(graph: Graph) -> tuple[Array, Array]:
-    """List source and target of both directions of every edge: all edges, then all reversed."""
-    i, j = graph.edges.T
-    return np.concatenate([i, j]), np.concatenate([j, i])
 
 
 def exchange_rates(graph: Graph, delay: float) -> Array:

@@ -16,7 +16,7 @@ from continuized.support.validation import short_repr
 
 LAWS = ("exponential", "constant")
 DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
-LEAST_TIMEOUT = 1.0  # rings of all edges together
+LEAST_TIMEOUT = 1.0  # ticks of all edges together
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,12 +27,12 @@ class Faults:
     ----------
     delay : float
         The mean time a message takes, in units of the method's t; that of gossip is such that
-        all edges together ring at rate 1.
+        all edges together tick at rate 1.
     loss, duplication : float
         The probability that a message is lost, and that one which is not comes twice: every one of
         the four that make an exchange (request, answer, transfer, acknowledgement), on its own.
     skew : float or array (nodes,)
-        The clock of node i runs at speed 1 + skew_i: it mixes and rings so much faster.  A
+        The clock of node i runs at speed 1 + skew_i: it mixes and ticks so much faster.  A
         number s stands for speeds spread evenly over [1 - s, 1 + s], in the nodes' order.
     deaths : pairs (t, node)
         The node falls silent at t, in whatever exchange it is; what it has, what it had paid
@@ -43,7 +43,7 @@ class Faults:
         absent before it.
     timeout : float or None
         The longest that a node waits, by its own clock, before it gives an exchange up or sends
-        a transfer again; by default 20 delays, and no less than the time in which one ring of
+        a transfer again; by default 20 delays, and no less than the time in which one tick of
         all edges together is expected.  It waits less once it knows how long answers take.
     law : "exponential" or "constant"
         Of the delays.
@@ -72,7 +72,7 @@ class Faults:
         object.__setattr__(self, "joins", _pairs(self.joins, "joins"))
 
     def wait(self, rate: float = 1.0) -> float:
-        """The timeout that holds where all edges together ring at this rate."""
+        """The timeout that holds where all edges together tick at this rate."""
         if self.timeout is not None:
             return float(self.timeout)
         return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))

@@ -92,7 +92,7 @@ class Outcome:
     x, z : array (nodes,) or (nodes, dim)
         At the end, each node mixed to its own now; of a dead node, what it had at its death.
     t : float
-        The time of the end; all edges together ring at rate 1.
+        The time of the end; all edges together tick at rate 1.
     method : str
         "accelerated" or "plain".
     messages : int

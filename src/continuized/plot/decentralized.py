@@ -11,13 +11,13 @@ from continuized.network import Decentralized, Racer
 from continuized.plot.figures import (
     Line,
     Style,
+    choose_markers,
     draw_curve,
     label_ends,
-    marked,
+    make_two_panels,
+    mask,
     settings,
-    shown,
     to_bytes,
-    two_panels,
 )
 from continuized.problems.base import Array
 
@@ -44,7 +44,7 @@ def render_decentralized(
     faults: those of the runs, in words.
     """
     with settings():
-        drawing, (left, right) = two_panels()
+        drawing, (left, right) = make_two_panels()
         # Counts of exchanges that differ by orders of magnitude: a logarithmic axis.
         counts = [(r.method, r.trace.messages, r.trace.error) for r in runs]
         _panel(left, counts, "log", "exchanges", faults or "nodes that are alike")
@@ -65,9 +65,9 @@ def _panel(
     lines = []
     for order, (name, at, error) in enumerate(curves):
         seen = (at > 0) if scale == "log" else (at >= 0)
-        x, y, style = at[seen].astype(np.float64), shown(error[seen]), STYLES[name]
+        x, y, style = at[seen].astype(np.float64), mask(error[seen]), STYLES[name]
         if x.size:
-            draw_curve(axes, x, y, style, marked(x, scale, order, first=x[0]))
+            draw_curve(axes, x, y, style, choose_markers(x, scale, order, first=x[0]))
         lines.append(Line(name, x, y, style, bold=True))
     if scale == "linear":  # a method that takes far longer would leave no room for the others
         ends = sorted(float(line.t[-1]) for line in lines if line.t.size)

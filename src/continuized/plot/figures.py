@@ -106,7 +106,7 @@ class Line(NamedTuple):
     bold: bool
 
 
-def require() -> None:
+def require_matplotlib() -> None:
     """Raise ImportError, with the remedy, where matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
@@ -126,7 +126,7 @@ def render(figure: Figure, formats: tuple[str, ...] = ("png", "svg")) -> dict[st
 @contextmanager
 def settings() -> Iterator[None]:
     """Our settings of matplotlib, while the block runs."""
-    require()
+    require_matplotlib()
     import matplotlib
 
     # The defaults of matplotlib first, or the user's own style would show.
@@ -160,14 +160,14 @@ def render_objective(trace: Any, title: str, format: str) -> bytes:
 
 
 def _draw(figure: Figure) -> Any:
-    drawing, panels = two_panels()
+    drawing, panels = make_two_panels()
     # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
     for axes, panel, scale in zip(panels, figure.panels, ("log", "linear"), strict=True):
         _panel(axes, panel, scale)
     return drawing
 
 
-def two_panels() -> tuple[Any, tuple[Any, Any]]:
+def make_two_panels() -> tuple[Any, tuple[Any, Any]]:
     """A drawing with room for names to the right of each of its two panels."""
     from matplotlib.figure import Figure as Drawing
 
@@ -192,14 +192,14 @@ def _panel(axes: Any, panel: Panel, scale: str) -> None:
         if curve.theorem:
             axes.plot(
                 t,
-                shown(curve.bound),
+                mask(curve.bound),
                 color=style.color,
                 linewidth=0.9,
                 # Two bounds may coincide: each shows in the gaps of the other.
                 linestyle=(4.0 * order, (4.0, 4.0)),
             )
             lines.append(Line(f"bound, {curve.theorem}", curve.t, curve.bound, style, bold=False))
-        draw_curve(axes, t, shown(curve.excess), style, marked(curve.t, scale, order))
+        draw_curve(axes, t, mask(curve.excess), style, choose_markers(curve.t, scale, order))
         lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
     label_ends(axes, lines)
 
@@ -219,8 +219,8 @@ def draw_curve(axes: Any, x: Array, y: Array, style: Style, marks: list[int] | f
     )
 
 
-def shown(values: Array) -> Array:
-    """Zero and infinity have no place on a logarithmic axis; a gap shows where they were."""
+def mask(values: Array) -> Array:
+    """Put gaps where values are 0 or infinite: these have no place on a logarithmic axis."""
     return np.where(np.isfinite(values) & (values > 0.0), values, np.nan)
 
 
@@ -235,8 +235,8 @@ def _limits(panel: Panel) -> tuple[float, float]:
     return max(bottom, top * 10.0**-DECADES), top
 
 
-def marked(t: Array, scale: str, order: int, first: float = 1.0) -> list[int]:
-    """About eight markers, evenly along the axis, not at the same places for each curve.
+def choose_markers(t: Array, scale: str, order: int, first: float = 1.0) -> list[int]:
+    """Choose about eight markers, evenly along the axis, not at the same places for each curve.
 
     A linear axis begins at 0, a logarithmic one at `first`.
     """
@@ -267,7 +267,7 @@ def label_ends(axes: Any, lines: list[Line]) -> None:
     height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points
     ends = [_end(line, axes.get_xlim()[1], low) for line in lines]
     wanted = [height * float(np.log(y / low) / np.log(high / low)) for _, y in ends]
-    for line, end, y in zip(lines, ends, spread(wanted, LABEL_GAP, height), strict=True):
+    for line, end, y in zip(lines, ends, spread_labels(wanted, LABEL_GAP, height), strict=True):
         axes.annotate(
             line.label,
             xy=end,
@@ -295,10 +295,10 @@ def _end(line: Line, right: float, low: float) -> tuple[float, float]:
     return (float(line.t[seen[-1]]), float(line.values[seen[-1]])) if seen.size else (right, low)
 
 
-def spread(wanted: list[float], gap: float, height: float) -> list[float]:
+def spread_labels(wanted: list[float], gap: float, height: float) -> list[float]:
     """Places in [0, height] near the wanted ones, in their order, at least `gap` apart.
 
-    >>> spread([5.0, 4.0, 50.0], gap=10.0, height=100.0)
+    >>> spread_labels([5.0, 4.0, 50.0], gap=10.0, height=100.0)
     [10.0, 0.0, 50.0]
     """
     order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))

@@ -1,4 +1,4 @@
-"""Where to draw the nodes of a graph: `positions`.
+"""Where to draw the nodes of a graph: `place_nodes`.
 
 Distances on paper should be those along the graph.  A first drawing is a projection of every
 node's distances to a few pivots that lie far from one another (Brandes and Pich's pivot MDS); on
@@ -27,14 +27,15 @@ FLAT = 1e-9  # height over width of a straight line
 OPEN = 0.94  # of a full turn, to which a straight line is bent
 
 
-def positions(graph: Graph) -> Array:
-    """A point (x, y) for each node: the graph's own, or computed; a straight line is bent to an
-    open ring, so that it fills the paper.
+def place_nodes(graph: Graph) -> Array:
+    """Give each node a point (x, y): the graph's own, or a computed one.
 
-    >>> positions(Graph.of("grid:2x2")).tolist()
+    A straight line is bent to an open ring, so that it fills the paper.
+
+    >>> place_nodes(Graph.of("grid:2x2")).tolist()
     [[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], [1.0, -1.0]]
     """
-    points = computed(graph) if graph.positions is None else graph.positions
+    points = compute_positions(graph) if graph.positions is None else graph.positions
     width, height = np.ptp(points, axis=0)
     if height > FLAT * width:
         return points
@@ -43,14 +44,14 @@ def positions(graph: Graph) -> Array:
     return np.column_stack([np.cos(turn), np.sin(turn)])
 
 
-def computed(graph: Graph) -> Array:
-    """A drawing from the edges alone."""
+def compute_positions(graph: Graph) -> Array:
+    """Make a drawing from the edges alone."""
     from scipy.sparse import csr_array
 
     i, j = graph.edges.T
     adjacency = csr_array((np.ones(len(i)), (i, j)), shape=(graph.nodes, graph.nodes))
     adjacency = adjacency + adjacency.T
-    points = _projected(_pivot_distances(adjacency))
+    points = _project(_pivot_distances(adjacency))
     if graph.nodes > REFINED:
         return points
     from scipy.sparse.csgraph import shortest_path
@@ -58,7 +59,7 @@ def computed(graph: Graph) -> Array:
     distances = shortest_path(adjacency, unweighted=True)
     # Nodes alike to all pivots came out on one another, and would stay there.
     spread = np.random.default_rng(0).standard_normal(points.shape)
-    return _refined(points + 0.01 * np.sqrt(distances.mean()) * spread, distances)
+    return _refine(points + 0.01 * np.sqrt(distances.mean()) * spread, distances)
 
 
 def _pivot_distances(adjacency: Any) -> Array:
@@ -75,7 +76,7 @@ def _pivot_distances(adjacency: Any) -> Array:
     return np.column_stack(columns)
 
 
-def _projected(distances: Array) -> Array:
+def _project(distances: Array) -> Array:
     """The two directions along which the squared distances, centred both ways, vary most."""
     square = distances**2
     centred = 0.5 * (square.mean(axis=0) + square.mean(axis=1)[:, None] - square.mean() - square)
@@ -96,7 +97,7 @@ def stress(points: Array, distances: Array) -> float:
     return float((((drawn - distances[i, j]) / distances[i, j]) ** 2).sum())
 
 
-def _refined(points: Array, distances: Array) -> Array:
+def _refine(points: Array, distances: Array) -> Array:
     """Majorisation of the stress: every round minimises a quadratic that lies above it."""
     from scipy.linalg import cho_factor, cho_solve
 

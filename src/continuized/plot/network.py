@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.plot.figures import STYLES, Line, draw_curve, label_ends, settings, shown, to_bytes
-from continuized.plot.graph_layout import positions
+from continuized.plot.figures import STYLES, Line, draw_curve, label_ends, mask, settings, to_bytes
+from continuized.plot.graph_layout import place_nodes
 from continuized.problems.base import Array
 
 FORMATS = ("png", "svg")
@@ -65,14 +65,14 @@ def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
                  ylabel="squared error, relative to the start",
                  xlim=(max(first, 1.0), max(last, 2.0 * first, 2.0)),
                  ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
-        label_ends(axes, [line for curve in curves for line in _drawn(axes, curve)])
+        label_ends(axes, [line for curve in curves for line in _draw_curve(axes, curve)])
         return {kind: to_bytes(drawing, kind) for kind in FORMATS}
 
 
-def _drawn(axes: Any, curve: ErrorCurve) -> list[Line]:
+def _draw_curve(axes: Any, curve: ErrorCurve) -> list[Line]:
     style = METHOD_STYLES[curve.method]
     at = np.where(curve.messages > 0, curve.messages, np.nan).astype(float)
-    error = shown(curve.error)
+    error = mask(curve.error)
     draw_curve(axes, at, error, style, marks=0.12)
     axes.plot(at, curve.bound, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
     return [
@@ -92,7 +92,7 @@ def render_network(graph: Graph, views: Sequence[Sequence[View]], title: str) ->
     if graph.nodes > MOST_DRAWN:
         raise ValueError(f"networks are drawn up to {MOST_DRAWN} nodes, not {graph.nodes}")
     rows, columns = len(views), max(len(row) for row in views)
-    points = positions(graph)
+    points = place_nodes(graph)
     with settings():
         size = (PANEL * columns + 0.9, (PANEL + 0.25) * rows + 0.4)
         drawing = Drawing(figsize=size, layout="constrained")
@@ -103,14 +103,14 @@ def render_network(graph: Graph, views: Sequence[Sequence[View]], title: str) ->
             for axes in row:
                 axes.set_axis_off()
             for axes, view in zip(row, line, strict=False):
-                shown = _nodes(axes, graph, points, view)
+                shown = _draw_nodes(axes, graph, points, view)
         bar = drawing.colorbar(shown, ax=panels, extend="both", shrink=0.8, aspect=25.0)
         bar.set_label("$x_i$ / mean")
         bar.outline.set_linewidth(0.6)
         return {kind: to_bytes(drawing, kind) for kind in FORMATS}
 
 
-def _nodes(axes: Any, graph: Graph, points: Array, view: View) -> Any:
+def _draw_nodes(axes: Any, graph: Graph, points: Array, view: View) -> Any:
     from matplotlib.collections import LineCollection
 
     pixels = graph.nodes > MOST_VECTORS

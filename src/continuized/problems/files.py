@@ -31,7 +31,7 @@ FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
 MAX_LINE = 2**24
 LIMIT = 2**53
-BLOCK = 2**20  # bytes of text that are read at once
+BLOCK = 2**20  # bytes that are read at once
 SHOWN = 24  # characters of a token in a sentence
 TARGETS = ("y", "label", "target")  # names of the column of labels
 LONGEST_HEADER = 4096  # of NumPy's files; that of a plain array has about 118 bytes
@@ -565,7 +565,7 @@ def _read_array(
     source: Source, file: BinaryIO, length: int, name: str, kinds: str = "fiu"
 ) -> Array:
     """Read the array in a file of so many bytes, once its header has proved true."""
-    shape, dtype, start = _read_array_header(source, file, name)
+    shape, fortran, dtype, start = _read_array_header(source, file, name)
     if dtype.hasobject:
         raise source.error(f"{name} holds Python objects, which are not read: they could run code")
     if dtype.kind not in kinds:
@@ -577,20 +577,23 @@ def _read_array(
         raise source.error(
             f"{name} should take {size} bytes by its header, but {length - start} are there"
         )
-    file.seek(0)
-    try:
-        array = npy_format.read_array(file, allow_pickle=False, max_header_size=LONGEST_HEADER)
-    except ValueError as error:
-        raise source.error(f"{name} is cut short") from error
+    file.seek(start)
+    entries = np.empty(math.prod(shape), dtype)
+    room = entries.view(np.uint8).data
+    while room:
+        count = file.readinto(room[:BLOCK])  # type: ignore[attr-defined]
+        if not count:
+            raise source.error(f"{name} is cut short")
+        room = room[count:]
     if file.read(1):  # in an archive, this also compares the checksum
         raise source.error(f"{name} has more bytes than it claims")
-    return np.asarray(array)
+    return entries.reshape(shape, order="F" if fortran else "C")
 
 
 def _read_array_header(
     source: Source, file: BinaryIO, name: str
-) -> tuple[tuple[int, ...], np.dtype[Any], int]:
-    """Read the shape and the dtype of an array, and where its entries begin.
+) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Read shape, order and dtype of an array, and where its entries begin.
 
     Of the file, no more is read than the longest header has, whatever length it claims.
     """
@@ -602,16 +605,17 @@ def _read_array_header(
             f"{name} is not in NumPy's format: it does not begin as such a file"
         ) from error
     try:
-        shape, _, dtype = parse(head, max_header_size=LONGEST_HEADER)
+        shape, fortran, dtype = parse(head, max_header_size=LONGEST_HEADER)
     except Exception as error:  # NumPy evaluates it as a literal, which may fail in many ways
         if str(error).startswith("EOF"):
             what = f"the header of {name} is cut short, or longer than any of an array"
         else:
             what = f"the header of {name} is not that of an array of numbers"
         raise source.error(what) from error
-    if dtype.names or len(shape) > 32 or not all(0 <= side < 2**63 for side in shape):
+    is_shape = len(shape) <= 32 and all(0 <= side < 2**63 for side in shape)
+    if dtype.names or dtype.itemsize == 0 or not is_shape:
         raise source.error(f"the header of {name} is not that of an array of numbers")
-    return shape, dtype, head.tell()
+    return shape, fortran, dtype, head.tell()
 
 
 def _check_columns(source: Source, columns: int, n_features: int | None) -> None:

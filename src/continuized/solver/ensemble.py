@@ -20,7 +20,7 @@ from continuized.problems.base import Array, Problem, checked_problem, checked_s
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Method, checked_method
 from continuized.process.noise import Noise, checked_noise
-from continuized.solver.ensemble_runs import CHUNK, Rows, Task, outcomes
+from continuized.solver.ensemble_runs import CHUNK, Rows, Task, run_chunks
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
@@ -173,7 +173,7 @@ def ensemble(
     t, fun = _storage(task, runs if keep == "all" else 0)
     moments = Moments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
-        for rows in outcomes(task, _rows(task, runs, t, fun), workers):
+        for rows in run_chunks(task, _rows(task, runs, t, fun), workers):
             if keep == "mean":
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))

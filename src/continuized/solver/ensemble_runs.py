@@ -53,7 +53,7 @@ class Rows(NamedTuple):
     fun: Array
 
 
-def outcomes(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
+def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
     """Fill the rows, and give them back in their order."""
     engine = _engine(task)
     if engine is None:
@@ -104,17 +104,19 @@ def _engine(task: Task) -> Engine | None:
 
 def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
     from continuized.process.compiled import rows_of_coefficients
+    from continuized.solver.kernels import ensemble as many
 
     runs, dtype = len(rows.fun), task.x0.dtype
-    xs = np.tile(task.x0.ravel(), (runs, 1))
-    zs, g, y = xs.copy(), np.empty_like(xs[0]), np.empty_like(xs[0])
+    states = np.tile(task.x0.ravel(), (2, runs, 1))
+    dim = states.shape[2]
+    scratch = np.empty((2, dim), dtype)
     grad, fun, data = engine.problem
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     keys = [seeds.TIMES] if task.noise is None else [seeds.TIMES, seeds.MARKS]
     roots = seeds.branches(task.root, range(rows.first, rows.first + runs), keys)
     streams = [_Streams(task, root) for root in roots]
     if task.steps:
-        rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(xs[0], data)
+        rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
     k = 0
     while k < task.steps or np.any(passed < task.times.size):
         n = _block(task, k, runs)
@@ -125,14 +127,14 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([stream.marks(n, xs.shape[1]) for stream in streams])
-        block = (grad, fun, data, xs, zs, g, coefs, marks)
+            marks = np.stack([stream.marks(n, dim) for stream in streams])
+        block = (grad, fun, data, states, scratch, coefs, marks)
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-            engine.loop(*block, y, k, rows.fun)
+            engine.loop(*block, k, rows.fun)
         else:
-            fixed = (engine.flow, task.method.constants, t0, t, task.times, passed)
-            engine.loop(*block, *fixed, rows.fun)
+            asked = many.Asked(task.method.constants, t0, t, task.times, passed)
+            engine.loop(*block, engine.flow, asked, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
     return rows
 

@@ -36,7 +36,10 @@ class Recorder(Checkpointed):
     def add(self, rows: Sequence[Any]) -> None:
         """A row, or several: for each column a number, an array of rows, or a list of them."""
         for column, part in zip(self.columns.values(), rows, strict=True):
-            column.parts.extend(part if isinstance(part, list) else [part])
+            if type(part) is list:
+                column.parts.extend(part)
+            else:
+                column.parts.append(part)
         while self.most is not None and len(self) > self.most:
             for column in self.columns.values():
                 column.replace(column.joined()[::2])
@@ -54,7 +57,7 @@ class Recorder(Checkpointed):
 
     def trace(self) -> Trace:
         """What `minimize` shows of a run."""
-        k, t, fun = (np.asarray(self[name]) for name in ("k", "t", "fun"))
+        k, t, fun = (self[name] for name in ("k", "t", "fun"))
         passes: Array | None = self["passes"] if "passes" in self.columns else None
         return Trace(k, t, fun, passes)
 

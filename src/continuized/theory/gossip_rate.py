@@ -1,6 +1,6 @@
 """The exact rate of gossip in mean square: the slowest mode of the second moments.
 
-In the basis of Lambda's eigenvectors v_a, a mode e^{st} of the system of `gossip_moments` satisfies
+In the basis of Lambda's eigenvectors v_a, a mode e^{st} of the second moments satisfies
 (s - D) (A, B, C) = (1/4, gamma'/2, gamma'^2) S(q), where D acts on each pair (a, b) alone, and all
 pairs meet in S(q) = sum_e P_e q_e b_e b_e^T, q_e = b_e^T A b_e.  It is a fixed point q = M(s) q of
 
@@ -27,7 +27,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support.files import check_memory
-from continuized.theory.bounds.gossip import checked_graph
+from continuized.theory.bounds.gossip import check_graph
 
 TOL = 1e-5
 ROUNDS = 20
@@ -47,7 +47,7 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
     >>> round(gossip_rate("path:2", Gossip(accelerated=False)), 9)
     1.0
     """
-    g, method = checked_graph(graph), Gossip() if method is None else method
+    g, method = check_graph(graph), Gossip() if method is None else method
     if g.nodes > LARGEST:
         raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")
@@ -55,7 +55,7 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
     constants = method.constants(g)
     respond = accelerated_response if method.accelerated else plain_response
     response = respond(values[1:], constants)
-    return -_crossing(_Spread(g, V[:, 1:], response), tol)
+    return -_find_crossing(_Spread(g, V[:, 1:], response), tol)
 
 
 class _Spread:
@@ -111,14 +111,14 @@ class _Spread:
         return float(brentq(above, top, top + width, rtol=1e-14, xtol=1e-15 * width))
 
 
-def _crossing(spread: _Spread, tol: float) -> float:
+def _find_crossing(spread: _Spread, tol: float) -> float:
     """The s above D's eigenvalues where rho(s) = 1."""
     y = spread.root_P
     found = spread.rayleigh(y / np.linalg.norm(y))
     for _ in range(ROUNDS):
         y = spread.perron(found, y)
         found = spread.rayleigh(y / np.linalg.norm(y))
-        if _certified(spread, y, found, tol):
+        if _is_certified(spread, y, found, tol):
             return found
     raise ArithmeticError(
         f"the rate of gossip, {-found:.6g}, could not be certified to {tol:g}: do the rates P_e "
@@ -126,7 +126,7 @@ def _crossing(spread: _Spread, tol: float) -> float:
     )
 
 
-def _certified(spread: _Spread, y: Array, found: float, tol: float) -> bool:
+def _is_certified(spread: _Spread, y: Array, found: float, tol: float) -> bool:
     """Whether rho is above 1 a little below `found`, and below 1 a little above it."""
     top = spread.response.top
     margin = 0.5 * tol * abs(top)  # by the theorem, the rate is half of -top or more

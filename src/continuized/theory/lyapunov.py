@@ -64,7 +64,7 @@ class Lyapunov:
 
     def __init__(self, r: Result, p: Problem) -> None:
         assert r.path is not None
-        self.method = _checked_method(r.method, "lyapunov")
+        self.method = _check_method(r.method, "lyapunov")
         check_fits(p, r.path.x)
         self.problem, self.result = p, r
         self.t = r.path.t
@@ -113,7 +113,7 @@ def drift(
     >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
     True
     """
-    method = _checked_method(method, "drift")
+    method = _check_method(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t, x, z, single = _states(p, t, x, z)
     if np.any(t + method.start == 0.0):
@@ -166,7 +166,7 @@ def supermartingale_gap(
     >>> bool(np.all(supermartingale_gap(method, p, 1.0, x0, x0 + 0.5).value <= 0.0))
     True
     """
-    method = _checked_method(method, "supermartingale_gap")
+    method = _check_method(method, "supermartingale_gap")
     t, x, z, single = _states(p, t, x, z)
     moments = np.unique(t)
     value, error, phi = (np.empty(len(t)) for _ in range(3))
@@ -240,7 +240,7 @@ def _shared(log: Any, method: Continuized, t: Array) -> Array:
     return log(method, t)  # type: ignore[no-any-return]
 
 
-def _checked_method(method: Method, what: str) -> Continuized:
+def _check_method(method: Method, what: str) -> Continuized:
     if not isinstance(method, Continuized):
         raise ValueError(f"{what} is known for Continuized only, got the method {method.name!r}")
     return method

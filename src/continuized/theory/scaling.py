@@ -29,7 +29,9 @@ from continuized.theory.moments.integrate import solve
 from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
+
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
+FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
 class ScalingDistance(NamedTuple):
@@ -94,6 +96,31 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     return np.concatenate(rows).reshape(len(s), *x.shape)
 
 
+def _first_time(p: Problem) -> float:
+    if p.L is None:
+        raise ValueError("the smoothness constant is not known: give L= to the problem")
+    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
+
+
+def _gradient(p: Problem, like: Array, x: Array) -> Array:
+    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
+
+
+def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
+    x, z = y.reshape(2, -1)
+    g = _gradient(p, like, x)
+    if mu == 0.0:
+        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
+    root = math.sqrt(mu)
+    return np.concatenate([root * (z - x), root * (x - z) - g / root])
+
+
+def _series(x: Array, g: Array, s: Array) -> Array:
+    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
+    s2 = (s * s)[:, None]
+    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
+
+
 def scaling_distance(
     p: Problem,
     x0: ArrayLike,
@@ -141,9 +168,9 @@ def scaling_distance(
     True
     """
     horizon = check.real(horizon, "horizon", above=0.0)
-    L = checked_L_values(p, L_values)
+    L = check_L_values(p, L_values)
     check.whole(runs, "runs", minimum=2)
-    s = checked_points(horizon, points)
+    s = check_points(horizon, points)
     limit = scaling_limit(p, x0, s)
     root = seeds.seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
@@ -156,22 +183,6 @@ def scaling_distance(
         error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
     rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
     return ScalingDistance(L, distance, error, rate)
-
-
-def checked_L_values(p: Problem, L_values: ArrayLike) -> Array:
-    """Two or more different L, in increasing order, none below the function's."""
-    L = np.unique(check.times(L_values, "L_values"))
-    if L.size < 2:
-        raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
-    if p.L is not None and L[0] < p.L:
-        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
-    return L
-
-
-def checked_points(horizon: float, points: int) -> Array:
-    """The times horizon/points, ..., horizon."""
-    check.whole(points, "points", minimum=1)
-    return horizon * np.arange(1, points + 1) / points
 
 
 def _squares(
@@ -190,34 +201,6 @@ def _squares(
         events *= 2  # the same seed: the same run, further on
     x = np.array([r.at(t)[0] for t in (s * math.sqrt(L)).tolist()])
     return ((x - limit) ** 2).reshape(len(s), -1).sum(axis=1)  # type: ignore[no-any-return]
-
-
-def _first_time(p: Problem) -> float:
-    if p.L is None:
-        raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
-
-
-def _gradient(p: Problem, like: Array, x: Array) -> Array:
-    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
-
-
-def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
-    x, z = y.reshape(2, -1)
-    g = _gradient(p, like, x)
-    if mu == 0.0:
-        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
-    root = math.sqrt(mu)
-    return np.concatenate([root * (z - x), root * (x - z) - g / root])
-
-
-def _series(x: Array, g: Array, s: Array) -> Array:
-    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
-    s2 = (s * s)[:, None]
-    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
-
-
-FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
 def expected_scaling_distance(
@@ -239,7 +222,7 @@ def expected_scaling_distance(
             "use scaling_distance"
         )
     horizon = check.real(horizon, "horizon", above=0.0)
-    L, s = checked_L_values(p, L_values), checked_points(horizon, points)
+    L, s = check_L_values(p, L_values), check_points(horizon, points)
     limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
     u0 = start_of(p, x0).ravel() - p.x_star
     distance = np.empty(L.size)
@@ -270,3 +253,19 @@ def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
         t, y = solve(slope, y, t, stop)
         rows[i] = unit * y[0]
     return rows
+
+
+def check_L_values(p: Problem, L_values: ArrayLike) -> Array:
+    """Two or more different L, in increasing order, none below the function's."""
+    L = np.unique(check.times(L_values, "L_values"))
+    if L.size < 2:
+        raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
+    if p.L is not None and L[0] < p.L:
+        raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
+    return L
+
+
+def check_points(horizon: float, points: int) -> Array:
+    """The times horizon/points, ..., horizon."""
+    check.whole(points, "points", minimum=1)
+    return horizon * np.arange(1, points + 1) / points

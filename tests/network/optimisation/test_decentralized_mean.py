@@ -17,7 +17,7 @@ from scipy.linalg import expm
 
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
-from continuized.network.optimisation.dadao.method import decay, flowed
+from continuized.network.optimisation.dadao.method import decay, flow_node
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
@@ -221,5 +221,5 @@ def test_the_flow_of_dadao_solves_its_equation(s: float, dt: float) -> None:
         ]  # fmt: skip
 
     solved = solve_ivp(slope, (0.0, dt), start, method="DOP853", rtol=1e-13, atol=1e-14)
-    found = np.array(flowed(*start, decay(dt, s), s, nu))
+    found = np.array(flow_node(*start, decay(dt, s), s, nu))
     np.testing.assert_allclose(found, solved.y[:, -1], rtol=0, atol=1e-10 * max(1.0, 1.0 / s))

@@ -13,9 +13,9 @@ from continuized.network import Objective, split
 from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.local_solver import (
     conjugate_gradient,
-    data_of,
     hessian,
-    room_for,
+    make_data,
+    make_room,
 )
 from continuized.problems import LeastSquares, LogisticRegression, Quadratic
 
@@ -85,7 +85,7 @@ def test_constants_bound_the_curvature_of_every_part(kind: str, nodes: int) -> N
 @pytest.mark.parametrize("kind", KINDS)
 def test_conjugate_gradients_invert_the_gradients(kind: str) -> None:
     o = split(problem(kind), 5)
-    data, room = data_of(o, conjugates=True), room_for(o.dim)
+    data, room = make_data(o, conjugates=True), make_room(o.dim)
     rng = np.random.default_rng(2)
     for i in range(5):
         for size in (1e-6, 1.0, 30.0):  # the last far beyond the slopes of the data: w is large

@@ -14,9 +14,9 @@ from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.optimisation.race import (
     INTENSITY,
     PILOT,
-    all_reduce_rounds,
-    counted_rates,
-    dual_rounds,
+    count_rates,
+    run_all_reduce_rounds,
+    run_dual_rounds,
 )
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.node_models import silent
@@ -37,7 +37,7 @@ def test_two_nodes_exchange_as_renewals_say() -> None:
     """Both are free after the longer work, and the next ring is exponential: so are the gaps, but
     for the work.  The count is within 6 standard deviations but for a chance of 2e-9."""
     ring = 2.0 * INTENSITY
-    rate = counted_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seeds.seed_sequence(0))[0]
+    rate = count_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seeds.seed_sequence(0))[0]
     gap, spread, horizon = 3.0 + 1.0 / ring, 1.0 / ring, 3.0 * PILOT
     deviation = spread / gap * math.sqrt(1.0 / (gap * horizon))
     assert abs(rate - 1.0 / gap) < 6.0 * deviation + 2.0 / horizon
@@ -64,7 +64,7 @@ def test_exchanges_held_are_those_counted() -> None:
 def test_a_node_that_never_comes_back_is_named() -> None:
     work = np.array([1e18, 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"edge [04] had no exchange"):
-        counted_rates(Graph.of("cycle:5"), work, seeds.seed_sequence(0))
+        count_rates(Graph.of("cycle:5"), work, seeds.seed_sequence(0))
 
 
 def test_the_unit_of_time_is_the_users() -> None:
@@ -80,7 +80,7 @@ def test_the_unit_of_time_is_the_users() -> None:
 def test_the_synchronous_dual_method(kind: str) -> None:
     """Its errors are those of the three sequences written with W itself, not its root."""
     g, parts = Graph.of("grid:2x3"), split(regression(kind), 6)
-    found = dual_rounds(g, parts, 1e-30, 12)
+    found = run_dual_rounds(g, parts, 1e-30, 12)
     assert not found.reached
     W = np.zeros((6, 6))
     for i, j in g.edges:
@@ -104,11 +104,11 @@ def test_the_synchronous_dual_method(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_all_reduce(kind: str) -> None:
     parts = split(regression(kind), 5)
-    rounds = all_reduce_rounds(parts, 1e-10, 1000)
+    rounds = run_all_reduce_rounds(parts, 1e-10, 1000)
     assert rounds.reached
     assert rounds.error[0] == 1.0
     assert rounds.error[-1] <= 1e-10 < rounds.error[-2]
-    assert all_reduce_rounds(parts, 2.0, 1000).error.tolist() == [1.0]
+    assert run_all_reduce_rounds(parts, 2.0, 1000).error.tolist() == [1.0]
 
 
 def test_exchanges_at_any_time_beat_rounds_when_a_node_is_slow() -> None:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 from continuized.network import Graph
 from continuized.network import result as outcome
 from continuized.network.protocol.messages import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 KITE = Graph.of([(0, 1), (1, 2), (2, 0), (2, 3)])
 

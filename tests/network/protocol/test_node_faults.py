@@ -6,16 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.wires import (
-    CONSTANTS,
-    OCTAHEDRON,
-    Wire,
-    ask,
-    check_books,
-    kinds,
-    make_nodes,
-    pair,
-)
 
 from continuized.network import Graph
 from continuized.network import result as outcome
@@ -33,6 +23,16 @@ from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
 from continuized.network.runtime.faulty_link import FaultyLink
 from continuized.network.runtime.scheduler import NodeScheduler
+from tests.helpers.simulated_wires import (
+    CONSTANTS,
+    OCTAHEDRON,
+    Wire,
+    ask,
+    check_books,
+    kinds,
+    make_nodes,
+    pair,
+)
 
 
 def test_the_dead_take_only_their_share() -> None:

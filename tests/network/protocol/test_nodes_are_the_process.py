@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 from scipy.linalg import expm
-from tests.helpers.wires import Wire, make_nodes
 
 from continuized.network import Gossip, Graph, replay
 from continuized.network import result as outcome
 from continuized.network.runtime.merge_logs import ENTRY, merge_logs
+from tests.helpers.simulated_wires import Wire, make_nodes
 
 
 def second_moments(graph: Graph, values: np.ndarray, t: float) -> np.ndarray:

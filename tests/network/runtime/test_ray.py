@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers.wires import OCTAHEDRON
 
 from continuized.network import Graph, replay, run
+from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of(OCTAHEDRON)
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])

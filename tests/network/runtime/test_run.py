@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers.wires import OCTAHEDRON
 
 from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
@@ -21,6 +20,7 @@ from continuized.network.result import FALL
 from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _assign_nodes, _plan_changes
 from continuized.network.runtime.transports import local
+from tests.helpers.simulated_wires import OCTAHEDRON
 
 CYCLE = Graph.of("cycle:6")
 VALUES = np.array([6.0, 0.0, 0.0, 3.0, 0.0, 0.0])

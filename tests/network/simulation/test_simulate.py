@@ -13,7 +13,7 @@ from scipy.linalg import expm
 import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.gossip import mixed, paid
+from continuized.network.gossip import give, mix_over
 from continuized.network.result import PAY
 from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
@@ -31,10 +31,10 @@ def by_hand(graph: Graph, values: np.ndarray, method: str, events: Any) -> Any:
     theta, gamma, gamma_prime = Gossip(method == "accelerated").constants(graph)
     x, z = values.astype(float), values.astype(float)
     for dt, i, j in events:
-        x, z = mixed(x, z, dt, theta)
+        x, z = mix_over(x, z, dt, theta)
         d = x[i] - x[j]
-        x[i], z[i] = paid(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = paid(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
     return x, z
 
 
@@ -172,15 +172,18 @@ def test_the_measured_rate_is_that_of_the_slowest_mode() -> None:
     assert r.rate_measured == pytest.approx(graph.mu_g, rel=0.2)
 
 
+@pytest.mark.blas
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 @pytest.mark.parametrize("method", ["plain", "accelerated"])
 def test_no_rate_is_fitted_to_rounding(method: str, offset: float) -> None:
     """A run that goes on where only rounding is left has the rate of the run that stops there."""
     values = np.random.default_rng(1).standard_normal(20) + offset
-    on = network.simulate("path:20", values, method, rng=0, tol=0.0)
+    # Chance decides when rounding makes all values equal, and ends the run; most often it is late.
+    most = 200_000 if method == "plain" else 25_000
+    on = network.simulate("path:20", values, method, rng=0, tol=0.0, events=most)
     stopped = network.simulate("path:20", values, method, rng=0, tol=on.rounding)
     assert on.error < on.rounding < 1e-15
-    assert on.trace.t[-1] > 1.1 * stopped.trace.t[-1]
+    assert np.count_nonzero(on.trace.error < on.rounding) > 10
     # Rows are thinned in the longer run: a few per cent.
     assert on.rate_measured == pytest.approx(stopped.rate_measured, rel=0.05)
 

@@ -105,8 +105,9 @@ def test_another_run_is_refused(change: dict[str, Any], tmp_path: Path) -> None:
         network.simulate(GRAPH, VALUES + 1.0, **how, resume=True)
 
 
+@pytest.mark.slow
 def test_killed_again_and_again(tmp_path: Path) -> None:
-    script = Path(__file__).parents[2] / "helpers" / "killed_network.py"
+    script = Path(__file__).parents[2] / "helpers" / "killed_simulations.py"
     done = subprocess.run(
         [sys.executable, script, tmp_path], capture_output=True, text=True, timeout=60, check=False
     )

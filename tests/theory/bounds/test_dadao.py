@@ -10,7 +10,15 @@ import pytest
 from numpy.linalg import inv, norm
 from scipy.linalg import eigh, null_space
 from scipy.special import expit
-from tests.helpers.dadao_written_out import (
+
+from continuized import theory
+from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.simulation.instant import InstantEngine
+from continuized.problems import LeastSquares
+from continuized.process import random_streams as seeds
+from continuized.process.clock.events import Events
+from tests.helpers.dadao_reference import (
     XT,
     ZT,
     Constants,
@@ -25,14 +33,6 @@ from tests.helpers.dadao_written_out import (
     pseudo_inverse,
     ridge,
 )
-
-from continuized import theory
-from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
-from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.simulation.instant import InstantEngine
-from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
-from continuized.process.clock.events import Events
 
 pytestmark = pytest.mark.blas
 

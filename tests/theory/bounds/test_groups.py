@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
-from tests.helpers.marked_written_out import (
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.process import reference
+from continuized.theory import bound, moments
+from tests.helpers.marked_matrices import (
     CLEAN,
     FLAT,
     PLAIN,
@@ -23,14 +29,7 @@ from tests.helpers.marked_written_out import (
     hessian,
     start_moments,
 )
-
-import continuized as cz
-from continuized import parameters
-from continuized.app.verify import marked as groups
-from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import ForgottenP, LargestLOfBlock, NoMean
-from continuized.process import reference
-from continuized.theory import bound, moments
+from tests.mutants.process import ForgottenP, LargestLOfBlock, NoMean
 
 ALPHA = 1e-6
 BLOCKS = [[2, 0], [1]]
@@ -191,7 +190,7 @@ def test_bounds_by_hand():
     np.testing.assert_allclose(found, by_hand, rtol=1e-12)
 
 
-WIDE, MANY = groups.wide(), marked_checks.quadratic()
+WIDE, MANY = marked_checks.thirty_columns(), marked_checks.quadratic()
 ROWS = marked_checks.wide_least_squares()
 ENGINES = {
     "blocks": (WIDE, cz.CoordinateDescent(blocks=3), [4.5, 6.0]),
@@ -224,14 +223,14 @@ def test_a_forgotten_p_is_caught():
 
 
 def test_the_largest_L_i_in_place_of_L_B_is_caught():
-    p, options = groups.correlated(), {"blocks": groups.BLOCKS}
+    p, options = marked_checks.correlated(), {"blocks": marked_checks.BLOCKS}
     x0 = np.zeros(p.dim)
     excess = moments(p, LargestLOfBlock(**options), x0, [10.0]).fun - p.f_star
     assert excess > 10.0 * bound(cz.CoordinateDescent(**options), p, x0, t=10.0)
 
 
 def test_R2_of_batches_without_the_term_of_L_H_is_caught():
-    p = groups.correlated(noise=0.0, l2=0.0)
+    p = marked_checks.correlated(noise=0.0, l2=0.0)
     x0 = np.zeros(p.dim)
     far = 0.5 * moments(p, NoMean(batch=8), x0, [10.0]).xx.sum()
     assert far > 10.0 * bound(cz.StochasticLeastSquares(batch=8), p, x0, t=10.0)

@@ -4,7 +4,13 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.marked_written_out import (
+
+import continuized as cz
+from continuized import parameters
+from continuized.app.verify import marked as marked_checks
+from continuized.theory import bound, moments, weight
+from continuized.theory.moments.marks import coordinate_marks, follow
+from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
     FLAT,
@@ -19,13 +25,7 @@ from tests.helpers.marked_written_out import (
     least_squares,
     start_moments,
 )
-
-import continuized as cz
-from continuized import parameters
-from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import LargestL
-from continuized.theory import bound, moments, weight
-from continuized.theory.moments.marks import coordinate_marks, follow
+from tests.mutants.process import LargestL
 
 TIMES = np.geomspace(0.05, 120.0, 25)
 BOUNDED = [

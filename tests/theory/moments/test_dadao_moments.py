@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.linalg import expm
-from tests.helpers.dadao_written_out import XT, Constants, Linear, X, logistic, ridge
 
 from continuized import theory
 from continuized.network import DADAO, Graph, Objective
 from continuized.problems import LeastSquares
+from tests.helpers.dadao_reference import XT, Constants, Linear, X, logistic, ridge
 
 UNEVEN = Graph.of([(0, 1), (1, 2), (0, 2)], rates=[1.0, 2.0, 0.5])
 

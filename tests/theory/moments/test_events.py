@@ -5,12 +5,12 @@ import math
 
 import numpy as np
 import pytest
-from tests.helpers.one_coordinate import LAM, L, V, got, one
 
 import continuized as cz
 from continuized import flow, parameters
 from continuized.theory import moments
 from continuized.theory.moments import events as event_moments
+from tests.helpers.one_coordinate_quadratic import LAM, L, V, got, one
 
 pytestmark = pytest.mark.blas
 

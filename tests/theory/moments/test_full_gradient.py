@@ -6,11 +6,11 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
-from tests.helpers.one_coordinate import LAM, L, V, got, one
 
 import continuized as cz
 from continuized import flow, parameters
 from continuized.theory import moments
+from tests.helpers.one_coordinate_quadratic import LAM, L, V, got, one
 
 
 def convex_series(t, lam, variance, terms=220):

@@ -5,12 +5,12 @@ The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 
 import numpy as np
 import pytest
-from tests.helpers.marked_written_out import PLAIN, compared
 
 import continuized as cz
 from continuized.app.verify import marked as marked_checks
-from continuized.app.verify.mutants import ForgottenP
 from continuized.theory import moments
+from tests.helpers.marked_matrices import PLAIN, compared
+from tests.mutants.process import ForgottenP
 
 ALPHA = 1e-6
 MANY = marked_checks.quadratic()
@@ -53,10 +53,10 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     p, x0, times = WIDE, np.zeros(WIDE.dim), [8.0, 12.0]
     method = cz.StochasticLeastSquares()
     exact, engine = moments(p, method, x0, times), method.prepare(p, x0)
-    advance = type(engine).advance
+    take = type(engine).take
     longer = [1.0, 1.0, 1.0, 3.0, 1.0]
     monkeypatch.setattr(
-        type(engine), "advance", lambda self, marks, coefs: advance(self, marks, coefs * longer)
+        type(engine), "take", lambda self, marks, coefs: take(self, marks, coefs * longer)
     )
     test = compared(p, engine, exact, times, ALPHA / len(ENGINES))
     assert test.usable, test

@@ -7,7 +7,11 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
-from tests.helpers.marked_written_out import (
+
+import continuized as cz
+from continuized import flow, parameters
+from continuized.theory import moments
+from tests.helpers.marked_matrices import (
     CASES,
     CLEAN,
     PLAIN,
@@ -18,10 +22,6 @@ from tests.helpers.marked_written_out import (
     jump_matrices,
     start_moments,
 )
-
-import continuized as cz
-from continuized import flow, parameters
-from continuized.theory import moments
 
 
 def generator(p, engine, t):

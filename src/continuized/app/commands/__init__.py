@@ -39,7 +39,7 @@ def real_option(value: float, option: str, **bounds: float | bool) -> float:
         raise BadInput(str(error)) from error
 
 
-def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Options that several commands share, as one decorator; --help keeps their order."""
 
     def with_options(command: Any) -> Any:

@@ -11,11 +11,11 @@ from continuized.app.commands import BadInput, real_option, to_json
 from continuized.app.commands.options import (
     KILLED_BY,
     check_faults,
-    dying,
+    choose_dying,
     fault_options,
-    graph_of,
     graph_options,
-    spaced,
+    make_graph,
+    space_deaths,
 )
 from continuized.network.optimisation import METHODS
 
@@ -64,14 +64,14 @@ def command(
     from continuized.support import files
 
     if out is not None:  # better now than after the work
-        pictures.require()
+        pictures.require_matplotlib()
         files.writable_folder(out)
     real_option(slow, "--slow", minimum=1.0)
     check_faults(message_loss, duplication, delay, skew)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}
-    graph = graph_of(spec, nodes, DEFAULT)
+    graph = make_graph(spec, nodes, DEFAULT)
     objective = _objective(data, loss, l2, graph.nodes, seed)
     runs = _runs(graph, objective, method, tol, events, seed, given)
     racers = _racers(graph, objective, slow, seed)
@@ -85,11 +85,11 @@ def command(
 
 
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
-    from continuized.app.commands import options as regressions
+    from continuized.app.commands import options
     from continuized.network import split
 
-    X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else regressions.read(data)
-    problem, _ = regressions.regression(X, y, loss, l2, str(data))
+    X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
+    problem, _ = options.make_problem(X, y, loss, l2, str(data))
     try:
         return split(problem, nodes, seed)
     except (ValueError, MemoryError) as error:
@@ -113,7 +113,7 @@ def _runs(
     from continuized.network import minimize
     from continuized.network.optimisation.minimize import as_method
 
-    dead = dying(graph, int(given.get("kill", 0)), seed)
+    dead = choose_dying(graph, int(given.get("kill", 0)), seed)
     names = METHODS if method == "all" else (method,)
     try:
         return [
@@ -151,7 +151,7 @@ def _faults(
         loss=given.get("message loss", 0.0),
         duplication=given.get("duplication", 0.0),
         skew=given.get("skew", 0.0),
-        deaths=tuple(spaced(dead, last)),
+        deaths=tuple(space_deaths(dead, last)),
     )
 
 

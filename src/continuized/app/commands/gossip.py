@@ -16,15 +16,15 @@ from continuized.app.commands import BadInput
 from continuized.app.commands.options import (
     KILLED_BY,
     check_faults,
-    dying,
+    choose_dying,
     fault_options,
-    graph_of,
     graph_options,
-    spaced,
+    make_graph,
+    space_deaths,
 )
 
 if TYPE_CHECKING:
-    from continuized.app.commands.gossip_report import Faulty, Run, Setting
+    from continuized.app.commands.gossip_report import Faulty, MethodRun, Setting
     from continuized.network import Faults, Gossip, Graph, Outcome
     from continuized.problems.base import Array
 
@@ -65,7 +65,7 @@ def command(
     if out is not None:
         from continuized.plot import figures as plot
 
-        plot.require()
+        plot.require_matplotlib()
         files.writable_folder(out)  # better now than after the work
     if seconds is not None and transport == "simulate":
         raise BadInput(
@@ -75,7 +75,7 @@ def command(
     faults: Faulty = {
         "loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew,
     }  # fmt: skip
-    graph = graph_of(spec, nodes, DEFAULT)
+    graph = make_graph(spec, nodes, DEFAULT)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
     try:
         runs = _runs(setting, method, kill, seconds or SECONDS, out is not None)
@@ -91,8 +91,8 @@ def command(
     return 0 if all(run.outcome.reached for run in runs) else 1
 
 
-def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
-    from continuized.app.commands.gossip_report import VIEWS, Run
+def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[MethodRun]:
+    from continuized.app.commands.gossip_report import VIEWS, MethodRun
     from continuized.network import Gossip
     from continuized.network.runtime.run import KILL_EVERY
     from continuized.plot.network import MOST_DRAWN
@@ -100,21 +100,21 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
-    dead = dying(graph, kill, setting.seed)
+    dead = choose_dying(graph, kill, setting.seed)
     outcomes = []
-    with _told_warnings(graph):
+    with _tell_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
         times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
         for gossip, bound in zip(gossips, bounds, strict=True):
             if setting.transport == "simulate":
-                deaths = spaced(dead, KILLED_BY * _time(bound, setting.tol))
-                outcomes.append(_simulated(setting, gossip, deaths, times))
+                deaths = space_deaths(dead, KILLED_BY * _time(bound, setting.tol))
+                outcomes.append(_simulate(setting, gossip, deaths, times))
             else:
-                deaths = spaced(dead, KILL_EVERY * kill)
+                deaths = space_deaths(dead, KILL_EVERY * kill)
                 outcomes.append(_real(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
-    return [Run(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
+    return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
 
 def _time(rate: float, tol: float) -> float:
@@ -151,7 +151,7 @@ def _start(graph: Graph) -> Array:
     return values
 
 
-def _simulated(
+def _simulate(
     setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], times: list[float]
 ) -> Outcome:
     from continuized import network
@@ -171,7 +171,7 @@ def _real(
     times: list[float],
 ) -> Outcome:  # fmt: skip
     from continuized import network
-    from continuized.network.simulation.replay import along
+    from continuized.network.simulation.replay import states_at
 
     graph, values = setting.graph, setting.values
     outcome = network.run(
@@ -180,7 +180,7 @@ def _real(
         **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
-        found = along(graph, values, gossip, outcome.log, times)
+        found = states_at(graph, values, gossip, outcome.log, times)
         outcome.snapshots = dict(zip(times, found, strict=True))
     return outcome
 
@@ -201,7 +201,7 @@ def _tell_delay(graph: Graph, gossip: Gossip, faults: Faults) -> None:
 
 
 @contextmanager
-def _told_warnings(graph: Graph) -> Iterator[None]:
+def _tell_warnings(graph: Graph) -> Iterator[None]:
     """Warnings meant for the user as sentences on standard error, each once."""
     from continuized.network import NoGainWarning
 

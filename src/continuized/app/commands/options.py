@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, real_option, together
+from continuized.app.commands import BadInput, combine_options, real_option
 
 if TYPE_CHECKING:
     from continuized.network import Graph
     from continuized.problems import LeastSquares, LogisticRegression
     from continuized.problems.base import Array
 
-SKEWED = 0.5
+# Families that a number of nodes names, and what else gives their size.
+BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
+MOST_NODES = 2**31 - 1  # that can be numbered
+SKEWED = 0.5  # what --skew alone means
 KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
 
 def fault_options(*spellings: str) -> Callable[[Any], Any]:
-    """The options of faults; `spellings` are more names of --message-loss."""
-    return together(
+    """Make the options of faults; `spellings` are more names of --message-loss."""
+    return combine_options(
         click.option("--message-loss", *spellings, "message_loss", type=float, default=0.0,
                      help="The part of messages that are lost, of the four that make an exchange."),
         click.option("--duplication", type=float, default=0.0, help="The part that come twice."),
@@ -44,8 +47,8 @@ def check_faults(message_loss: float, duplication: float, delay: float, skew: fl
     real_option(delay, "--delay", minimum=0.0)
 
 
-def dying(graph: Graph, kill: int, seed: int) -> list[int]:
-    """So many nodes, without which the rest are connected."""
+def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:
+    """Choose so many nodes, without which the rest are connected."""
     import numpy as np
 
     from continuized.network.faults import choose_victims
@@ -56,20 +59,15 @@ def dying(graph: Graph, kill: int, seed: int) -> list[int]:
         raise BadInput(f"--kill: {error}") from error
 
 
-def spaced(nodes: list[int], last: float) -> list[tuple[float, int]]:
-    """Deaths evenly in time, the last one at `last`."""
+def space_deaths(nodes: list[int], last: float) -> list[tuple[float, int]]:
+    """Let nodes die at even intervals, the last one at `last`."""
     return [(last * (k + 1) / len(nodes), node) for k, node in enumerate(nodes)]
 
 
-# Families that a number of nodes names, and what else gives their size.
-BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
-MOST_NODES = 2**31 - 1  # that can be numbered
-
-
 def graph_options(default: str) -> Callable[[Any], Any]:
-    """--graph and --nodes, as the parameters `spec` and `nodes` of a command."""
+    """Make --graph and --nodes, the parameters `spec` and `nodes` of a command."""
     families = ", ".join(BY_NODES)
-    return together(
+    return combine_options(
         click.option("--graph", "spec", help="A spec such as path:100, regular:3x500 or "
                      f"geometric:200:0.15, or a file of edges.  [default: {default}]"),
         click.option("--nodes", type=click.IntRange(min=2, max=MOST_NODES),
@@ -77,8 +75,8 @@ def graph_options(default: str) -> Callable[[Any], Any]:
     )  # fmt: skip
 
 
-def graph_of(spec: str | None, nodes: int | None, default: str) -> Graph:
-    """The graph that the two options name; BadInput where they name none."""
+def make_graph(spec: str | None, nodes: int | None, default: str) -> Graph:
+    """Make the graph that the two options name; BadInput where they name none."""
     from continuized.network import Graph
 
     name = spec if spec is not None else default if nodes is None else "grid"
@@ -124,8 +122,8 @@ def _is_grid(nodes: int) -> bool:
     return columns <= 2 * rows
 
 
-def read(data: Path) -> tuple[Any, Array]:
-    """The rows and labels of a file."""
+def read_data(data: Path) -> tuple[Any, Array]:
+    """Read the rows and labels of a file; BadInput where it cannot be read."""
     from continuized import problems
 
     try:
@@ -134,10 +132,10 @@ def read(data: Path) -> tuple[Any, Array]:
         raise BadInput(error.fact) from error
 
 
-def regression(
+def make_problem(
     X: Any, y: Array, loss: str, l2: float | None, name: str
 ) -> tuple[LeastSquares | LogisticRegression, tuple[float, float] | None]:
-    """The problem ("ridge" or "logistic"; l2 is 1/rows by default), and the labels it tells apart.
+    """Make the problem ("ridge" or "logistic"; l2 is 1/rows by default) and find its two labels.
 
     `name` is that of the data, for errors.
     """
@@ -149,15 +147,15 @@ def regression(
     try:
         if loss == "ridge":
             return problems.LeastSquares(X, y, l2=penalty), None
-        labels = two_labels(y, name, "; use --loss ridge for numbers")
+        labels = find_two_labels(y, name, "; use --loss ridge for numbers")
         signs = np.where(y == labels[1], 1.0, -1.0)
         return problems.LogisticRegression(X, signs, l2=penalty), labels
     except ValueError as error:
         raise BadInput(str(error)) from error
 
 
-def two_labels(y: Array, name: str, advice: str = "") -> tuple[float, float]:
-    """The smaller and the larger, where there are two."""
+def find_two_labels(y: Array, name: str, advice: str = "") -> tuple[float, float]:
+    """Find the smaller and the larger label; BadInput where there are not two."""
     import numpy as np
 
     labels = np.unique(y)

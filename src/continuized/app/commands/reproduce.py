@@ -46,7 +46,7 @@ def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
     from continuized.plot import figures as plot
     from continuized.support import files
 
-    plot.require()
+    plot.require_matplotlib()
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; give --out the name of a folder")
     files.writable_folder(out)

@@ -49,20 +49,20 @@ def command(
     1 if not.
     """
     from continuized.app import model_file as model
-    from continuized.app.commands import options as regressions
+    from continuized.app.commands import options
     from continuized.plot import figures as pictures
     from continuized.support import files
 
     if plot is not None:
-        pictures.require()
+        pictures.require_matplotlib()
         if plot.suffix[1:].lower() not in pictures.FORMATS:
             endings = ", ".join(f".{format}" for format in pictures.FORMATS)
             raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    X, y = regressions.read(data)
-    problem, labels = regressions.regression(X, y, loss, l2, str(data))
+    X, y = options.read_data(data)
+    problem, labels = options.make_problem(X, y, loss, l2, str(data))
     started = time.perf_counter()
     r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
     seconds = time.perf_counter() - started

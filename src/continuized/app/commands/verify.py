@@ -12,14 +12,12 @@ from continuized.app.commands import show, to_json
 if TYPE_CHECKING:
     from continuized.app.report import Picture, Table
     from continuized.app.verify.claims import Claim, Effort
-    from continuized.app.verify.runner import Caught
 
 TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
 
 
 @click.command("verify")
 @click.option("--quick", is_flag=True, help="A tenth of the runs and of the random states.")
-@click.option("--mutants", is_flag=True, help="Also plant mistakes, and show each one caught.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
 @click.option(
@@ -27,33 +25,30 @@ TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
     type=click.Path(path_type=Path),
     help="Also write a report to this folder (index.html).",
 )
-def command(quick: bool, mutants: bool, seed: int, as_json: bool, out: Path | None) -> int:
+def command(quick: bool, seed: int, as_json: bool, out: Path | None) -> int:
     """Check every theorem, and the exactness of this implementation.
 
-    Exit code 1 if a claim fails, or a planted mistake is not caught.
+    Exit code 1 if a claim fails.
     """
     from continuized.app.verify.claims import FULL, QUICK
-    from continuized.app.verify.runner import run, run_mutants
+    from continuized.app.verify.runner import run
     from continuized.support import files
 
     if out is not None:
         files.writable_folder(out)
     effort = (QUICK if quick else FULL)._replace(seed=seed)
     claims = run(effort, progress=not as_json)
-    caught = run_mutants(seed, progress=not as_json) if mutants else []
     if out is not None:
-        files.write(out / "index.html", _page(claims, caught, effort))
-    passed = all(c.measurement.passed for c in claims) and all(c.passed for c in caught)
+        files.write(out / "index.html", _page(claims, effort))
+    passed = all(c.measurement.passed for c in claims)
     if as_json:
-        click.echo(_json(claims, caught, seed, passed))
+        click.echo(_json(claims, seed, passed))
         return 0 if passed else 1
     show(_claims_table(claims))
     for c in claims:
         if c.raised:
             click.echo(f"{c.check.claim}: {c.raised}")
     click.echo(click.wrap_text(_budget(seed)) + "\n")
-    if caught:
-        show(_mutants_table(caught))
     if out is not None:
         click.echo(f"Written to {out / 'index.html'}")
     click.echo("All claims hold." if passed else "Not all is well: see the table.")
@@ -91,22 +86,6 @@ def _claims_table(claims: list[Claim]) -> Table:
     return Table(header, rows, "The claims", numeric=(3, 4), marks=marks)
 
 
-def _mutants_table(caught: list[Caught]) -> Table:
-    from continuized.app.report import Table
-
-    rows = tuple(
-        (
-            c.mutant.mistake,
-            "; ".join(f"{x.check.claim} ({x.measurement.measured:.3g})" for x in c.claims),
-            "caught" if c.passed else "NOT CAUGHT",
-        )
-        for c in caught
-    )
-    marks = tuple((i, "pass" if c.passed else "fail") for i, c in enumerate(caught))
-    header = ("planted mistake", "by which claim (measured)", "verdict")
-    return Table(header, rows, "Planted mistakes", marks=marks)
-
-
 def _pictures(seed: int) -> tuple[str | Picture, ...]:
     from continuized.app import report
     from continuized.app.verify.pictures import pictures
@@ -119,15 +98,13 @@ def _pictures(seed: int) -> tuple[str | Picture, ...]:
         return (f"No pictures: {error}.",)
 
 
-def _page(claims: list[Claim], caught: list[Caught], effort: Effort) -> str:
+def _page(claims: list[Claim], effort: Effort) -> str:
     from continuized.app import report
 
     seed = effort.seed
 
     sections = [report.Section("Claims", (_claims_table(claims), _budget(seed)))]
     sections.append(report.Section("Pictures", _pictures(seed)))
-    if caught:
-        sections.append(report.Section("Planted mistakes", (_mutants_table(caught),)))
     how = (
         f"Seed: {seed}. Runs of a statistical check: {effort.runs:,}. Random states: "
         f"{effort.states:,}."
@@ -136,7 +113,7 @@ def _page(claims: list[Claim], caught: list[Caught], effort: Effort) -> str:
     return report.page(TITLE, sections)
 
 
-def _json(claims: list[Claim], caught: list[Caught], seed: int, passed: bool) -> str:
+def _json(claims: list[Claim], seed: int, passed: bool) -> str:
     from continuized import __version__
     from continuized.app.verify.registry import ALPHA
 
@@ -147,14 +124,6 @@ def _json(claims: list[Claim], caught: list[Caught], seed: int, passed: bool) ->
             "false_alarm_probability": ALPHA,
             "passed": passed,
             "claims": [_row(c) for c in claims],
-            "mutants": [
-                {
-                    "mistake": c.mutant.mistake,
-                    "caught": c.passed,
-                    "claims": [_row(x) for x in c.claims],
-                }
-                for c in caught
-            ],
         },
         indent=2,
     )

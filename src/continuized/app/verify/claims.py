@@ -18,7 +18,7 @@ from continuized.process.noise import Gaussian
 
 @dataclass(frozen=True)
 class Subject:
-    """The implementation under test; a mutant replaces a part of it."""
+    """The implementation under test; tests replace parts of it by planted mistakes."""
 
     continuized: Callable[..., Continuized] = Continuized
     nesterov: Callable[..., Nesterov] = Nesterov
@@ -61,17 +61,11 @@ class Measurement(NamedTuple):
 
 
 def worst_of(measurements: Iterable[Measurement]) -> Measurement:
-    """The one that measured most; one that cannot be judged is worse, and so is a NaN, which
-    the plain max would pass over."""
+    """Find the one that measured most.
+
+    One that cannot be judged is worse, and so is a NaN, which the plain max would pass over.
+    """
     return max(measurements, key=lambda m: (not m.usable, math.isnan(m.measured), m.measured))
-
-
-class Mutant(NamedTuple):
-    """A planted mistake; `caught_by` names the claims that must fail."""
-
-    mistake: str
-    subject: Subject
-    caught_by: tuple[str, ...]
 
 
 class Check(NamedTuple):

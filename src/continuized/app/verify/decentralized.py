@@ -22,17 +22,6 @@ from continuized.process.marks import Categorical
 from continuized.support.statistics import Moments, mean_test
 from continuized.theory.moments.dadao import generator, system_of
 
-
-def dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
-    """r where the mean square of the distance to the limit is as e^{-rt} in the end.
-
-    From almost every start where the sums of z and z~ are 0, as they stay.  For few nodes: the
-    generator has (6 nodes dim)^4 / 4 entries.
-    """
-    G, _ = generator(system_of(graph, objective, method))
-    return -float(np.linalg.eigvals(G).real.max())
-
-
 BOTH = (True, False)  # accelerated, plain
 DUAL_RUNS = 4  # one of so many of the runs of other checks
 DADAO_RUNS = 400  # the same: each goes to an error of 1e-6
@@ -58,14 +47,14 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     for accelerated in BOTH:
         engine = InstantEngine(graph, make_nodes(subject.dual(accelerated), graph, parts), root)
         runs = effort.runs // DUAL_RUNS
-        squares = _squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
+        squares = _measure_squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
         test = mean_test(Moments.of(squares), exact, effort.alpha / 2)
         found.append(Measurement(test.z, test.limit, test.usable))
     return worst_of(found)
 
 
-def _squares(
+def _measure_squares(
     engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed
 ) -> Array:
     """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
@@ -106,9 +95,19 @@ def dadao_exact_rate(subject: Subject, effort: Effort) -> Measurement:
         graph = Graph.of(spec)
         parts = ridge(graph.nodes, 1, kappa)
         method = subject.dadao()
-        exact = dadao_rate(graph, parts, method)
+        exact = _find_dadao_rate(graph, parts, method)
         ratios.append(method.rate(graph, parts) / exact if exact > 0.0 else math.inf)
     return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def _find_dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
+    """r where the mean square of the distance to the limit is as e^{-rt} in the end.
+
+    From almost every start where the sums of z and z~ are 0, as they stay.  For few nodes: the
+    generator has (6 nodes dim)^4 / 4 entries.
+    """
+    G, _ = generator(system_of(graph, objective, method))
+    return -float(np.linalg.eigvals(G).real.max())
 
 
 def dadao_bound(subject: Subject, effort: Effort) -> Measurement:
@@ -154,7 +153,7 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
         events = _draw(engine, effort.seed, 400)
         engine.advance(events)
         t, pace = float(events.t[-1]), method.edge_rate(graph)
-        log = _log(graph, events, pace)
+        log = _make_log(graph, events, pace)
         x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, pace * t)
         distances.append(np.abs(engine.estimate(t) - x).max())
     return Measurement(float(np.max(distances)), 1e-12)
@@ -163,7 +162,7 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
 def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
     """A²CiD² without exchanges against each node's own stochastic gradient descent."""
     graph, parts, step = Graph.of("path:3"), ridge(3, 2), 0.05
-    engine = _stochastic(subject.a2cid2(step=step), graph, parts, effort.seed)
+    engine = _make_engine(subject.a2cid2(step=step), graph, parts, effort.seed)
     events = _draw(engine, effort.seed, 300)
     assert events.marks is not None
     alone = events.marks >= len(graph.edges)
@@ -180,7 +179,9 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
     return Measurement(float(np.abs(engine.estimate(float(times[-1])) - x).max()), 1e-12)
 
 
-def _stochastic(method: network.A2CiD2, graph: Graph, parts: Objective, seed: int) -> InstantEngine:
+def _make_engine(
+    method: network.A2CiD2, graph: Graph, parts: Objective, seed: int
+) -> InstantEngine:
     return InstantEngine(graph, make_nodes(method, graph, parts), seeds.seed_sequence(seed))
 
 
@@ -189,7 +190,7 @@ def _draw(engine: InstantEngine, seed: int, n: int) -> clocks.Events:
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 
 
-def _log(graph: Graph, events: clocks.Events, pace: float) -> Log:
+def _make_log(graph: Graph, events: clocks.Events, pace: float) -> Log:
     """The exchanges among the events, in the time of gossip, where all edges ring at rate 1."""
     assert events.marks is not None
     rung = events.marks < len(graph.edges)

@@ -99,7 +99,7 @@ def _distance_to_ode(p: Quadratic, method: Continuized, seed: int, events: int =
     distances = []
     for event in clocks.Poisson(seed).stream().draw(events).each():
         state, _ = method.step(state, event, lambda x, mark: p.grad(x))
-        x, z = _integrated(method, x, z, t, event.t)
+        x, z = _integrate(method, x, z, t, event.t)
         g = p.grad(x)
         x, z = x - g / p.L, z - parameters.gamma_prime(event.t, *_constants(method)) * g
         t = event.t
@@ -113,7 +113,7 @@ def _constants(method: Continuized) -> tuple[float, float, float]:
     return method.L, method.mu, method.start
 
 
-def _integrated(
+def _integrate(
     method: Continuized, x: Array, z: Array, t0: float, t1: float
 ) -> tuple[Array, Array]:
     """dx = eta (z - x) dt, dz = eta' (x - z) dt from t0 to t1, by an ODE solver."""

@@ -1,4 +1,8 @@
-"""Checks of the marked methods, coordinates and rows: by Monte Carlo, and without chance."""
+"""Checks of the marked methods: coordinates and rows, alone, in blocks and in batches.
+
+Means over runs against exact moments (by Monte Carlo), exact moments against bounds, and the lazy
+kernels against steps that mix everything.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +28,17 @@ from continuized.process.flow import mix
 from continuized.process.reference import marked_step
 from continuized.support.statistics import MeanTest, Moments, mean_test
 
-# Early times, and enough coordinates for the sum over them to be nearly normal.
+# Early times, and enough coordinates or columns for what is measured to be nearly normal.
 COORDINATE_TIMES = [10.0, 25.0]
 ROW_TIMES = [8.0, 12.0]
+BLOCK_TIMES = [4.5, 6.0]
+BATCH_TIMES = [3.0, 5.0]
+BLOCKS = [[0, 2, 4, 5], [1, 3]]
 RUNS = 8  # one of so many of the runs of other checks: these are not compiled as a whole
 
 
 def quadratic(mu: float | None = None) -> Quadratic:
-    """Twenty coordinates."""
+    """A quadratic of twenty coordinates."""
     return Quadratic(np.linspace(0.2, 1.0, 20), np.ones(20), mu=mu)
 
 
@@ -54,13 +61,27 @@ def wide_least_squares() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(10))
 
 
-def samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
+def correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
+    """Columns that are much alike: L_B is far above the largest L_i, and L_H not far below R2."""
+    rng = np.random.default_rng(7)
+    X = 0.3 * rng.standard_normal((12, 6)) + rng.standard_normal((12, 1))
+    return LeastSquares(X, X @ np.arange(6.0) + noise * rng.standard_normal(12), l2=l2)
+
+
+def thirty_columns() -> LeastSquares:
+    """Ridge regression of thirty columns."""
+    rng = np.random.default_rng(8)
+    X = rng.standard_normal((80, 30))
+    return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
+
+
+def draw_samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
     """x at fixed times in independent runs of an engine, shape (runs, times, dim).
 
     One long Poisson stream is cut into windows: what happens in each is independent.
     """
     T = times[-1]
-    events = _events_up_to(clocks.Poisson(seed, marks=engine.law).stream(), runs * T)
+    events = _draw_up_to(clocks.Poisson(seed, marks=engine.law).stream(), runs * T)
     edges = np.searchsorted(events.t, T * np.arange(runs + 1))
     out = np.empty((runs, len(times), engine.point().size))
     assert events.marks is not None
@@ -68,11 +89,11 @@ def samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Arr
         t = events.t[i:j] - r * T
         gaps = np.diff(t, prepend=0.0)
         run = clocks.Events(0, 0.0, t, gaps, events.marks[i:j])
-        out[r] = _along(_fresh(engine), run, times)
+        out[r] = _follow(_copy(engine), run, times)
     return out
 
 
-def _fresh(engine: Any) -> Any:
+def _copy(engine: Any) -> Any:
     """An engine of its own in the same state, quicker than preparing it anew."""
     twin = copy.copy(engine)
     for name, value in vars(engine).items():
@@ -81,7 +102,8 @@ def _fresh(engine: Any) -> Any:
     return twin
 
 
-def _events_up_to(stream: clocks.Stream, end: float) -> clocks.Events:
+def _draw_up_to(stream: clocks.Stream, end: float) -> clocks.Events:
+    """Draw events in large blocks, and join them."""
     blocks = []
     while stream.t < end:
         blocks.append(stream.draw(1 << 16))
@@ -90,7 +112,7 @@ def _events_up_to(stream: clocks.Stream, end: float) -> clocks.Events:
     return clocks.Events(0, 0.0, t, dt, marks)
 
 
-def _along(engine: Any, events: clocks.Events, times: list[float]) -> Array:
+def _follow(engine: Any, events: clocks.Events, times: list[float]) -> Array:
     """x at the given times of one run."""
     coefs = coefficients(engine.process, events, 0.0)
     rows, done, last = [], 0, 0.0
@@ -99,11 +121,11 @@ def _along(engine: Any, events: clocks.Events, times: list[float]) -> Array:
         if until > done:
             engine.take(events.marks[done:until], coefs[done:until])  # type: ignore[index]
             done, last = until, float(events.t[until - 1])
-        rows.append(_at(engine, last, time))
+        rows.append(_point_at(engine, last, time))
     return np.stack(rows)
 
 
-def _at(engine: Any, last: float, time: float) -> Array:
+def _point_at(engine: Any, last: float, time: float) -> Array:
     """x at a time after the last event: the flow is on two scalars."""
     kept = engine.scalars.copy()
     if engine.accelerated:
@@ -113,7 +135,7 @@ def _at(engine: Any, last: float, time: float) -> Array:
     return x
 
 
-def equality(
+def compare_means(
     effort: Effort, cases: list[tuple[Problem, Any]], times: list[float], distance: bool
 ) -> Measurement:
     """The worst z over the cases: of f, or of |x - x*|^2 / 2."""
@@ -121,7 +143,7 @@ def equality(
     for number, (p, method) in enumerate(cases):
         x0 = np.zeros(p.dim or 0)
         seed = np.random.SeedSequence([effort.seed, number])
-        x = samples(method.prepare(p, x0), times, effort.runs // RUNS, seed)
+        x = draw_samples(method.prepare(p, x0), times, effort.runs // RUNS, seed)
         exact = theory.moments(p, method, x0, times)
         if distance:
             found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
@@ -137,31 +159,7 @@ def equality(
     return Measurement(worst.z, worst.limit)
 
 
-def coordinate_equality(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) of coordinate descent: convex, strongly convex, start = 0, plain."""
-    make = subject.coordinate_descent
-    cases: list[tuple[Problem, Any]] = [
-        (quadratic(mu=0.0), make()),
-        (quadratic(), make("uniform")),
-        (quadratic(), make(start=0.0)),
-        (quadratic(), make(accelerated=False)),
-    ]
-    return equality(effort, cases, COORDINATE_TIMES, distance=False)
-
-
-def row_equality(subject: Subject, effort: Effort) -> Measurement:
-    """E |x_t - x*|^2 / 2 of rows: stochastic least squares and Kaczmarz."""
-    p = wide_least_squares()
-    cases: list[tuple[Problem, Any]] = [
-        (p, subject.stochastic_least_squares()),
-        (p, subject.stochastic_least_squares(mu=0.0)),
-        (p, subject.kaczmarz()),
-        (p, subject.kaczmarz(accelerated=False)),
-    ]
-    return equality(effort, cases, ROW_TIMES, distance=True)
-
-
-def below(
+def compare_with_bound(
     cases: Sequence[tuple[Problem, Any, Any]], value: Callable[[Any, Problem], Array]
 ) -> Measurement:
     """The largest exact expectation of a method over the bound of the one it should be."""
@@ -173,48 +171,7 @@ def below(
     return Measurement(worst, ROUNDING)
 
 
-def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of theory.marked_bounds with S for L; and the plain bounds."""
-    chosen: list[tuple[Problem, dict[str, Any]]] = [
-        (small_quadratic(), {}),
-        (small_quadratic(), {"sampling": "uniform", "start": 0.0}),
-        (small_quadratic(), {"accelerated": False}),
-        (quadratic(mu=0.0), {}),
-        (quadratic(mu=0.0), {"accelerated": False}),
-        (least_squares(noise=1.0, l2=0.01), {}),
-    ]
-    cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in chosen]
-    return below(cases, lambda m, p: m.fun - p.f_star)
-
-
-def row_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E |x_t - x*|^2 / 2 <= its bound, for rows."""
-    p, plain = least_squares(), {"accelerated": False}
-    uniform: list[dict[str, Any]] = [{}, {"mu": 0.0}, {"start": 0.0}]
-    by_norm: list[dict[str, Any]] = [{}, plain, {**plain, "mu": 0.0}]
-    cases: list[tuple[Problem, Any, Any]] = [
-        *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
-        *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
-    ]
-    return below(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
-
-
-def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
-    """The largest relative distance of the lazy kernels from steps that mix everything."""
-    noisy, exact = least_squares(noise=1.0, l2=0.01), wide_least_squares()
-    worst = 0.0
-    for start in (None, 0.0, 5.0):
-        for p in (small_quadratic(), noisy):
-            engine: Any = subject.coordinate_descent(start=start).prepare(p, np.zeros(p.dim))
-            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p)
-            worst = max(worst, lazy_distance(engine, jumps, effort.seed))
-        engine = subject.stochastic_least_squares(start=start).prepare(exact, np.zeros(exact.dim))
-        jumps = reference.Rows(exact, engine.R2, engine.factors)
-        worst = max(worst, lazy_distance(engine, jumps, effort.seed))
-    return Measurement(worst, 1e-12)
-
-
-def lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float:
+def measure_lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float:
     """Compared after every twenty events: in the end both are at the solution."""
     stream = clocks.Poisson(seed, marks=engine.law).stream()
     state, worst = engine.process.init(engine.point()), 0.0
@@ -228,24 +185,28 @@ def lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float
     return worst
 
 
-BLOCKS = [[0, 2, 4, 5], [1, 3]]
-# Early times, and enough blocks and columns for what is measured to be nearly normal.
-BLOCK_TIMES = [4.5, 6.0]
-BATCH_TIMES = [3.0, 5.0]
+def coordinate_equality(subject: Subject, effort: Effort) -> Measurement:
+    """E f(x_t) of coordinate descent: convex, strongly convex, start = 0, plain."""
+    make = subject.coordinate_descent
+    cases: list[tuple[Problem, Any]] = [
+        (quadratic(mu=0.0), make()),
+        (quadratic(), make("uniform")),
+        (quadratic(), make(start=0.0)),
+        (quadratic(), make(accelerated=False)),
+    ]
+    return compare_means(effort, cases, COORDINATE_TIMES, distance=False)
 
 
-def correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
-    """Columns that are much alike: L_B is far above the largest L_i, and L_H not far below R2."""
-    rng = np.random.default_rng(7)
-    X = 0.3 * rng.standard_normal((12, 6)) + rng.standard_normal((12, 1))
-    return LeastSquares(X, X @ np.arange(6.0) + noise * rng.standard_normal(12), l2=l2)
-
-
-def wide() -> LeastSquares:
-    """Thirty columns."""
-    rng = np.random.default_rng(8)
-    X = rng.standard_normal((80, 30))
-    return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
+def row_equality(subject: Subject, effort: Effort) -> Measurement:
+    """E |x_t - x*|^2 / 2 of rows: stochastic least squares and Kaczmarz."""
+    p = wide_least_squares()
+    cases: list[tuple[Problem, Any]] = [
+        (p, subject.stochastic_least_squares()),
+        (p, subject.stochastic_least_squares(mu=0.0)),
+        (p, subject.kaczmarz()),
+        (p, subject.kaczmarz(accelerated=False)),
+    ]
+    return compare_means(effort, cases, ROW_TIMES, distance=True)
 
 
 def block_equality(subject: Subject, effort: Effort) -> Measurement:
@@ -253,10 +214,10 @@ def block_equality(subject: Subject, effort: Effort) -> Measurement:
     make = subject.coordinate_descent
     cases: list[tuple[Problem, Any]] = [
         (quadratic(), make(blocks=3, start=0.0)),
-        (wide(), make(blocks=3)),
-        (wide(), make("uniform", blocks=3, accelerated=False)),
+        (thirty_columns(), make(blocks=3)),
+        (thirty_columns(), make("uniform", blocks=3, accelerated=False)),
     ]
-    return equality(effort, cases, BLOCK_TIMES, distance=False)
+    return compare_means(effort, cases, BLOCK_TIMES, distance=False)
 
 
 def batch_equality(subject: Subject, effort: Effort) -> Measurement:
@@ -267,11 +228,37 @@ def batch_equality(subject: Subject, effort: Effort) -> Measurement:
         (p, subject.stochastic_least_squares(batch=2, accelerated=False)),
         (p, subject.kaczmarz(batch=2)),
     ]
-    return equality(effort, cases, BATCH_TIMES, distance=True)
+    return compare_means(effort, cases, BATCH_TIMES, distance=True)
+
+
+def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
+    """E f(x_t) - f* <= the bound of theory.bounds.marked with S for L; and the plain bounds."""
+    chosen: list[tuple[Problem, dict[str, Any]]] = [
+        (small_quadratic(), {}),
+        (small_quadratic(), {"sampling": "uniform", "start": 0.0}),
+        (small_quadratic(), {"accelerated": False}),
+        (quadratic(mu=0.0), {}),
+        (quadratic(mu=0.0), {"accelerated": False}),
+        (least_squares(noise=1.0, l2=0.01), {}),
+    ]
+    cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in chosen]
+    return compare_with_bound(cases, lambda m, p: m.fun - p.f_star)
+
+
+def row_bound(subject: Subject, effort: Effort) -> Measurement:
+    """E |x_t - x*|^2 / 2 <= its bound, for rows."""
+    p, plain = least_squares(), {"accelerated": False}
+    uniform: list[dict[str, Any]] = [{}, {"mu": 0.0}, {"start": 0.0}]
+    by_norm: list[dict[str, Any]] = [{}, plain, {**plain, "mu": 0.0}]
+    cases: list[tuple[Problem, Any, Any]] = [
+        *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
+        *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
+    ]
+    return compare_with_bound(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
 
 
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= the bound of theory.marked_bounds with S = max_B L_B / p_B^2 for L."""
+    """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
         (correlated(), {}),
         (correlated(), {"sampling": "uniform", "start": 0.0}),
@@ -280,7 +267,7 @@ def block_bound(subject: Subject, effort: Effort) -> Measurement:
     ]
     options = [(p, {"blocks": BLOCKS, **o}) for p, o in chosen]
     cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in options]
-    return below(cases, lambda m, p: m.fun - p.f_star)
+    return compare_with_bound(cases, lambda m, p: m.fun - p.f_star)
 
 
 def batch_bound(subject: Subject, effort: Effort) -> Measurement:
@@ -292,7 +279,22 @@ def batch_bound(subject: Subject, effort: Effort) -> Measurement:
         *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
         *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
     ]
-    return below(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
+    return compare_with_bound(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
+
+
+def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
+    """The largest relative distance of the lazy kernels from steps that mix everything."""
+    noisy, exact = least_squares(noise=1.0, l2=0.01), wide_least_squares()
+    worst = 0.0
+    for start in (None, 0.0, 5.0):
+        for p in (small_quadratic(), noisy):
+            engine: Any = subject.coordinate_descent(start=start).prepare(p, np.zeros(p.dim))
+            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p)
+            worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
+        engine = subject.stochastic_least_squares(start=start).prepare(exact, np.zeros(exact.dim))
+        jumps = reference.Rows(exact, engine.R2, engine.factors)
+        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
+    return Measurement(worst, 1e-12)
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
@@ -303,9 +305,9 @@ def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
         engine: Any = method.prepare(p, np.zeros(p.dim))
         together = [np.array(block) for block in BLOCKS]
         jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, together)
-        worst = max(worst, lazy_distance(engine, jumps, effort.seed))
+        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
         batches = subject.stochastic_least_squares(start=start, batch=3)
         engine = batches.prepare(rows, np.zeros(rows.dim))
         jumps = reference.Rows(rows, engine.R2, engine.factors)
-        worst = max(worst, lazy_distance(engine, jumps, effort.seed))
+        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
     return Measurement(worst, 1e-12)

@@ -54,10 +54,10 @@ def _equality(
     )
     sigma2 = Gaussian(variance).sigma2(p.dim)
     exact = theory.moments(p, method, x0, times, sigma2=sigma2).fun
-    return _judged(mean_test(e.moments, exact, effort.alpha))
+    return _judge(mean_test(e.moments, exact, effort.alpha))
 
 
-def _judged(test: MeanTest) -> Measurement:
+def _judge(test: MeanTest) -> Measurement:
     return Measurement(test.z, test.limit, test.usable)
 
 
@@ -98,7 +98,7 @@ def equality_at_events(subject: Subject, effort: Effort) -> Measurement:
         e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
         assert e.fun is not None
         exact = theory.moments(p, method, x0, k=k).fun
-        found.append(_judged(mean_test(Moments.of(e.fun[:, k]), exact, effort.alpha / 2)))
+        found.append(_judge(mean_test(Moments.of(e.fun[:, k]), exact, effort.alpha / 2)))
     return worst_of(found)
 
 
@@ -116,7 +116,7 @@ def theorem_5(subject: Subject, effort: Effort) -> Measurement:
         weighted = theory.weight(method, times) * (e.fun[:, k] - (p.f_star or 0.0))
         limits = theory.bound(method, p, x0, k=k)
         test = mean_test(Moments.of(weighted), limits, effort.alpha / 3, side="upper")
-        found.append(_judged(test))
+        found.append(_judge(test))
     return worst_of(found)
 
 
@@ -126,4 +126,4 @@ def theorem_3_beyond_quadratics(subject: Subject, effort: Effort) -> Measurement
     method, x0 = subject.continuized(p.L, 0.0), np.zeros(p.dim or 0)
     e = ensemble(p, method, x0, runs=effort.runs, times=times, rng=effort.seed, keep="mean")
     limits = theory.bound(method, p, x0, t=times)
-    return _judged(mean_test(e.moments, limits, effort.alpha, side="upper"))
+    return _judge(mean_test(e.moments, limits, effort.alpha, side="upper"))

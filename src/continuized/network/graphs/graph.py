@@ -177,3 +177,9 @@ class Graph:
         """
         P, theta, bound = optimal_rates.optimise(self.nodes, self.edges, self.P, tol, maxiter)
         return optimal_rates.Optimised(replace(self, P=P), theta, bound)
+
+
+def list_directed(graph: Graph) -> tuple[Array, Array]:
+    """List source and target of both directions of every edge: all edges, then all reversed."""
+    i, j = graph.edges.T
+    return np.concatenate([i, j]), np.concatenate([j, i])

@@ -153,7 +153,7 @@ def newton(
     return False
 
 
-def room_for(dim: int) -> Array:
+def make_room(dim: int) -> Array:
     """What `newton` works in."""
     return np.empty((dim + 3, dim))
 
@@ -171,7 +171,7 @@ class Data(NamedTuple):
     offsets: Array  # (nodes, dim): minus the gradients at 0; the same
 
 
-def data_of(objective: Objective, conjugates: bool) -> Data:
+def make_data(objective: Objective, conjugates: bool) -> Data:
     """The data, with what the gradients of the conjugates need."""
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
@@ -203,7 +203,7 @@ def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> b
     return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
 
 
-def minimiser(
+def find_minimiser(
     kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None = None
 ) -> Array:
     """The minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
@@ -216,6 +216,6 @@ def minimiser(
         w = np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
         return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
     w = np.zeros(d)
-    if not newton(kind, X, y, weights, l2, s, w, room_for(d)):
+    if not newton(kind, X, y, weights, l2, s, w, make_room(d)):
         raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
     return w

@@ -40,8 +40,8 @@ METHODS: dict[str, Method] = {
 }
 TOL = 1e-8
 ROWS = 200  # of the trace, about
-PATIENCE = 5.0  # times the events after which the theorem's rate would have reached tol
-PATIENCE_WITH_FAULTS = 20.0
+EVENTS_FACTOR = 5.0  # times the events after which the theorem's rate would have reached tol
+FAULTS_FACTOR = 20.0
 GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
 
 
@@ -76,7 +76,7 @@ def minimize(
         Stop when the error mean_i |x_i - x*|^2 / |x*|^2 has fallen to tol; see `Decentralized` for
         what takes the place of x* when nodes die.
     events : int, optional
-        The largest number of events, exchanges (with faults: rings) and gradients together.  By
+        The largest number of events, exchanges (with faults: ticks) and gradients together.  By
         default 5 times as many as the theorem asks for, with faults 20 times, and where there is
         none 2000 gradients of every node.
     speeds : array (nodes,), optional
@@ -85,7 +85,7 @@ def minimize(
         graph other rates, or see `network.race`.
     faults : Faults
         Of the links, the clocks and the nodes.  With it, nodes exchange message by message and
-        ring by their own clocks; without, edges ring and exchanges take no time, the same law as
+        tick by their own clocks; without, edges tick and exchanges take no time, the same law as
         `Faults()` at less cost.  No theorem is claimed.  A node that comes back starts from
         nothing ("dual"), or from a neighbour's x.
     rng : int, SeedSequence or Generator
@@ -145,10 +145,10 @@ def minimize(
         rate = chosen.rate(graph, objective)
     if events is None:
         time = expected_time(chosen, graph, objective, float(tol))
-        patience = 1.0
+        factor = 1.0
         if not isinstance(chosen, A2CiD2):
-            patience = PATIENCE if faults is None else PATIENCE_WITH_FAULTS
-        events = math.ceil(patience * (time * float(engine.rates.sum()) + graph.nodes))
+            factor = EVENTS_FACTOR if faults is None else FAULTS_FACTOR
+        events = math.ceil(factor * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
     stepper = OptimisationStepper(chosen.name, engine, objective, float(tol), int(record))
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:

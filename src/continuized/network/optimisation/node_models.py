@@ -9,11 +9,11 @@ import numpy as np
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.a2cid2.nodes import sgd_nodes
+from continuized.network.optimisation.a2cid2.nodes import make_sgd_model
 from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dadao.nodes import dadao_nodes
+from continuized.network.optimisation.dadao.nodes import make_dadao_model
 from continuized.network.optimisation.dual.method import Dual
-from continuized.network.optimisation.dual.nodes import dual_nodes
+from continuized.network.optimisation.dual.nodes import make_dual_model
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.problems.base import Array
@@ -21,7 +21,7 @@ from continuized.problems.base import Array
 
 def make_dual_nodes(objective: Objective, constants: Constants, edge_rate: float) -> NodeSet:
     """Make the nodes of the dual method: where they agree, y = z = grad f(w)."""
-    model = dual_nodes(objective, constants)
+    model = make_dual_model(objective, constants)
     return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
@@ -35,11 +35,11 @@ def make_nodes(
         return make_dual_nodes(objective, method.constants(graph, objective), edge_rate)
     rates = np.ones(graph.nodes) if speeds is None else speeds
     if isinstance(method, DADAO):
-        model: Any = dadao_nodes(objective, method.steps(graph, objective))
+        model: Any = make_dadao_model(objective, method.steps(graph, objective))
         changing: tuple[str, ...] = ("state",)
         tilt = -1.0 / 3.0  # where they agree, z = z~ = -grad f(w)
     else:
         step = method.step_for(objective)
-        model = sgd_nodes(objective, method.constants(graph), step, method.batch)
+        model = make_sgd_model(objective, method.constants(graph), step, method.batch)
         changing, tilt = ("x", "x_tilde", "moved"), 0.0
     return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates, tilt=tilt)

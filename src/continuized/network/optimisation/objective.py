@@ -170,22 +170,22 @@ class Objective:
     @cached_property
     def x_star(self) -> Array:
         """The minimiser of F, to rounding: what a single machine with all rows would find."""
-        from continuized.network.optimisation.local_solver import minimiser
+        from continuized.network.optimisation.local_solver import find_minimiser
 
-        return minimiser(*self._whole)
+        return find_minimiser(*self._whole)
 
     @cached_property
     def f_star(self) -> float:
         """The minimum of F."""
         return self.fun(self.x_star)
 
-    def agreed(self, alive: Array, tilt: Array) -> Array:
+    def find_agreement(self, alive: Array, tilt: Array) -> Array:
         """The minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
-        from continuized.network.optimisation.local_solver import minimiser
+        from continuized.network.optimisation.local_solver import find_minimiser
 
         rows = np.repeat(alive, np.diff(self.starts))
         weights, l2 = self.row_scale[rows], float(self.l2[alive].sum())
-        return minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
+        return find_minimiser(self.loss, self.X[rows], self.y[rows], weights, l2, tilt)
 
     def error(self, w: Array, target: Array | None = None) -> float:
         """mean_i |w_i - x*|^2, relative to |x*|^2 (absolute where that is 0): 1 at w = 0.

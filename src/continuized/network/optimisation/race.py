@@ -48,7 +48,7 @@ class Rounds(NamedTuple):
     reached: bool
 
 
-def dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
+def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
     """The synchronous dual method until the error is tol, or for `most` rounds."""
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
@@ -63,13 +63,13 @@ def dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Ro
 
     L, mu = values[-1] / objective.mu, values[1] / objective.L
     problem = Problem(both, L=L, mu=mu, value_and_grad=True)
-    return _rounds(
+    return _run_rounds(
         problem, L, mu, lambda u: objective.error(D.slopes(root @ u.reshape(shape))),
         shape[0] * shape[1], tol, most,
     )  # fmt: skip
 
 
-def all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
+def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
     """Nesterov's method on F until the error is tol, or for `most` rounds."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
@@ -78,10 +78,10 @@ def all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
     L = whole.curvature * float(ends[1]) + l2
     mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
     problem = Problem(o.fun, o.grad, L=L, mu=mu)
-    return _rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
+    return _run_rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
 
 
-def _rounds(
+def _run_rounds(
     problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
     most: int,
 ) -> Rounds:  # fmt: skip
@@ -99,12 +99,12 @@ def _rounds(
     return Rounds(np.array(errors), bool(errors[-1] <= tol))
 
 
-INTENSITY = 4.0  # rings for each node, in the time that the usual node, the median, is busy
+INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
 PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
-MOST_COUNTED = 4_000_000  # rings
-MOST_RINGS = 5_000_000  # of a run, by default
+MOST_COUNTED = 4_000_000  # ticks
+MOST_TICKS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
-PATIENCE = 5.0
+EVENTS_FACTOR = 5.0
 
 
 class Racer(NamedTuple):
@@ -134,7 +134,7 @@ def race(
     work: ArrayLike,
     *,
     tol: float = 1e-4,
-    events: int = MOST_RINGS,
+    events: int = MOST_TICKS,
     rng: seeds.Seed = None,
 ) -> list[Racer]:
     """The dual method without rounds, accelerated and plain, and two methods in rounds.
@@ -149,7 +149,7 @@ def race(
     tol : float
         The error at which a method has arrived; see `network.Decentralized`.
     events : int
-        The most rings of a run without rounds, those to busy nodes among them.  Methods in rounds
+        The most ticks of a run without rounds, those to busy nodes among them.  Methods in rounds
         have five times as much time as the slower of the others, and at most 20,000 rounds.
     rng : int, SeedSequence or Generator
 
@@ -178,17 +178,19 @@ def race(
     busy = checked_work(work, graph.nodes)
     unit = float(np.median(busy))
     root = seeds.seed_sequence(rng)
-    rates = counted_rates(graph, busy / unit, root)
+    rates = count_rates(graph, busy / unit, root)
     racers = [
-        _without_rounds(Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root)
+        _run_without_rounds(
+            Dual(accelerated), graph, objective, busy / unit, rates, tol, events, root
+        )
         for accelerated in (True, False)
     ]
     slowest = float(busy.max()) / unit
-    most = math.ceil(PATIENCE * max(racer.time for racer in racers) / slowest) + 1000
+    most = math.ceil(EVENTS_FACTOR * max(racer.time for racer in racers) / slowest) + 1000
     most = min(most, MOST_ROUNDS)
     in_rounds = {
-        "synchronous-dual": dual_rounds(graph, objective, tol, most),
-        "all-reduce": all_reduce_rounds(objective, tol, most),
+        "synchronous-dual": run_dual_rounds(graph, objective, tol, most),
+        "all-reduce": run_all_reduce_rounds(objective, tol, most),
     }
     for name, rounds in in_rounds.items():
         t = slowest * np.arange(len(rounds.error))
@@ -196,15 +198,15 @@ def race(
     return [racer._replace(time=unit * racer.time, t=unit * racer.t) for racer in racers]
 
 
-def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
+def count_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """How often each edge has an exchange, where busy nodes have none; the usual work is 1."""
     from continuized.network.simulation.instant import InstantEngine
     from continuized.network.simulation.node_models.silent import make_nodes
 
-    rings = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
+    ticks = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
     events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
-    drawn, engine = events.draw(rings), InstantEngine(graph, make_nodes(), root, busy=work)
+    drawn, engine = events.draw(ticks), InstantEngine(graph, make_nodes(), root, busy=work)
     engine.advance(drawn)
     assert engine.busy is not None
     counts = engine.busy.counts
@@ -216,7 +218,7 @@ def counted_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     return np.asarray(counts / float(drawn.t[-1]))
 
 
-def _without_rounds(
+def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
@@ -226,12 +228,12 @@ def _without_rounds(
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
-    rings = INTENSITY * graph.nodes
-    nodes = make_dual_nodes(objective, constants, rings)
+    ticks = INTENSITY * graph.nodes
+    nodes = make_dual_nodes(objective, constants, ticks)
     engine = InstantEngine(graph, nodes, root, busy=work)
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
-    most = min(math.ceil(PATIENCE * (time + 100.0) * rings), events)
+    most = min(math.ceil(EVENTS_FACTOR * (time + 100.0) * ticks), events)
     loop = Loop(stepper, stepper.make_stream(root), Limits(None, most))
     loop.run()
     r = stepper.outcome(loop.recorder, math.nan)

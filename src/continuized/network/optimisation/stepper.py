@@ -88,7 +88,7 @@ class OptimisationStepper(Stepper):
             return self.objective.x_star
         key = alive.tobytes() + tilt.tobytes()
         if key != self._aim[0]:
-            self._aim = key, self.objective.agreed(alive, tilt)
+            self._aim = key, self.objective.find_agreement(alive, tilt)
         return self._aim[1]
 
     def _test_error(self) -> tuple[float, ...]:
@@ -123,7 +123,7 @@ class OptimisationStepper(Stepper):
         """Return what `network.minimize` gives back; rate: that of the theorem."""
         engine, done = self.engine, self.engine.changed()
         t, messages, gradients, error, excess, consensus = (
-            np.asarray(recorder[name]) for name in self.columns
+            column.joined() for column in recorder.columns.values()
         )
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.network.gossip import Constants, mixed, paid
+from continuized.network.gossip import Constants, give, mix_over
 from continuized.support.validation import short_repr
 
 Array = NDArray[np.float64]
@@ -78,18 +78,18 @@ class GossipModel:
     def mix(self, dt: float) -> None:
         theta = math.inf if self.plain else self.constants.theta
         if theta > 0.0 and dt > 0.0:
-            self.x, self.z = mixed(self.x, self.z, dt, theta)
+            self.x, self.z = mix_over(self.x, self.z, dt, theta)
 
     def answer(self) -> Array:
         return self.x.copy()
 
     def pay(self, answer: Array) -> Array:
         d: Array = self.answer() - answer
-        self.x, self.z = paid(self.x, self.z, d, *self._steps(self.plain))
+        self.x, self.z = give(self.x, self.z, d, *self._steps(self.plain))
         return d
 
     def apply(self, transfer: Array, plain: bool) -> None:
-        self.x, self.z = paid(self.x, self.z, -transfer, *self._steps(plain))
+        self.x, self.z = give(self.x, self.z, -transfer, *self._steps(plain))
 
     def worth(self, plain: bool) -> float:
         return sum(self._steps(plain))

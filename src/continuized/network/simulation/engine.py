@@ -8,11 +8,19 @@ import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Log, Staleness
-from continuized.network.simulation import instant_kernels as kernels
-from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.node_models.interface import (
+    SPEED,
+    conserved,
+    disagreement,
+    estimate,
+    find_answer,
+    flow_to,
+    size,
+)
 from continuized.problems.base import Array
 from continuized.process.clock.events import Events
 from continuized.support.checkpoints.state import Checkpointed
+from continuized.support.jit import jit
 
 NO_LIMIT = np.iinfo(np.int64).max
 
@@ -49,6 +57,23 @@ class NodeSet(NamedTuple):
         """Return `work` at time 0, of nodes whose clocks run at these speeds."""
         values = np.empty((len(speeds), 0)) if self.values is None else self.values
         return np.column_stack([np.zeros(len(speeds)), speeds, values])
+
+
+class Tests(NamedTuple):
+    """Tests of the error after every `period` events of a block.
+
+    Each makes a row (t, exchanges so far, error); the first error outside of `bounds` ends a run.
+    """
+
+    period: int
+    bounds: Array
+    rows: Array
+    before: int = 0  # exchanges before the block, where every event is one
+
+    @classmethod
+    def none(cls) -> Tests:
+        """Make no tests."""
+        return cls(np.iinfo(np.int64).max, np.zeros(2), np.empty((0, 3)))
 
 
 class Engine(Checkpointed):
@@ -116,7 +141,7 @@ class Engine(Checkpointed):
         death."""
         out = np.empty((len(self.work), self.nodes.dim))
         model, work = self.nodes.copy_model(), self.work.copy()
-        check_solved(kernels.estimate_all(model, work, self.alive, t, out))
+        check_solved(estimate_all(model, work, self.alive, t, out))
         return out
 
     def owed(self) -> Array:
@@ -125,7 +150,7 @@ class Engine(Checkpointed):
 
     def conserved(self) -> Array:
         """Return what every node has of what exchanges only move, (nodes, dim)."""
-        return self._by_node(kernels.conserved_all)
+        return self._by_node(conserved_all)
 
     def balance(self) -> Array:
         """Return what the living have and are owed, and what died with others: the sum that
@@ -145,13 +170,13 @@ class Engine(Checkpointed):
         nothing."""
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             error = self.balance() - self.ledger[1]
-            size = self._by_node(kernels.size_all).sum(axis=0)
+            size = self._by_node(size_all).sum(axis=0)
             return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
 
     def error(self, t: float) -> float:
         """Return the disagreement at time t, of models that have one."""
         owed = self.owed()
-        return float(kernels.error_at(self.nodes.model, self.work, self.alive, t, owed))
+        return float(error_at(self.nodes.model, self.work, self.alive, t, owed))
 
     def staleness(self) -> Staleness | None:
         """Return how old answers were; None where exchanges are instantaneous."""
@@ -182,3 +207,48 @@ def check_solved(found: bool) -> None:
             "a node could not solve its own problem: its values are no longer finite, or the "
             "columns differ too much in size"
         )
+
+
+# Compiled: what is asked of all nodes
+
+
+@jit
+def flow_all(nodes: Any, work: Array, t: float) -> None:
+    """Bring every node to time t."""
+    for i in range(work.shape[0]):
+        flow_to(nodes, work, i, work[i, SPEED] * t)
+
+
+@jit
+def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool:
+    """Write what every living node has found at time t, and a dead one had at its death."""
+    for i in range(out.shape[0]):
+        if alive[i]:
+            flow_to(nodes, work, i, work[i, SPEED] * t)
+        if not find_answer(nodes, work, i):
+            return False
+        for c in range(out.shape[1]):
+            out[i, c] = estimate(nodes, work, i, c)
+    return True
+
+
+@jit
+def conserved_all(nodes: Any, work: Array, out: Array) -> None:
+    """Write what every node has of what exchanges only move."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = conserved(nodes, work, i, c)
+
+
+@jit
+def size_all(nodes: Any, work: Array, out: Array) -> None:
+    """Write how large the numbers are of which that is made."""
+    for i in range(out.shape[0]):
+        for c in range(out.shape[1]):
+            out[i, c] = size(nodes, work, i, c)
+
+
+@jit
+def error_at(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
+    """Return the disagreement at time t; no node is touched."""
+    return float(disagreement(nodes, work, alive, t, owed))

@@ -8,28 +8,12 @@ each place of the heap; the slots at the places behind the heap are free.  The o
 
 from __future__ import annotations
 
-import numpy as np
-
 from continuized.network.simulation.node_models.interface import inlined
 from continuized.problems.base import Array
 
 ORDER, SLOT, KIND, EDGE, SEQ, EPOCH = range(6)  # the columns of `what`
+COLUMNS = EPOCH + 1
 SIZE, PUSHED = 0, 1  # the first two entries of `counts`
-
-
-def empty(slots: int, dim: int) -> tuple[Array, Array, Array]:
-    """Make when, what and body, with room for so many entries."""
-    what = np.zeros((slots, EPOCH + 1), np.int64)
-    what[:, SLOT] = np.arange(slots)
-    return np.zeros(slots), what, np.zeros((slots, dim))
-
-
-def grow(when: Array, what: Array, body: Array) -> tuple[Array, Array, Array]:
-    """Return the same entries, with room for twice as many."""
-    larger = empty(2 * len(when), body.shape[1])
-    for mine, theirs in zip(larger, (when, what, body), strict=True):
-        mine[: len(theirs)] = theirs
-    return larger
 
 
 @inlined

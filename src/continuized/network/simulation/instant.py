@@ -7,8 +7,8 @@ import numpy as np
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log
 from continuized.network.simulation import instant_kernels as kernels
-from continuized.network.simulation.engine import Engine, NodeSet, check_solved
-from continuized.network.simulation.instant_kernels import Busy, Network, Tests
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.instant_kernels import Busy, Network
 from continuized.network.simulation.node_models.interface import TIME
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.node_models.interface import (
-    SPEED,
-    conserved,
     disagreement,
-    estimate,
     find_answer,
     flow_to,
     message,
     pay,
-    size,
     step,
 )
 from continuized.problems.base import Array
@@ -43,23 +38,6 @@ class Busy(NamedTuple):
     free: Array
     work: Array
     counts: Array  # of the events, by mark
-
-
-class Tests(NamedTuple):
-    """Tests of the error after every `period` events of a block.
-
-    Each makes a row (t, exchanges so far, error); the first error outside of `bounds` ends a run.
-    """
-
-    period: int
-    bounds: Array
-    rows: Array
-    before: int = 0  # exchanges before the block, where every event is one
-
-    @classmethod
-    def none(cls) -> Tests:
-        """Make no tests."""
-        return cls(np.iinfo(np.int64).max, np.zeros(2), np.empty((0, 3)))
 
 
 @jit
@@ -107,45 +85,3 @@ def run_events(
             if not tests.bounds[0] < error < tests.bounds[1]:  # NaN too
                 return k + 1, made, True
     return end, made, True
-
-
-@jit
-def flow_all(nodes: Any, work: Array, t: float) -> None:
-    """Bring every node to time t."""
-    for i in range(work.shape[0]):
-        flow_to(nodes, work, i, work[i, SPEED] * t)
-
-
-@jit
-def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool:
-    """Write what every living node has found at time t, and a dead one had at its death."""
-    for i in range(out.shape[0]):
-        if alive[i]:
-            flow_to(nodes, work, i, work[i, SPEED] * t)
-        if not find_answer(nodes, work, i):
-            return False
-        for c in range(out.shape[1]):
-            out[i, c] = estimate(nodes, work, i, c)
-    return True
-
-
-@jit
-def conserved_all(nodes: Any, work: Array, out: Array) -> None:
-    """Write what every node has of what exchanges only move."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c] = conserved(nodes, work, i, c)
-
-
-@jit
-def size_all(nodes: Any, work: Array, out: Array) -> None:
-    """Write how large the numbers are of which that is made."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c] = size(nodes, work, i, c)
-
-
-@jit
-def error_at(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
-    """Return the disagreement at time t; no node is touched."""
-    return float(disagreement(nodes, work, alive, t, owed))

@@ -51,8 +51,8 @@ from continuized.network.protocol.transitions import (
     unlock,
     waits_for,
 )
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
-from continuized.network.simulation.instant_kernels import Tests
 from continuized.network.simulation.node_models.interface import (
     conserved,
     conserved_per_transfer,
@@ -70,7 +70,8 @@ from continuized.problems.base import Array
 from continuized.support.jit import compile_formulas, jit
 
 compile_formulas(*timeouts.FORMULAS)
-inline(*transitions.TRANSITIONS)
+for transition in transitions.TRANSITIONS:
+    inline(transition)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -179,7 +180,7 @@ def timer_of(kind: int) -> int:
     return RESEND if kind == TRANSFER else NOTHING
 
 
-@inlined
+@inline
 def load(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
@@ -191,7 +192,7 @@ def load(
             body[slot, c] = transfer[e, D + c]
 
 
-@inlined
+@inline
 def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
@@ -200,7 +201,7 @@ def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
         counts[FAILED] += 1
 
 
-@inlined
+@inline
 def pay_transfer(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, e: int, i: int
 ) -> None:
@@ -210,7 +211,7 @@ def pay_transfer(
         pay(nodes, work, i, c, transfer[e, D + c])
 
 
-@inlined
+@inline
 def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: float) -> None:
     """Let node j mix and be paid."""
     flow_to(nodes, work, j, work[j, SPEED] * t)
@@ -226,7 +227,7 @@ def count_age(sums: Array, age: float) -> None:
     sums[AGES] += 1.0
 
 
-@inlined
+@inline
 def take_step(
     nodes: Any, alive: Array, work: Array, counts: Array, rng: Any, i: int, t: float
 ) -> None:

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.analysis import list_directed
 from continuized.network.faults import Faults
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.messages import JOIN
 from continuized.network.protocol.transitions import DEATH, SOURCE, TARGET, make_rows
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
-from continuized.network.simulation.engine import Engine, NodeSet, check_solved
-from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.message_kernels import Links, Network
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
@@ -69,7 +67,7 @@ class MessageEngine(Engine):
         rows.alive[list(faults.absent())] = False
         self.network = Network(
             *rows,
-            *heap.empty(FIRST_ROOM + len(self.changes), dim),
+            *make_heap(FIRST_ROOM + len(self.changes), dim),
             counts=np.zeros(kernels.COUNTS, np.int64),
             sums=np.zeros(kernels.SUMS),
             ledger=np.zeros((kernels.LEDGER_ROWS, dim)),
@@ -112,7 +110,9 @@ class MessageEngine(Engine):
     def _make_room(self) -> None:
         net = self.network
         if len(net.when) - net.counts[heap.SIZE] < kernels.ROOM:
-            when, what, body = heap.grow(net.when, net.what, net.body)
+            when, what, body = make_heap(2 * len(net.when), self.nodes.dim)
+            for larger, own in ((when, net.when), (what, net.what), (body, net.body)):
+                larger[: len(own)] = own
             self.network = net._replace(when=when, what=what, body=body)
 
     def _put_log_aside(self) -> None:
@@ -179,6 +179,13 @@ class MessageEngine(Engine):
         *whole, time = self.lines.joined().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
+
+
+def make_heap(slots: int, dim: int) -> tuple[Array, Array, Array]:
+    """Make when, what and body of an empty heap (see `heap`), with room for so many entries."""
+    what = np.zeros((slots, heap.COLUMNS), np.int64)
+    what[:, heap.SLOT] = np.arange(slots)
+    return np.zeros(slots), what, np.zeros((slots, dim))
 
 
 def _by_source(graph: Graph) -> tuple[Array, Array, Array]:

@@ -1,4 +1,4 @@
-"""Repeat a run from its event log: `replay`, and the values of nodes on the way: `along`."""
+"""Repeat a run from its event log: `replay`, and the values of nodes on the way: `states_at`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def repeat(
     return -1
 
 
-def along(
+def states_at(
     graph: Graph, values: ArrayLike, method: Gossip, log: Log, times: Sequence[float]
 ) -> list[Array]:
     """x of every node at the last event that it and all its causes had before own time t.
@@ -87,7 +87,7 @@ def along(
     >>> from continuized.network import simulate
     >>> g, start = Graph.of("path:3"), [1.0, 0.0, 0.0]
     >>> r = simulate(g, start, rng=0, log=True)
-    >>> [x.tolist() for x in along(g, start, Gossip(), r.log, [0.0])]
+    >>> [x.tolist() for x in states_at(g, start, Gossip(), r.log, [0.0])]
     [[1.0, 0.0, 0.0]]
     """
     when = causal_times(log)

@@ -69,8 +69,8 @@ def simulate(
     rng : int, SeedSequence or Generator
         The same seed gives the same run, bit by bit.
     faults : Faults
-        With it, nodes exchange message by message and ring by their own clocks; without, edges
-        ring and exchanges take no time, the same law as `Faults()` at a fraction of its cost.
+        With it, nodes exchange message by message and tick by their own clocks; without, edges
+        tick and exchanges take no time, the same law as `Faults()` at a fraction of its cost.
     record : int
         Rows of the trace, about: evenly spaced, at most twice as many; 0: the start and the end.
     snapshots : times at which to keep x, as far as the run gets

@@ -12,9 +12,8 @@ from continuized.network.faults import Faults
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
-from continuized.network.simulation.engine import Engine
+from continuized.network.simulation.engine import Engine, Tests
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.instant_kernels import Tests
 from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
@@ -214,7 +213,7 @@ class GossipStepper(Stepper):
 
 def _make_trace(recorder: Recorder, t: float, messages: int, error: float) -> Trace:
     """The rows that were kept, and the end where it is none of them."""
-    columns = [np.asarray(recorder[name]) for name in recorder.columns]
+    columns = [column.joined() for column in recorder.columns.values()]
     if columns[1][-1] != messages:
         end = (t, messages, error)
         columns = [np.append(column, last) for column, last in zip(columns, end, strict=True)]

@@ -6,11 +6,12 @@ States and outputs are arrays with a row for each run of a chunk; events come in
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 
+from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -30,15 +31,16 @@ from continuized.support.jit import (
 # to compile.
 
 
-def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
+def take_steps(grad, fun, data, states, scratch, coefficients, marks, k, out):
     """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i.
 
     The jump of an event and the mix before the next are one pass over the vectors: y and z are
     mixed already when a gradient is asked, x is the state of which f is taken.
     """
     n = coefficients.shape[1]
-    for r in range(xs.shape[0]):
-        x, z = xs[r], zs[r]
+    y, g = scratch[0], scratch[1]
+    for r in range(states.shape[1]):
+        x, z = states[0, r], states[1, r]
         a, b = coefficients[r, 0, A], coefficients[r, 0, B]
         for c in range(x.size):
             y[c], z[c] = mix(x[c], z[c], a, b)
@@ -58,16 +60,26 @@ def take_steps(grad, fun, data, xs, zs, g, coefficients, marks, y, k, out):
             out[r, k + 1 + i] = fun(x, data)
 
 
-def pass_times(
-    grad, fun, data, xs, zs, g, coefficients, marks, flow, constants, t0, t, times, passed, out
-):
-    """A block of events of every run, up to the last of `times`.
+class Asked(NamedTuple):
+    """The constants of the flow, where each run's block begins, its events, the times at which f is
+    asked for, and how many of them are behind."""
+
+    constants: tuple[float, float, float]
+    t0: Array
+    t: Array
+    times: Array
+    passed: Array
+
+
+def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, asked, out):
+    """A block of events of every run, up to the last of `asked.times`.
 
     out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
     """
-    L, mu, start = constants
-    for r in range(xs.shape[0]):
-        x, z = xs[r], zs[r]
+    (L, mu, start), t0, t, times, passed = asked
+    g = scratch[0]
+    for r in range(states.shape[1]):
+        x, z = states[0, r], states[1, r]
         last = t0[r]
         for i in range(coefficients.shape[1]):
             while passed[r] < times.size and times[passed[r]] < t[r, i]:
@@ -94,23 +106,22 @@ def pass_times(
 
 def _shared(dtype: Any) -> tuple[Any, ...]:
     """The types of the arguments that both loops begin with."""
-    rows = matrix(dtype)
+    blocks = types.Array(matrix(dtype).dtype, 3, "C")
     return (
         types.FunctionType(gradient_type(dtype)),
         types.FunctionType(value_type(dtype)),
         data_type(dtype),
-        rows,
-        rows,
-        vector(dtype),
+        blocks,
+        matrix(dtype),
         types.Array(types.float64, 3, "C"),
-        types.Array(rows.dtype, 3, "C"),
+        blocks,
     )
 
 
 @cache
 def compiled_steps(dtype: Any) -> Any:
     """`take_steps` for iterates of this dtype."""
-    signature = types.void(*_shared(dtype), vector(dtype), types.int64, matrix(np.float64))
+    signature = types.void(*_shared(dtype), types.int64, matrix(np.float64))
     return jit(take_steps, signature, no_cfunc_wrapper=True)
 
 
@@ -118,16 +129,14 @@ def compiled_steps(dtype: Any) -> Any:
 def compiled_times(dtype: Any) -> Any:
     """`pass_times` for iterates of this dtype."""
     floats = vector(np.float64)
+    three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
+    asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
     return jit(
         pass_times,
         types.void(
             *_shared(dtype),
             types.FunctionType(flow_type()),
-            types.UniTuple(types.float64, 3),
-            floats,
-            matrix(np.float64),
-            floats,
-            vector(np.int64),
+            asked,
             matrix(np.float64),
         ),
         no_cfunc_wrapper=True,

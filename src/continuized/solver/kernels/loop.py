@@ -99,13 +99,13 @@ def skip(work, coefficients, i):
 
 
 @jit
-def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i, n):
-    """Events i, ..., n - 1 of the block until a signal; returns (how many are done, signal).
+def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
+    """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
 
     The states after the events are kept as rows of xs and zs, unless these are empty.
     """
     y = work[Y]
-    while i < n:
+    while i < coefficients.shape[0]:
         grad(y, g, data)
         if marks.shape[0] > 0:
             for c in range(g.size):
@@ -141,7 +141,6 @@ def compiled_loop(dtype: Any) -> Any:
         matrix(dtype),
         matrix(np.float64),
         vector(np.float64),
-        types.int64,
         types.int64,
     )
     return jit(loop.py_func, signature)

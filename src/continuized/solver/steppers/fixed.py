@@ -260,8 +260,7 @@ class FixedStepper(_KnownConstants):
 
         def advance(marks: Array, coefs: Array, i: int) -> tuple[int, int]:
             buffers = (g, marks, self.work, self.xs, self.zs)
-            rest = (coefs, self.watch, i, len(coefs))
-            done, signal = loop(problem.grad, problem.data, *buffers, *rest)
+            done, signal = loop(problem.grad, problem.data, *buffers, coefs, self.watch, i)
             self.compiled_calls += done - i + (signal in SIGNALS)
             return done, signal
 

@@ -30,7 +30,7 @@ class RowsSoFar(NamedTuple):
 
     def joined(self) -> Array:
         parts = self.parts[: self.n]
-        if any(np.ndim(part) for part in parts):
+        if any(isinstance(part, np.ndarray) for part in parts):
             return np.concatenate([np.atleast_1d(part) for part in parts])
         return np.array(parts)
 
@@ -62,7 +62,7 @@ class Rows:
     def last(self) -> Any:
         """The last row."""
         part = self.parts[-1]
-        return part[-1] if np.ndim(part) else part
+        return part[-1] if isinstance(part, np.ndarray) else part
 
     def replace(self, rows: Array) -> None:
         """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""

@@ -1,7 +1,7 @@
 """The front door of the theorems: `bound` for every method, and the weights of Theorem 5.
 
-The right-hand sides are in `theorems` (full gradients), `marked_bounds` (coordinates and rows),
-`gossip_bounds`, `dual_bounds` and `dadao_bounds` (networks).
+The right-hand sides are in `paper` (full gradients), `marked` (coordinates and rows), `gossip`,
+`dual` and `dadao` (networks).
 """
 
 from __future__ import annotations
@@ -19,15 +19,7 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem, checked_problem
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
 from continuized.support import validation as check
-from continuized.theory.bounds import (
-    dadao as dadao_bounds,
-)
-from continuized.theory.bounds import (
-    dual as dual_bounds,
-)
-from continuized.theory.bounds import (
-    gossip as gossip_bounds,
-)
+from continuized.theory.bounds import dadao, dual, gossip
 from continuized.theory.bounds.paper import THEOREMS, log_A, log_scale, theorem_of
 from continuized.theory.checks import (
     check_constants_hold,
@@ -39,10 +31,10 @@ if TYPE_CHECKING:
     from continuized.network import Graph, Objective
 
 ON_NETWORKS: dict[type, Callable[..., Array]] = {
-    Gossip: gossip_bounds.log_bound,
-    A2CiD2: gossip_bounds.exchanges_log_bound,
-    Dual: dual_bounds.log_bound,
-    DADAO: dadao_bounds.log_bound,
+    Gossip: gossip.log_bound,
+    A2CiD2: gossip.exchanges_log_bound,
+    Dual: dual.log_bound,
+    DADAO: dadao.log_bound,
 }
 
 
@@ -58,70 +50,23 @@ def bound(
 
     Give exactly one of t and k, a number or an array.  f is assumed convex, L-smooth and,
     where the method's mu > 0, mu-strongly convex, with the *method's* L and mu; an L or mu
-    that the problem contradicts is refused.  z_0 = x_0, and q = sqrt(mu/L), R = |x_0 - x*|.
+    that the problem contradicts is refused.  What is bounded (the page "Theorems, functions,
+    tests" has each formula):
 
-    On every path (the method is deterministic), a bound on f(x_k) - f*:
+    - GradientDescent and Nesterov, k (Theorems 1 and 2): f(x_k) - f*, on every path.
+    - Continuized, t (Theorems 3 and 6): E f(x_t) - f*, with noise E|noise|^2 <= sigma2.
+    - Continuized, k (Theorem 5): the *weighted* E[weight(T_k) (f(x_k) - f*)], with `weight`.  It
+      bounds no unweighted E f(x_k).
+    - CoordinateDescent: the same as for Continuized, and unweighted with accelerated=False.
+    - DualCoordinate on ridge regression: the same for the *dual* objective, not for f.
+    - StochasticLeastSquares and Kaczmarz: the *distance* E |x - x*|^2 / 2, not f; labels with
+      noise are refused.
+    - network.Gossip, and the exchanges of network.A2CiD2, on a Graph: E |x - mean|^2, with the
+      weight e^{theta T_k} at the k-th event where accelerated.
+    - network.Dual and network.DADAO on a pair (Graph, network.Objective): E mean_i |w_i - x*|^2,
+      w_i the guesses of the nodes, with such a weight too.  The start of DADAO must be 0.
 
-    - GradientDescent, k (Theorem 1): 2L R^2 / (k+4), or, where problem.mu > 0,
-      (L/2) (1 - mu/L)^k R^2.
-    - Nesterov, k (Theorem 2): 2L R^2 / k^2, or (f_0 - f* + mu/2 R^2) (1 - q)^k.
-
-    In expectation over the Poisson clock, and over unbiased noise of total variance
-    E|noise|^2 <= sigma2:
-
-    - Continuized, t (Theorems 3 and 6), a bound on E f(x_t) - f*: phi_0 / A_t plus
-      (sigma2/L) int_0^t A_s ds / A_t.  That is 2L R^2 / t^2 + sigma2 t / (3L) when mu = 0,
-      start = 0, and (f_0 - f* + mu/2 R^2) e^{-qt} + sigma2 / sqrt(mu L) when start = inf
-      (as the theorem states it; its proof has a further factor 1 - e^{-qt} <= 1 on the
-      noise).  The other starts are ours, by the same proof.
-    - Continuized, k (Theorem 5), a bound on the *weighted* expectation
-      E[weight(T_k) (f(x_k) - f*)], where `weight(method, T_k)` is T_k^2 when mu = 0,
-      start = 0, and e^{q T_k} when start = inf: 2L R^2, respectively f_0 - f* + mu/2 R^2.
-      It bounds no unweighted E f(x_k).  The noise's share (not in the paper, from the same
-      proof) is sigma2 k(k+1)(k+2) / (3L), respectively (sigma2/(L q)) ((1-q)^{-k} - 1),
-      which is infinite when mu = L.
-
-    No theorem of the paper covers noise for GradientDescent and Nesterov; it is refused.
-
-    In expectation over the clock and its marks, with constants from `method.prepare(problem, x0)`
-    (sigma2 must be 0; every line is proved in `theory.marked_bounds`):
-
-    - CoordinateDescent: the bounds of Continuized(S, mu), at t or at k (where the weight is
-      `weight(method.prepare(problem, x0).process, T_k)`); with accelerated=False, unweighted
-      bounds on E f - f*, at the k-th event (f_0 - f*) (1 - mu min_i p_i/L_i)^k, and where
-      mu = 0 (c (f_0 - f*) + 1/2 sum_i L_i/p_i (x_0 - x*)_i^2) / (c + k), c = 1/min_i p_i; at
-      time t, e^{-t mu min_i p_i/L_i} and c + t in place of the powers and of c + k.  For blocks,
-      i is a block.
-    - DualCoordinate on ridge regression: the same for the *dual* objective, E D(a_t) - D*, D to
-      be minimised; not for f.  For the logistic loss no theorem is known, and it is refused.
-    - StochasticLeastSquares and Kaczmarz: a bound on the *distance*, E |x_t - x*|^2 / 2, not on
-      f; x* the solution of Xx = y nearest x_0 (labels with noise are refused).  phi_0 / A_t as
-      for Continuized(R2 kappa, mu), with |x - x*|^2 / 2 for f - f* and, for |z_0 - x*|^2, its
-      H^{-1} norm; with accelerated=False, (1/2) |x_0 - x*|^2 (1 - mu/R2)^k, and where mu = 0
-      (kappa |x_0 - x*|^2 + R2 |x_0 - x*|^2_{H^{-1}}) / (2 kappa + 4k).  For batches, R2 and kappa
-      are theirs.
-
-    On a network.Graph in place of a problem, with x0 a row to a node, a bound on
-    E |x_t - mean|^2, proved in `theory.gossip_bounds`:
-
-    - Gossip with damping a: (1 + a) |x_0 - mean|^2 e^{-theta t}, theta = a sqrt(mu_g / (2R)), and
-      at the k-th event (1 + a) |x_0 - mean|^2 for E[e^{theta T_k} |x_k - mean|^2]; with
-      accelerated=False,
-      |x_0 - mean|^2 e^{-mu_g t / 2}, and (1 - mu_g / 2)^k in place of the exponential.
-    - network.A2CiD2, its exchanges alone: the same with a = 1 and t times their rate.  With its
-      gradients, no theorem is known here, and a pair as below is refused.
-
-    On a pair (Graph, network.Objective), with x0 the dual start (0), a bound on
-    E mean_i |w_i - x*|^2, w_i the guesses of n nodes, proved in `theory.dual_bounds`:
-
-    - network.Dual: 2/(mu n) (D_0 - D* + |y_0 - y*|^2 / (2L)) e^{-theta t}, D the dual function,
-      theta = sqrt(mu_g mu / (2 R L)), and the same without the exponential for
-      E[e^{theta T_k} ...] at the k-th event; with accelerated=False, 2/(mu n) (D_0 - D*) e^{-rt},
-      r = mu_g mu / (2L), and (1 - r)^k in place of the exponential.
-    - network.DADAO, whose start must be 0 (w_i is then x_i), proved in `theory.dadao_bounds`:
-      C e^{-rt}, r = sqrt(mu/L) / (8 sqrt 2) and C = (4/mu) (F(0) - F*)
-      + 7/(8 mu L) mean_i |grad f_i(x*)|^2 + (3 mu/(16 L)) |x*|^2, every node taking gradients at
-      rate 1; and C for E[e^{r T_k} ...] at the k-th event of all, gradients and exchanges.
+    Noise is refused but for Continuized: no theorem covers it.
 
     Parameters
     ----------
@@ -179,9 +124,9 @@ def log_bound(
     p, x = checked_problem(problem), start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
-        from continuized.theory.bounds import marked as marked_bounds
+        from continuized.theory.bounds import marked
 
-        return marked_bounds.log_bound(method, p, x, t, k, sigma2)
+        return marked.log_bound(method, p, x, t, k, sigma2)
     check_constants_hold(method, p)
     return theorem_of(method, THEOREMS)(method, p, x, t, k, sigma2)
 

@@ -94,8 +94,8 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     from scipy.linalg import logm
 
     from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.engine import flow_all
     from continuized.network.simulation.instant import InstantEngine
-    from continuized.network.simulation.instant_kernels import flow_all
 
     linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))
     engine = InstantEngine(graph, make_nodes(method, graph, linear), seeds.seed_sequence(0))

@@ -25,8 +25,8 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.theory.bounds.dual import checked_pair, checked_start
-from continuized.theory.bounds.gossip import centred, checked_graph
+from continuized.theory.bounds.dual import check_pair, check_start
+from continuized.theory.bounds.gossip import centre, check_graph
 from continuized.theory.moments.integrate import exponentiate, integrate
 from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, symmetrise
 
@@ -121,10 +121,10 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Momen
     They are sums over the columns of x.  Relative accuracy about 1e-9.  For at most 400 nodes;
     the time grows with t[-1].
     """
-    g = checked_graph(graph)
+    g = check_graph(graph)
     if g.nodes > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
-    u, edges = centred(g, x0), Edges(g)
+    u, edges = centre(g, x0), Edges(g)
     rows = np.empty((len(t), 3, g.nodes))
     for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t)):
         rows[k] = edges.traces(m)
@@ -142,7 +142,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
     from continuized.network.optimisation.dual.function import DualFunction
 
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
-    u = (checked_start(y0, objective) - DualFunction(objective).minimiser).ravel()
+    u = (check_start(y0, objective) - DualFunction(objective).minimiser).ravel()
     K = np.linalg.inv(objective.hessians())
     edges, constants = Edges(graph, K), method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
@@ -156,7 +156,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
 
 def check_ridge(pair: Any, name: str, largest: int) -> tuple[Graph, Objective]:
     """Return the graph and the functions, where the moments of the method can be computed."""
-    graph, objective = checked_pair(pair, name)
+    graph, objective = check_pair(pair, name)
     if objective.loss != SQUARED:
         raise TypeError(
             f"the moments of {name} are exact on least squares only; on the logistic loss average "

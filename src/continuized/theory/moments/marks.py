@@ -19,10 +19,10 @@ from numpy.typing import ArrayLike
 
 from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import StochasticLeastSquares
-from continuized.marked.separable import Form
+from continuized.marked.separable import SeparableForm
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array, checked_problem
-from continuized.theory.bounds.marked import row_start
+from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.full_gradient import pack
 from continuized.theory.moments.integrate import integrate
@@ -174,7 +174,7 @@ def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, A
 
     What rounding adds beside what rows see would never decay: the basis spans that alone.
     """
-    start = row_start(engine, p, x)
+    start = find_row_start(engine, p, x)
     c = start.rows @ start.basis
     steps = np.full(c.shape[1], 1.0 / engine.R2)
     weights = np.ones_like(steps) if engine.accelerated else steps
@@ -194,7 +194,7 @@ def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
     return steps, weights if engine.accelerated else steps
 
 
-def _hessian(form: Form) -> Array:
+def _hessian(form: SeparableForm) -> Array:
     if form.entropy > 0.0:
         raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
     A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)

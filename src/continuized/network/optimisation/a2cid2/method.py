@@ -4,7 +4,7 @@ Between its events a node mixes x and x~ at the rate eta.  At a stochastic gradi
 
     x -= step g    x~ -= step g
 
-and when the edge ij rings, with d = x_i - x_j,
+and when the edge ij ticks, with d = x_i - x_j,
 
     x_i -= d/2    x~_i -= alpha~ d        x_j += d/2    x~_j += alpha~ d
 

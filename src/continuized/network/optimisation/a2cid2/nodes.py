@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.gossip import Constants, paid
+from continuized.network.gossip import Constants, give
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import Data, gradient, slope
@@ -33,11 +33,13 @@ class SgdNodes(NamedTuple):
     part: Array
 
 
-def sgd_nodes(objective: Objective, constants: Constants, length: float, batch: int) -> SgdNodes:
+def make_sgd_model(
+    objective: Objective, constants: Constants, length: float, batch: int
+) -> SgdNodes:
     """At the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     g, part = np.empty(objective.dim), np.empty(objective.dim)
-    data = conjugates.data_of(objective, conjugates=False)
+    data = conjugates.make_data(objective, conjugates=False)
     return SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
 
 
@@ -75,7 +77,7 @@ def message(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
     """x -= d/2 and x~ -= alpha~ d."""
     x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
-    x[i, c], x_tilde[i, c] = paid(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
+    x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
 
 
 @for_model(SgdNodes)
@@ -87,7 +89,7 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
     else:
         batch_slope(nodes.data, i, x[i], nodes.batch, rng, g, nodes.part)
     for c in range(g.size):
-        x[i, c], x_tilde[i, c] = paid(x[i, c], x_tilde[i, c], g[c], length, length)
+        x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], g[c], length, length)
         nodes.moved[i, c] -= 2.0 * length * g[c]
 
 

@@ -10,11 +10,11 @@ At a gradient, which a node takes at rate 1, with g = grad f_i(x) - nu x - y~,
 
     x -= g / (4L)    x~ -= g / (4 sqrt(L nu))    y~ += (s/4 + 1) g
 
-and when the edge ij rings, with q = (y + z)_i - (y + z)_j,
+and when the edge ij ticks, with q = (y + z)_i - (y + z)_j,
 
     z_i -= q/2    z~_i -= (2 chi_1/s) q        z_j += q/2    z~_j += (2 chi_1/s) q
 
-where the edges ring so often, together sqrt(R / mu_g), that 2 chi_1 chi_2 = 1.
+where the edges tick so often, together sqrt(R / mu_g), that 2 chi_1 chi_2 = 1.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def decay(dt: float, s: float) -> Decay:
     )
 
 
-def flowed(
+def flow_node(
     x: float, xt: float, y: float, yt: float, z: float, zt: float, by: Decay, s: float, nu: float
 ) -> Six:
     """One coordinate after a time without an event; exact.
@@ -134,7 +134,7 @@ def flowed(
     )
 
 
-def stepped(x: float, xt: float, yt: float, slope: float, steps: Steps) -> tuple[float, ...]:
+def take_gradient(x: float, xt: float, yt: float, slope: float, steps: Steps) -> tuple[float, ...]:
     """(x, x~, y~) of one coordinate after a gradient, slope = grad f(x) there."""
     g = slope - steps.nu * x - yt
     return (
@@ -149,4 +149,4 @@ def pull(steps: Steps) -> float:
     return 2.0 * steps.chi_1 / steps.s
 
 
-FORMULAS = (decay, flowed, stepped, pull)
+FORMULAS = (decay, flow_node, take_gradient, pull)

@@ -17,9 +17,9 @@ from continuized.network.optimisation.dadao.method import (
     Y,
     Z,
     decay,
-    flowed,
+    flow_node,
     pull,
-    stepped,
+    take_gradient,
 )
 from continuized.network.optimisation.local_solver import Data, gradient
 from continuized.network.optimisation.objective import Objective
@@ -39,10 +39,10 @@ class DadaoNodes(NamedTuple):
     slope: Array
 
 
-def dadao_nodes(objective: Objective, steps: Steps) -> DadaoNodes:
+def make_dadao_model(objective: Objective, steps: Steps) -> DadaoNodes:
     """At the start, where all is 0."""
     state = np.zeros((objective.nodes, 6, objective.dim))
-    data = conjugates.data_of(objective, conjugates=False)
+    data = conjugates.make_data(objective, conjugates=False)
     return DadaoNodes(steps, data, state, np.empty(objective.dim))
 
 
@@ -54,7 +54,7 @@ def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
     for c in range(u.shape[2]):
         (
             u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c], u[i, Z_TILDE, c]
-        ) = flowed(
+        ) = flow_node(
             u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c],
             u[i, Z_TILDE, c], by, s, nu,
         )  # fmt: skip
@@ -80,7 +80,7 @@ def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
     u, slope = nodes.state, nodes.slope
     gradient(nodes.data, i, u[i, X], slope)
     for c in range(slope.size):
-        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = stepped(
+        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = take_gradient(
             u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
         )
 

@@ -17,8 +17,8 @@ class DualFunction:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self._data = conjugates.data_of(objective, conjugates=True)
-        self._room = conjugates.room_for(objective.dim)
+        self._data = conjugates.make_data(objective, conjugates=True)
+        self._room = conjugates.make_room(objective.dim)
         self._w = np.zeros((objective.nodes, objective.dim))
         self._node = np.repeat(np.arange(objective.nodes), np.diff(objective.starts))
 
@@ -53,7 +53,7 @@ class DualFunction:
 
 def slopes_at_minimiser(objective: Objective) -> Array:
     """grad f_i(x*), (nodes, dim)."""
-    data = conjugates.data_of(objective, conjugates=False)
+    data = conjugates.make_data(objective, conjugates=False)
     out = np.empty((objective.nodes, objective.dim))
     for i in range(objective.nodes):
         conjugates.gradient(data, i, objective.x_star, out[i])

@@ -4,7 +4,7 @@ min over w of sum_i f_i(w) is, with a copy of w at each node, the dual of
 
     min D(y) = sum_i f_i*(y_i)    over y with sum_i y_i = 0
 
-and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij rings, with G = w_i - w_j,
+and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij ticks, with G = w_i - w_j,
 
     y_i -= gamma G    z_i -= gamma' G        y_j += gamma G    z_j += gamma' G
 
@@ -37,7 +37,7 @@ class Dual:
 
     accelerated=True: it is `Continuized(2R/mu, mu_g/L)` with edges for marks, hence
     theta = sqrt(mu_g mu / (2 R L)), gamma = mu/2, gamma' = sqrt(L mu / (2 mu_g R)), and the error
-    falls as e^{-theta t}, t such that all edges together ring at rate 1.  accelerated=False:
+    falls as e^{-theta t}, t such that all edges together tick at rate 1.  accelerated=False:
     theta = 0 and gamma' = gamma; the rate is mu_g mu / (2L).
 
     >>> from continuized.network import split
@@ -126,8 +126,8 @@ class DualModel(GossipModel):
             np.array([l2]),
         )
         self._solve = conjugates.conjugate_gradient
-        self._data = conjugates.data_of(own, conjugates=True)
-        self._room = conjugates.room_for(own.dim)
+        self._data = conjugates.make_data(own, conjugates=True)
+        self._room = conjugates.make_room(own.dim)
         self._w = np.zeros(own.dim)
 
     def answer(self) -> Array:

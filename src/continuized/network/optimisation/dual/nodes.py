@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.network import gossip as rules
-from continuized.network.gossip import Constants, paid
+from continuized.network.gossip import Constants, give
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.local_solver import Data, conjugate_gradient
 from continuized.network.optimisation.objective import Objective
@@ -31,11 +31,11 @@ class DualNodes(NamedTuple):
     room: Array
 
 
-def dual_nodes(objective: Objective, constants: Constants) -> DualNodes:
+def make_dual_model(objective: Objective, constants: Constants) -> DualNodes:
     """At the start, where all is 0."""
     y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
-    data = conjugates.data_of(objective, conjugates=True)
-    return DualNodes(constants, data, y, z, w, conjugates.room_for(objective.dim))
+    data = conjugates.make_data(objective, conjugates=True)
+    return DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
 
 
 @inlined
@@ -76,7 +76,7 @@ def estimate(nodes: DualNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
     """y -= gamma d and z -= gamma' d."""
     y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
-    y[i, c], z[i, c] = paid(y[i, c], z[i, c], d, gamma, gamma_prime)
+    y[i, c], z[i, c] = give(y[i, c], z[i, c], d, gamma, gamma_prime)
 
 
 @for_model(DualNodes)

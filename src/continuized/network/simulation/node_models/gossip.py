@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from continuized.network import gossip as rules
-from continuized.network.gossip import Constants, paid
+from continuized.network.gossip import Constants, give
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
 from continuized.problems.base import Array
@@ -26,7 +26,7 @@ def make_nodes(values: Array, constants: Constants) -> NodeSet:
 
 @inlined
 def mix_to(work: Array, i: int, time: float, theta: float) -> None:
-    """Bring node i to its own `time`: `rules.mixed`, the weights taken once for all columns."""
+    """Bring node i to its own `time`: `gossip.mix_over`, the weights taken once for all columns."""
     if theta > 0.0:
         a, b = equal_weights(theta, time - work[i, TIME])
         z = (work.shape[1] + X) // 2
@@ -39,7 +39,7 @@ def mix_to(work: Array, i: int, time: float, theta: float) -> None:
 def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
     """Node i gives the transfer of d in coordinate c."""
     x, z = X + c, (work.shape[1] + X) // 2 + c
-    work[i, x], work[i, z] = paid(work[i, x], work[i, z], d, gamma, gamma_prime)
+    work[i, x], work[i, z] = give(work[i, x], work[i, z], d, gamma, gamma_prime)
 
 
 @jit

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
-from continuized.app.verify.claims import Mutant, Subject
+from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.optimisation.dadao.method import Steps
 from continuized.network.protocol.transitions import APPLIED
-from continuized.network.simulation.instant_kernels import Tests
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine
 from continuized.process.clock.events import Events
+from tests.mutants.mutant import Mutant
 
 
 class LongGossip(Gossip):

@@ -1,4 +1,4 @@
-"""Planted mistakes, and the checks that must catch them."""
+"""Planted mistakes in the process, and the checks that must catch them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from continuized.app.verify import network_mutants
-from continuized.app.verify.claims import Effort, Mutant, Subject
+from continuized.app.verify.claims import Subject
 from continuized.marked.blocks import partition
 from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
 from continuized.marked.rows import RowStepper, StochasticLeastSquares
@@ -19,10 +18,9 @@ from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.process.parameters import gamma_prime
+from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
-
-EFFORT = Effort(seed=0, runs=20_000, states=600)
 
 
 class EarlierStep(Continuized):
@@ -230,5 +228,4 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(stochastic_least_squares=NoMean),
         ("batches: E |x_t - x*|^2 is below its bound",),
     ),
-    *network_mutants.MUTANTS,
 )

@@ -1,8 +1,9 @@
 """Run by test_gossip_checkpoints: a simulation that is killed again and again, and resumed.
 
-    python killed_network.py FOLDER
+    python killed_simulations.py FOLDER
 
-As `killed.py`; a child tells of every checkpoint that it has written.  Exit code 0 if all is well.
+As `killed_runs.py`; a child tells of every checkpoint that it has written.  Exit code 0 if all is
+well.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from killed import killed_child
+from killed_runs import killed_child
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome

@@ -43,7 +43,7 @@ def bounded_moment(p, method, times):
 
 def compared(p, engine, exact, times, alpha):
     """f of coordinates, |x - x*|^2 / 2 of rows, of RUNS runs against their expectations."""
-    x = marked_checks.samples(engine, times, RUNS, 1)
+    x = marked_checks.draw_samples(engine, times, RUNS, 1)
     if hasattr(engine, "form"):
         found, expected = np.stack([p.values(row) for row in x]), exact.fun
     else:

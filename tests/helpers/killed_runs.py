@@ -1,7 +1,7 @@
 """Run by test_checkpoints_written: a process that forks children and kills them at random moments.
 
-    python killed.py run FOLDER      a run, killed 60 times and resumed as often
-    python killed.py save FOLDER     a child that does nothing but save, killed 60 times
+    python killed_runs.py run FOLDER      a run, killed 60 times and resumed as often
+    python killed_runs.py save FOLDER     a child that does nothing but save, killed 60 times
 
 Children are forked, for a kill to cost milliseconds and not the imports; each is killed by the
 process that started it, by its own number.  A child tells through a pipe how far it is, so that

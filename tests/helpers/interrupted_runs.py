@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.invariants.registry import data, same_bits
 
 import continuized as cz
 from continuized.marked.stepper import MarkedStepper
 from continuized.solver.steppers.fixed import FixedStepper
+from tests.invariants.registry import data, same_bits
 
 NOISE = cz.noise.Gaussian(1e-3)
 X, Y = data(30, 6)
