@@ -144,7 +144,7 @@ def test_labels_and_rows_that_do_not_fit(tmp_path: Path) -> None:
     assert numbers.stderr.endswith("; use --loss ridge for numbers\n")
     many = run("--data", data_file(tmp_path, False), "--nodes", 91)
     assert many.exit_code == 2
-    assert "from 1 to 90, the number of rows, got 91" in many.stderr
+    assert "from 1 to 90, got 91; there are 90 rows" in many.stderr
 
 
 def test_the_rule_of_a_real_node() -> None:

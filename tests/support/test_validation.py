@@ -298,6 +298,22 @@ def test_arrays_are_given_back_themselves_or_as_new_ones() -> None:
     assert check.array(np.ones((3, 2)).T, "x", dtype=np.float64).flags.c_contiguous
 
 
+class Unreadable:
+    """An array on a device that NumPy cannot read."""
+
+    dtype = "lib.float32"
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise RuntimeError("copy it to the host first")
+
+
+def test_arrays_that_numpy_cannot_read() -> None:
+    with pytest.raises(TypeError, match="w must be an array of real numbers, got ") as caught:
+        check.array(Unreadable(), "w")
+    assert "host" in str(caught.value.__cause__)
+    sentence(caught.value)
+
+
 def test_names_that_are_several_words() -> None:
     with pytest.raises(ValueError, match=r"^the gradient must be finite, but entry 1 is nan$"):
         check.array([1.0, math.nan], "the gradient", finite=True)

@@ -321,13 +321,13 @@ class Interval(NamedTuple):
 
     @property
     def is_bounded(self) -> bool:
-        """Whether there is a bound on either side."""
+        """Whether there is a bound on each side."""
         low, high = (self.above, self.minimum), (self.below, self.maximum)
         return low != (None, None) and high != (None, None)
 
     @property
     def words(self) -> str:
-        """What follows the noun: " in [0, 1)", " > 0", or nothing."""
+        """The words that follow the noun: " in [0, 1)", " > 0", or none."""
         if self.is_bounded:
             low = f"({_plain(self.above)}" if self.minimum is None else f"[{_plain(self.minimum)}"
             high = f"{_plain(self.below)})" if self.maximum is None else f"{_plain(self.maximum)}]"
@@ -351,7 +351,7 @@ def _plain(bound: float | None) -> str:
 
 
 def _either(what: list[str], other: str | tuple[str, ...]) -> str:
-    """a, b or c."""
+    """Join as in a sentence: a, b or c."""
     *others, last = [*what, *((other,) if isinstance(other, str) else other)]
     if not last:
         *others, last = others
@@ -384,8 +384,10 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
         raise TypeError(f"{name} is a masked array: the mask would be lost; drop or fill its rows")
     try:
         given = np.asarray(values)
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise refusal(ValueError, name, noun, values, "rows must be equally long") from error
+    except Exception as error:  # of another library, about an array that NumPy cannot read
+        raise refusal(TypeError, name, noun, values) from error
     listed = not hasattr(values, "dtype")
     if listed and given.dtype == object and kinds == NUMBERS and all(map(is_real, given.flat)):
         # Fractions, and integers of more than 64 bits.
