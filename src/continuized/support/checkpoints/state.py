@@ -41,7 +41,7 @@ class Rows:
     >>> rows = Rows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
-    >>> rows.joined().tolist(), rows.last()
+    >>> rows.joined().tolist(), float(rows.last())
     ([1.0, 2.0, 3.0], 3.0)
     """
 
