@@ -251,7 +251,7 @@ def test_constants_may_be_arrays_of_no_dimension(library: str) -> None:
     xp = LIBRARIES[library]
     given = {name: xp.asarray(value) for name, value in (("L", L), ("mu", MU), ("tol", 1e-3))}
     assert close(run(xp, **given).x, run(xp, L=L, mu=float(given["mu"]), tol=1e-3).x, 1e-6)
-    with pytest.raises(TypeError, match="L must be a real number, got"):
+    with pytest.raises(TypeError, match="L must be a finite number > 0, got"):
         run(xp, L=xp.asarray([L]))
 
 

@@ -227,7 +227,7 @@ PARTS_5 = network.split(regression(), 5)
         ),
         (
             lambda: cz.theory.bound(Dual(), ("cycle:5", PARTS_5), np.zeros(3), t=1.0),
-            r"0, or finite and of shape \(5, 3\)",
+            r"shape of the dual variables, \(5, 3\)",
         ),
         (
             lambda: cz.theory.bound(Dual(), ("cycle:5", PARTS_5), 0.0, t=1.0, sigma2=1.0),

@@ -123,17 +123,6 @@ def capture(run: Checkpointed) -> State:
     return State(run.save("", arrays), arrays)
 
 
-def copies(run: Any, names: tuple[str, ...]) -> dict[str, Array]:
-    """Copies of the arrays that an object has under these names."""
-    return {name: getattr(run, name).copy("K") for name in names}
-
-
-def put_back(run: Any, names: tuple[str, ...], arrays: dict[str, Array]) -> None:
-    """Copy them back in place: the layout in memory, which kernels rely on, stays."""
-    for name in names:
-        getattr(run, name)[...] = arrays[name]
-
-
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
     if isinstance(value, Checkpointed):
         return value.save(f"{name}.", arrays)
