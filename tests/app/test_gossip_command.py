@@ -305,7 +305,7 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     runs = []
     for gossip in (Gossip(accelerated=False), Gossip()):
         outcome = network.simulate(graph, start, gossip, rng=0)
-        runs.append(output.Run(gossip, outcome, None, gossip.rate(graph)))
+        runs.append(output.MethodRun(gossip, outcome, None, gossip.rate(graph)))
     assert "times fewer messages" in " ".join(output._sentences(setting, runs))
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))
     told = " ".join(output._sentences(setting, [runs[0], fallen]))

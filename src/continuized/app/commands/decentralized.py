@@ -73,7 +73,7 @@ def command(
     given = {name: value for name, value in given.items() if value}
     graph = make_graph(spec, nodes, DEFAULT)
     objective = _objective(data, loss, l2, graph.nodes, seed)
-    runs = _runs(graph, objective, method, tol, events, seed, given)
+    runs = _make_runs(graph, objective, method, tol, events, seed, given)
     racers = _racers(graph, objective, slow, seed)
     report = output.report_of(graph, objective, runs, racers, slow, given, seed)
     written = [] if out is None else output.write(out, report, runs, racers, slow)
@@ -106,7 +106,7 @@ def _made_up(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
     return X, (y if loss == "ridge" else np.sign(y))
 
 
-def _runs(
+def _make_runs(
     graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int,
     given: dict[str, float],
 ) -> list[Decentralized]:  # fmt: skip

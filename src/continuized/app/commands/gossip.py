@@ -78,7 +78,7 @@ def command(
     graph = make_graph(spec, nodes, DEFAULT)
     setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
     try:
-        runs = _runs(setting, method, kill, seconds or SECONDS, out is not None)
+        runs = _make_runs(setting, method, kill, seconds or SECONDS, out is not None)
     except (ValueError, TypeError) as error:
         raise BadInput(str(error)) from error
     written = [] if out is None else output.write(out, setting, runs)
@@ -91,7 +91,9 @@ def command(
     return 0 if all(run.outcome.reached for run in runs) else 1
 
 
-def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[MethodRun]:
+def _make_runs(
+    setting: Setting, method: str, kill: int, seconds: float, views: bool
+) -> list[MethodRun]:
     from continuized.app.commands.gossip_report import VIEWS, MethodRun
     from continuized.network import Gossip
     from continuized.network.runtime.run import KILL_EVERY
@@ -112,7 +114,7 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
                 outcomes.append(_simulate(setting, gossip, deaths, times))
             else:
                 deaths = space_deaths(dead, KILL_EVERY * kill)
-                outcomes.append(_real(setting, gossip, deaths, seconds, times))
+                outcomes.append(_run_nodes(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
     return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
@@ -166,7 +168,7 @@ def _simulate(
     )  # fmt: skip
 
 
-def _real(
+def _run_nodes(
     setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], seconds: float,
     times: list[float],
 ) -> Outcome:  # fmt: skip
