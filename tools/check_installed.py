@@ -98,7 +98,7 @@ def violations(version: str) -> Iterator[str]:
     yield from in_modules()
     from continuized.plot import figures as plot
 
-    yield from in_refusal(plot.require, "plot")
+    yield from in_refusal(plot.require_matplotlib, "plot")
     yield from in_refusal(lambda: cz.network.run("path:3", np.ones(3), transport="ray"), "ray")
     yield from in_command(["--version"], 0, version)
     yield from in_command(["--help"], 0, "Commands:")
