@@ -29,7 +29,7 @@ ADAPTERS = "continuized.adapters."
 
 def extra_of(module: str) -> str | None:
     """The extra that a module needs, or None."""
-    name = module.removeprefix(ADAPTERS).partition("_")[0]
+    name = module.removeprefix(ADAPTERS).lstrip("_").partition("_")[0]
     return EXTRA.get(name) if module.startswith(ADAPTERS) else None
 
 
