@@ -27,6 +27,8 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN = {"python", "sh", "console", "text", "bibtex"}
+# Its code compiles the engines of the network, which the tests of the network compile as well.
+LONG = "network.md"
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
@@ -58,7 +60,13 @@ def run_commands(block: str) -> None:
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
 
 
-@pytest.mark.parametrize("page", [with_needs(page) for page in PAGES if with_code(page)])
+def as_long(page: Any) -> Any:
+    """The parameter of a page, slow for the one that takes long."""
+    marks = [*page.marks, pytest.mark.slow] if page.id == LONG else page.marks
+    return pytest.param(*page.values, marks=marks, id=page.id)
+
+
+@pytest.mark.parametrize("page", [as_long(with_needs(page)) for page in PAGES if with_code(page)])
 def test_the_code_of_a_page_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

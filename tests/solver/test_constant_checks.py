@@ -98,7 +98,10 @@ def test_custom_parameters_are_watched_only_where_L_is_given() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize(("name", "on"), PAIRS)
+@pytest.mark.parametrize(
+    ("name", "on"),
+    [pytest.param(*pair, marks=pytest.mark.slow if ", d = " in pair[1] else ()) for pair in PAIRS],
+)
 def test_right_constants_down_to_rounding(name: str, on: str, dtype: Any) -> None:
     p = problem(on)
     slow = name == "custom" or on in PYTHON_PROBLEMS
