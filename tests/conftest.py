@@ -11,7 +11,7 @@ cores of the other workers, and small products took ten times as long.
 Coverage.  Numba's compiler is Python of another library, where no line is counted, but a trace
 function is called at each of its lines all the same; compiling, a large part of the time of all
 tests, would take half as long again.  Of this package, only what says how to compile is lost to the
-count: the inside of the intrinsics in `jit`, and of the choice of a kind in `engine_kinds`.
+count: the inside of the intrinsics in `jit`, and of the choice of a node model in `interface`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from continuized.app.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from continuized.app.commands.gossip_report import Faulty, Run, Setting
+    from continuized.app.commands.gossip_report import Faulty, MethodRun, Setting
     from continuized.network import Faults, Gossip, Graph, Outcome
     from continuized.problems.base import Array
 
@@ -91,8 +91,8 @@ def command(
     return 0 if all(run.outcome.reached for run in runs) else 1
 
 
-def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[Run]:
-    from continuized.app.commands.gossip_report import VIEWS, Run
+def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool) -> list[MethodRun]:
+    from continuized.app.commands.gossip_report import VIEWS, MethodRun
     from continuized.network import Gossip
     from continuized.network.runtime.run import KILL_EVERY
     from continuized.plot.network import MOST_DRAWN
@@ -114,7 +114,7 @@ def _runs(setting: Setting, method: str, kill: int, seconds: float, views: bool)
                 deaths = space_deaths(dead, KILL_EVERY * kill)
                 outcomes.append(_real(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
-    return [Run(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
+    return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
 
 def _time(rate: float, tol: float) -> float:

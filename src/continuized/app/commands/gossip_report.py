@@ -44,7 +44,7 @@ class Setting(NamedTuple):
     faults: Faulty
 
 
-class Run(NamedTuple):
+class MethodRun(NamedTuple):
     """A method's run, its exact rate in theory (None where it was not sought or found), and the
     theorem's."""
 
@@ -54,7 +54,7 @@ class Run(NamedTuple):
     rate_bound: float
 
 
-def result(setting: Setting, run: Run) -> dict[str, Any]:
+def result(setting: Setting, run: MethodRun) -> dict[str, Any]:
     """The numbers of a run, by the names that --json prints.
 
     messages are exchanges over an edge, each counted once, here and in error.csv.
@@ -79,7 +79,7 @@ def result(setting: Setting, run: Run) -> dict[str, Any]:
     }
 
 
-def json_text(setting: Setting, runs: Sequence[Run]) -> str:
+def json_text(setting: Setting, runs: Sequence[MethodRun]) -> str:
     """One object."""
     return to_json(
         {
@@ -96,7 +96,7 @@ def json_text(setting: Setting, runs: Sequence[Run]) -> str:
     )
 
 
-def show_runs(setting: Setting, runs: Sequence[Run]) -> None:
+def show_runs(setting: Setting, runs: Sequence[MethodRun]) -> None:
     """A table with a column for each method, and what it comes to in a sentence."""
     from continuized.app import report
 
@@ -108,7 +108,7 @@ def show_runs(setting: Setting, runs: Sequence[Run]) -> None:
     click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
 
 
-def _caption(setting: Setting, runs: Sequence[Run]) -> str:
+def _caption(setting: Setting, runs: Sequence[MethodRun]) -> str:
     g = setting.graph
     made = "simulated" if setting.transport == "simulate" else f"real nodes, {setting.transport}"
     faults = "".join(f", {name} {value:g}" for name, value in setting.faults.items() if value)
@@ -117,11 +117,11 @@ def _caption(setting: Setting, runs: Sequence[Run]) -> str:
     return f"{g.name or 'graph'}: {g.nodes:,} nodes, {len(g.edges):,} edges; {made}{faults}"
 
 
-def _row(name: str, runs: Sequence[Run], text: Any) -> tuple[str, ...]:
+def _row(name: str, runs: Sequence[MethodRun], text: Any) -> tuple[str, ...]:
     return (name, *(text(run) for run in runs))
 
 
-def _lines(setting: Setting, runs: Sequence[Run]) -> list[tuple[str, Any]]:
+def _lines(setting: Setting, runs: Sequence[MethodRun]) -> list[tuple[str, Any]]:
     """The name of each row of the table, and its cell for a run."""
     lines = [
         ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
@@ -148,7 +148,7 @@ def _age(outcome: Outcome) -> str:
     return "-" if outcome.staleness is None else f"{outcome.staleness.mean:.3g}"
 
 
-def _sentences(setting: Setting, runs: Sequence[Run]) -> list[str]:
+def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
     missed = [run.outcome.method for run in runs if not run.outcome.reached]
     said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
     if any(run.outcome.fell_back for run in runs):
@@ -167,7 +167,7 @@ def _sentences(setting: Setting, runs: Sequence[Run]) -> list[str]:
     return said
 
 
-def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
+def write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]:
     """Pictures and data, all made before any is written."""
     from continuized.plot import network as plot_network
     from continuized.support import files
@@ -187,7 +187,7 @@ def write(out: Path, setting: Setting, runs: Sequence[Run]) -> list[Path]:
     return [files.write(out / name, content) for name, content in contents.items()]
 
 
-def _curve(setting: Setting, run: Run) -> Any:
+def _curve(setting: Setting, run: MethodRun) -> Any:
     from continuized.plot.network import ErrorCurve
 
     trace, name = run.outcome.trace, run.outcome.method
@@ -197,13 +197,13 @@ def _curve(setting: Setting, run: Run) -> Any:
     return ErrorCurve(name, trace.messages, trace.error, bound, bounded)
 
 
-def _is_covered(setting: Setting, run: Run) -> bool:
+def _is_covered(setting: Setting, run: MethodRun) -> bool:
     """Whether the run is one of those that the theorem is about."""
     faulty = any(setting.faults.values()) or bool(run.outcome.deaths)
     return setting.transport == "simulate" and not faulty
 
 
-def _bound(setting: Setting, run: Run, t: Any) -> Any:
+def _bound(setting: Setting, run: MethodRun, t: Any) -> Any:
     """The theorem's bound on the mean of the relative error at times t."""
     from continuized import theory
 
@@ -211,7 +211,7 @@ def _bound(setting: Setting, run: Run, t: Any) -> Any:
     return theory.bound(run.method, setting.graph, setting.values, t=t) / scale
 
 
-def _views(setting: Setting, run: Run) -> list[View]:
+def _views(setting: Setting, run: MethodRun) -> list[View]:
     from continuized.plot.network import View
 
     outcome, mean = run.outcome, float(setting.values.mean())
@@ -221,7 +221,7 @@ def _views(setting: Setting, run: Run) -> list[View]:
     return [View(outcome.method, f"t = {t:,.0f}", x / mean) for t, x in sorted(kept.items())]
 
 
-def _errors_csv(runs: Sequence[Run]) -> str:
+def _errors_csv(runs: Sequence[MethodRun]) -> str:
     rows = [
         (run.outcome.method, *row)
         for run in runs
