@@ -86,7 +86,7 @@ class Engine(Checkpointed):
     changing: tuple[str, ...] = ("arrays", "random")
 
     rates: Array  # of the marks
-    random: np.random.Generator
+    random: np.random.Generator | None  # of the links and of the nodes; None where none is asked
     alive: Array
     work: Array
     ledger: Array
@@ -156,8 +156,7 @@ class Engine(Checkpointed):
         """Return what the living have and are owed, and what died with others: the sum that
         exchanges leave as it is."""
         died, _ = self.ledger
-        with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
-            return np.asarray(self.conserved()[self.alive].sum(axis=0) + self.owed() + died)
+        return np.asarray(self.conserved()[self.alive].sum(axis=0) + self.owed() + died)
 
     def tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""

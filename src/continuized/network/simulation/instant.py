@@ -45,7 +45,8 @@ class InstantEngine(Engine):
         super().__init__(graph, nodes)
         n = graph.nodes
         self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
-        self.random = seeds.generator(root, seeds.ROWS)
+        # Compiled code takes longer to take a generator in than to exchange 1000 times.
+        self.random = seeds.generator(root, seeds.ROWS) if len(nodes.step_rates) else None
         self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
