@@ -32,11 +32,11 @@ def test_no_link_is_written_through(name: str, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / name).symlink_to(victim)
-    try:
+    if name == "run.previous":
+        with pytest.raises(cz.CheckpointError, match="previous is no checkpoint"):
+            run(tmp_path / "run")
+    else:
         run(tmp_path / "run")
-    except cz.CheckpointError as error:
-        assert name == "run.previous"
-        assert "run.previous is no checkpoint" in str(error)
     assert victim.read_text() == "precious"
     assert (tmp_path / name).is_symlink()
 
@@ -149,7 +149,7 @@ def test_a_file_larger_than_memory_is_not_read(
 ) -> None:
     (tmp_path / "run").write_bytes(bytes(2000))
     monkeypatch.setattr(files, "memory", lambda: 3000.0)
-    with pytest.raises(cz.CheckpointError, match="more than the .* GB that fit here"):
+    with pytest.raises(cz.CheckpointError, match=r"more than the .* GB that fit here"):
         run(tmp_path / "run", resume=True)
 
 
