@@ -3,8 +3,7 @@
 from continuized.problems.base import Problem
 from continuized.problems.files import Data, DataError, read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
-from continuized.problems.regression.least_squares import LeastSquares
-from continuized.problems.regression.logistic import LogisticRegression
+from continuized.problems.regression.single_output import LeastSquares, LogisticRegression
 from continuized.problems.regression.softmax import SoftmaxRegression
 
 __all__ = [

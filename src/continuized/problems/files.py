@@ -23,7 +23,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from continuized.problems.base import Array
-from continuized.problems.regression.data import INT32_MAX
+from continuized.problems.regression.data import INT32_MAX, check_lines, find_not_finite
 from continuized.support import validation as check
 from continuized.support.validation import AdvisedError, short_repr
 
@@ -627,9 +627,7 @@ def _as_real(source: Source, values: Array, name: str) -> Array:
     """Convert to float64 in C order, with a copy only where needed; refuse NaN and infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.require(values, np.float64, ("C_CONTIGUOUS", "ALIGNED"))
-        if np.isfinite(array.sum()):  # quick, and without an array as large as X
-            return array
-    wrong = np.flatnonzero(~np.isfinite(array))
+    wrong = find_not_finite(array)
     if wrong.size:
         place = ", ".join(str(int(k)) for k in np.unravel_index(wrong[0], array.shape))
         raise source.error(
@@ -644,11 +642,8 @@ def _make_csr(
     """Make a CSR array of these parts, once they are found to fit together."""
     from scipy import sparse
 
-    for name, part in (("indices", indices), ("indptr", indptr), ("shape", shape)):
-        if part.dtype.kind not in "iu" or part.ndim != 1:
-            raise source.error(f"{name} must be a vector of integers")
-    if shape.size != 2 or min(shape.tolist()) < 1:
-        raise source.error(f"shape must be two whole numbers > 0, got {shape.tolist()[:4]}")
+    if shape.dtype.kind not in "iu" or shape.shape != (2,) or shape.min() < 1:
+        raise source.error(f"shape must be two whole numbers > 0, got {shape.ravel()[:4].tolist()}")
     n, columns = shape.tolist()
     if columns > max_index:
         raise source.error(f"X has {columns} columns, more than max_index = {max_index}")
@@ -657,25 +652,12 @@ def _make_csr(
             f"data and indices must be vectors alike, their shapes are {data.shape} and "
             f"{indices.shape}"
         )
-    if indptr.size != n + 1 or indptr[0] != 0 or indptr[-1] != data.size:
-        raise source.error(
-            f"indptr must have {n + 1} entries, from 0 to {data.size}, the number of entries of X"
-        )
-    _check_rows(source, indptr, indices, columns)
-    kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
-    parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
-    return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))
-
-
-def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> None:
-    """Check that rows follow each other, with indices in range and increasing."""
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        raise source.error(f"indptr[{falls[0] + 1}] is less than the entry before it")
-    outside = np.flatnonzero((indices < 0) | (indices >= columns))
-    if outside.size:
-        k = int(outside[0])
-        raise source.error(f"indices[{k}] is {indices[k]}, but X has columns 0 to {columns - 1}")
+    try:
+        check_lines(data, indices, indptr, n, columns)
+    except ValueError as error:
+        raise source.error(str(error)) from error
+    if indptr[-1] != data.size:
+        raise source.error(f"indptr must end with {data.size}, the number of entries of X")
     follows = np.ones(indices.size + 1, bool)  # whether an entry is not the first of its row
     follows[indptr] = False
     wrong = np.flatnonzero(follows[1:-1] & (indices[1:] <= indices[:-1]))
@@ -684,3 +666,6 @@ def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> 
             f"indices[{int(wrong[0]) + 1}] is not more than the one before it in its row; call "
             "X.sum_duplicates() and save it again"
         )
+    kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
+    parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
+    return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))

@@ -19,7 +19,7 @@ There are no type hints, because Numba infers the types.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -360,13 +360,6 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
 
 
-class Wanted(NamedTuple):
-    """What a pass over the data computes."""
-
-    value: bool
-    gradient: bool
-
-
 @cache
 def _load_kernel(name: str) -> Any:
     return jit(globals()[name])
@@ -377,12 +370,14 @@ def pass_over_rows(
     y: Array,
     kind: float,
     w: Array,
-    wanted: Wanted,
     parts: int,
+    *,
+    value: bool,
+    gradient: bool,
     weights: Array | None = None,
     intercept: bool = False,
 ) -> tuple[float, Array]:
-    """Sum weights_i loss(<x_i, w>, y_i) over rows, and its gradient in w; zeros where not wanted.
+    """Sum weights_i loss(<x_i, w>, y_i) over rows, and its gradient in w; zeros if not asked for.
 
     With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
     are threads, each with a gradient of its own; these are added in order, so that the answer
@@ -398,12 +393,12 @@ def pass_over_rows(
         shares = [X.nnz * part // parts for part in range(1, parts)]
         inner = np.searchsorted(X.indptr, shares).tolist()
         cuts = [0, *inner, len(y)]
-    gradients = np.zeros((parts, w.size if wanted.gradient else 0))
+    gradients = np.zeros((parts, w.size if gradient else 0))
     point = (w[:-1], float(w[-1])) if intercept else (w, None)
 
     def work(part: int) -> float:
-        bounds = (cuts[part], cuts[part + 1])
-        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
+        asked = (cuts[part], cuts[part + 1], value, gradient)
+        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *asked))
 
     values = threads.in_parts(work, parts)
     return sum(values), gradients.sum(axis=0)

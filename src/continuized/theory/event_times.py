@@ -12,12 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
-from continuized.process.methods import Continuized, Method
+from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.theory.bounds import log_bound
-from continuized.theory.checks import (
-    checked_counts,
-)
+from continuized.theory.checks import check_continuized, checked_counts
 
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
@@ -89,7 +87,7 @@ def time_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: float 
     """
     from scipy.optimize import brentq
 
-    _only_continuized(method, "time_to")
+    check_continuized(method, "time_to")
     eps = check.real(eps, "eps", above=0.0)
     delta = check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
     target = math.log(eps) + math.log(delta)
@@ -135,11 +133,6 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
         else:
             high = middle
     return 0 if t == 0.0 else high
-
-
-def _only_continuized(method: Method, what: str) -> None:
-    if not isinstance(method, Continuized):
-        raise ValueError(f"{what} is about the Poisson clock of Continuized, got {method.name!r}")
 
 
 def _levels(q: ArrayLike) -> Array:

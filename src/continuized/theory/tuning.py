@@ -8,11 +8,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Problem
 from continuized.support import validation as check
-from continuized.theory.checks import (
-    excess,
-    squared_distance,
-    start_of,
-)
+from continuized.theory.checks import excess, squared_distance, start_of
 
 
 def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> float:

@@ -47,7 +47,7 @@ class SoftmaxRegression(Linear):
         weights: ArrayLike | None = None,
         intercept: bool = False,
     ) -> None:
-        super().__init__(X, y, l2, weights, intercept)
+        super().__init__(X, y, l2, weights=weights, intercept=intercept)
         self.labels, self.classes = checked_classes(self.y, classes)
 
     @property
