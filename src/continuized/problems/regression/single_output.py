@@ -99,11 +99,9 @@ class SingleOutput(Linear):
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
         from continuized.problems.kernels import pass_over_rows
 
-        n, wanted = len(self.y), {"value": value, "gradient": gradient}
-        extras: Any = {"weights": self.shares, "intercept": self.intercept}
-        total, slopes = pass_over_rows(
-            self.X, self.y, self.loss, w, self._parts, **wanted, **extras
-        )
+        n, extras = len(self.y), {"weights": self.shares, "intercept": self.intercept}
+        asked: Any = {"value": value, "gradient": gradient, **extras}
+        total, slopes = pass_over_rows(self.X, self.y, self.loss, w, self._parts, **asked)
         penalised = w[: self.X.shape[1]].astype(np.float64, copy=False)
         f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
         if gradient:
