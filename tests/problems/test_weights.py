@@ -9,7 +9,7 @@ import pytest
 
 import continuized as cz
 from continuized.problems.kernels import CSR_BLOCK, pass_over_rows
-from continuized.problems.regression import linear, softmax
+from continuized.problems.regression import linear, models
 from continuized.support import threads
 from tests.helpers.weighted_regressions import (
     CLASSES,
@@ -26,7 +26,7 @@ from tests.helpers.weighted_regressions import (
 def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """A pass cut into so many parts, however small the data."""
     monkeypatch.setattr(linear, "LARGE", 0)
-    monkeypatch.setattr(softmax, "ROWS", 10 if request.param > 1 else 10_000)
+    monkeypatch.setattr(models, "ROWS", 10 if request.param > 1 else 10_000)
     monkeypatch.setattr(threads, "count", lambda: request.param)
     return int(request.param)
 

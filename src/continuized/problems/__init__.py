@@ -3,8 +3,11 @@
 from continuized.problems.base import Problem
 from continuized.problems.files import Data, DataError, read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
-from continuized.problems.regression.single_output import LeastSquares, LogisticRegression
-from continuized.problems.regression.softmax import SoftmaxRegression
+from continuized.problems.regression.models import (
+    LeastSquares,
+    LogisticRegression,
+    SoftmaxRegression,
+)
 
 __all__ = [
     "Data",

@@ -45,8 +45,6 @@ def lyapunov(r: Result, p: Problem) -> Lyapunov:
     >>> phi.phi.shape, bool(phi.at(r.trace.t[7]) == phi.phi[7])
     ((51,), True)
     """
-    if r.path is None:
-        raise ValueError('the path was not recorded; call minimize with record="path"')
     return Lyapunov(r, p)
 
 
@@ -63,7 +61,8 @@ class Lyapunov:
     """
 
     def __init__(self, r: Result, p: Problem) -> None:
-        assert r.path is not None
+        if r.path is None:
+            raise ValueError('the path was not recorded; call minimize with record="path"')
         self.method = check_continuized(r.method, "lyapunov")
         check_fits(p, r.path.x)
         self.problem, self.result = p, r
@@ -230,16 +229,9 @@ def _expected_phi(
 
 def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> Array:
     w = z - minimiser(p).reshape(x.shape[1:])
-    log_A_t, log_B_t = (_shared(f, method, t) for f in (log_A, log_B))
     with np.errstate(divide="ignore"):
-        return np.logaddexp(log_A_t + np.log(_excess(p, x)), log_B_t + np.log(_dot(w, w)))  # type: ignore[no-any-return]
-
-
-def _shared(log: Any, method: Continuized, t: Array) -> Array:
-    """log A or log B at times that are often all the same."""
-    if len(t) and np.all(t == t[0]):
-        return np.full(len(t), log(method, t[0]))
-    return log(method, t)  # type: ignore[no-any-return]
+        in_x, in_z = np.log(_excess(p, x)), np.log(_dot(w, w))
+    return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
 def _states(

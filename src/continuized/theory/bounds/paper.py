@@ -56,8 +56,10 @@ def log_of(value: float) -> float:
 
 
 def _each(function: Callable[[float], float], t: Array) -> Array:
-    flat = np.array([function(s) for s in t.ravel().tolist()], dtype=np.float64)
-    return flat.reshape(t.shape)[()]
+    """Compute a function of each of the times, which are often all the same."""
+    times, places = np.unique(t, return_inverse=True)
+    values = np.array([function(s) for s in times.tolist()], dtype=np.float64)
+    return values[places].reshape(t.shape)[()]
 
 
 def log_scale(method: Continuized) -> float:

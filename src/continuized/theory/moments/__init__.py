@@ -27,7 +27,7 @@ from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.theory.checks import checked_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
-from continuized.theory.moments.integrate import integrate
+from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import Diagonal, Moments, rates_of
 
 if TYPE_CHECKING:
@@ -137,7 +137,8 @@ def _full_gradient_moments(
     if t is not None:
         one, rows = np.ones_like(lam), np.empty((len(t), 3, p.dim))
         marks = Diagonal(lam, lam * lam, one, one, variance)
-        for i, m in enumerate(integrate(rates_of(method), marks, np.stack([u0, u0, u0]), t)):
+        start = np.stack([u0, u0, u0])
+        for i, m in enumerate(integrate_moments(rates_of(method), marks, start, t)):
             rows[i] = m
         return Moments.on_quadratic(p, t, None, rows)
     assert k is not None

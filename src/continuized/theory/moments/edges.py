@@ -26,7 +26,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.theory.bounds.network import centre, check_dual_start, check_graph, check_pair
-from continuized.theory.moments.integrate import exponentiate, integrate
+from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, symmetrise
 
 LARGEST = 400  # nodes, times the dimension for the dual method
@@ -84,7 +84,7 @@ class Edges:
         project = partial(remove_means, dim=self.dim)
         if accelerated:
             rates = Rates.constant(*constants)
-            return integrate(rates, self, np.stack([start] * 3), times, project)
+            return integrate_moments(rates, self, np.stack([start] * 3), times, project)
         gamma = constants.gamma
 
         def slope(m: Array) -> Array:

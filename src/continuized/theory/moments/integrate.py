@@ -34,7 +34,7 @@ FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may 
 TERM = 1e-17  # of the largest moment: the last term of a polynomial
 
 
-def integrate(
+def integrate_moments(
     rates: Rates,
     marks: Marks,
     start: PairMoments,

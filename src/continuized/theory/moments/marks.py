@@ -24,7 +24,7 @@ from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array, checked_problem
 from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
-from continuized.theory.moments.integrate import integrate
+from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import (
     Diagonal,
     Marks,
@@ -135,7 +135,7 @@ def follow(engine: Any, marks: Marks, start: Array, times: Array) -> Array:
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
     rows = np.empty((len(times), 3, *start.shape))
-    for i, m in enumerate(integrate(rates, marks, np.stack([start] * 3), times, project)):
+    for i, m in enumerate(integrate_moments(rates, marks, np.stack([start] * 3), times, project)):
         rows[i] = m
     return rows
 
