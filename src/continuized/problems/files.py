@@ -17,6 +17,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
@@ -119,7 +120,9 @@ def read(
         raise ValueError(f"n_features = {n_features} is more than max_index = {max_index}")
     source = Source(path, n_features, max_index, max_line)
     if format is None:
-        format = source.suffix[1:] if source.suffix[1:] in FORMATS else "svmlight"
+        plain = source.path[: -len(".gz")] if source.gz else source.path
+        suffix = os.path.splitext(plain)[1].lower()[1:]
+        format = suffix if suffix in FORMATS else "svmlight"
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
     with source.open() as file:
@@ -168,12 +171,6 @@ class Source:
             raise self.error("a path with a NUL character is no file's")
         self.gz = self.path.lower().endswith(".gz")
 
-    @property
-    def suffix(self) -> str:
-        """The suffix in lower case, without .gz: ".csv" of "a.CSV.gz"."""
-        path = self.path[: -len(".gz")] if self.gz else self.path
-        return os.path.splitext(path)[1].lower()
-
     def error(self, what: str, line: int | None = None, advice: str = "") -> DataError:
         """Make the error to raise."""
         where = self.name if line is None else f"{self.name}, line {line}"
@@ -188,22 +185,14 @@ class Source:
             if not self.gz:
                 yield raw
                 return
-            import gzip
+            from gzip import BadGzipFile, GzipFile
 
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield unpacked  # type: ignore[misc]
-
-    def read_into(self, file: BinaryIO, room: memoryview) -> int:
-        """Fill the room, or its beginning, with the next bytes; return how many these are."""
-        if not self.gz:
-            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
-        from gzip import BadGzipFile
-
-        try:
-            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
-        except (EOFError, BadGzipFile, zlib.error) as error:
-            reason = "cut short" if isinstance(error, EOFError) else str(error)
-            raise self.error(f"damaged, or no gzip file: {reason}") from error
+            try:
+                with GzipFile(fileobj=raw) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            except (EOFError, BadGzipFile, zlib.error) as error:
+                reason = "cut short" if isinstance(error, EOFError) else str(error)
+                raise self.error(f"damaged, or no gzip file: {reason}") from error
 
 
 class Block(NamedTuple):
@@ -230,7 +219,7 @@ def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
         if kept == len(text) - 1:  # one byte is spared for the newline of the last line
             text = text + bytearray(len(text))
         with memoryview(text) as view:
-            end = kept + source.read_into(file, view[kept:-1])
+            end = kept + file.readinto(view[kept:-1])  # type: ignore[attr-defined]
         if end == kept:
             break
         stop = text.rfind(b"\n", kept, end) + 1
@@ -428,12 +417,7 @@ def _read_names(source: Source, stream: Iterator[Block]) -> tuple[list[str], Ite
         names = [name.strip() for name in next(csv.reader([line], strict=True), [])]
     except (UnicodeDecodeError, csv.Error) as error:
         raise source.error(f"not a header of a CSV file: {error}", 1) from error
-
-    def rest() -> Iterator[Block]:
-        yield Block(first.text[end:], first.stop - end, 1)
-        yield from stream
-
-    return names, rest()
+    return names, chain([Block(first.text[end:], first.stop - end, 1)], stream)
 
 
 def _choose_target(source: Source, names: list[str]) -> int:
@@ -529,8 +513,7 @@ def _read_members(source: Source, archive: zipfile.ZipFile) -> tuple[Any, Array]
 
 
 def _read_member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
-    found = [i for i in archive.infolist() if i.filename.removesuffix(".npy") == name]
-    info = found[0]
+    info = next(i for i in archive.infolist() if i.filename.removesuffix(".npy") == name)
     if info.flag_bits & 1:
         raise source.error(f"{name} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):

@@ -306,15 +306,10 @@ PROBLEMS = {
 
 
 @cache
-def _compile_pair(name: str, dtype: Any) -> tuple[Any, Any]:
+def compile_problem(name: str, char: str) -> tuple[Any, Any]:
+    """Compile gradient and value of one of the problems above, for a dtype of this character."""
     grad, fun = PROBLEMS[name]
-    return jit(grad, gradient_type(dtype)), jit(fun, value_type(dtype))
-
-
-def make_compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
-    """Join one of the problems above ("quadratic", "dense", ...) with its data."""
-    grad, fun = _compile_pair(name, np.dtype(dtype))
-    return Compiled(grad, fun, data)
+    return jit(grad, gradient_type(np.dtype(char))), jit(fun, value_type(np.dtype(char)))
 
 
 def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:

@@ -39,6 +39,13 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
     return checked_start(x0, checked_problem(problem)).astype(np.float64)
 
 
+def known_L(problem: Problem) -> float:
+    """Return L; raise ValueError where it is not known."""
+    if problem.L is None:
+        raise ValueError("the smoothness constant is not known: give L= to the problem")
+    return float(problem.L)
+
+
 def minimiser(problem: Problem) -> Array:
     """Return x*; raise ValueError where it is not known."""
     if problem.x_star is None:

@@ -23,7 +23,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
-from continuized.theory.checks import start_of
+from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
 from continuized.theory.moments.integrate import solve
 from continuized.theory.moments.pair import Rates, rates_of
@@ -75,7 +75,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     s = np.atleast_1d(check.times(times, "times", ordered=True))
     x = start_of(p, x0)
     mu = float(p.mu or 0.0)
-    first = _first_time(p) if mu == 0.0 else 0.0
+    first = FIRST / math.sqrt(known_L(p) or 1.0) if mu == 0.0 else 0.0  # L = 0: any will do
     early, rest = s[s <= first], s[s > first]
     g = _gradient(p, x, x.ravel())
     rows = [_series(x.ravel(), g, early)[:, 0]]
@@ -94,12 +94,6 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
             raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
         rows.append(solution.y.T[:, : x.size])
     return np.concatenate(rows).reshape(len(s), *x.shape)
-
-
-def _first_time(p: Problem) -> float:
-    if p.L is None:
-        raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
 
 
 def _gradient(p: Problem, like: Array, x: Array) -> Array:

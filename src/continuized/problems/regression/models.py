@@ -119,7 +119,7 @@ class SingleOutput(Linear):
         return cached[char]
 
     def _compile(self, dtype: Any) -> Compiled:
-        from continuized.problems.kernels import make_compiled
+        from continuized.problems.kernels import compile_problem
 
         if self.is_plain:
             prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
@@ -128,12 +128,13 @@ class SingleOutput(Linear):
             header = [self.loss, self.l2, float(self.intercept)]
             prefix, vector = "general_", np.concatenate([header, self.y, shares])
         if not self.is_sparse:
-            return make_compiled(prefix + "dense", pack(self.X, vector, dtype=dtype), dtype)
+            data = pack(self.X, vector, dtype=dtype)
+            return Compiled(*compile_problem(prefix + "dense", dtype.char), data)
         if self.X.nnz > INT32_MAX:
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
         ints = np.concatenate([self.X.indptr, self.X.indices])
         data = pack(self.X.data[np.newaxis], vector, ints, dtype)
-        return make_compiled(prefix + "csr", data, dtype)
+        return Compiled(*compile_problem(prefix + "csr", dtype.char), data)
 
 
 class LeastSquares(SingleOutput):

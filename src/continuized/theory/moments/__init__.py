@@ -135,12 +135,10 @@ def _full_gradient_moments(
     lam, variance = p.eigenvalues, sigma2 / max(p.dim, 1)
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if t is not None:
-        one, rows = np.ones_like(lam), np.empty((len(t), 3, p.dim))
+        one, start = np.ones_like(lam), np.stack([u0, u0, u0])
         marks = Diagonal(lam, lam * lam, one, one, variance)
-        start = np.stack([u0, u0, u0])
-        for i, m in enumerate(integrate_moments(rates_of(method), marks, start, t)):
-            rows[i] = m
-        return Moments.on_quadratic(p, t, None, rows)
+        found = list(integrate_moments(rates_of(method), marks, start, t))
+        return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
     counts = np.atleast_1d(checked_counts(k))
     last = int(counts.max(initial=0))

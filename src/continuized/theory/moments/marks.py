@@ -134,10 +134,8 @@ def follow(engine: Any, marks: Marks, start: Array, times: Array) -> Array:
         project = symmetrise
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
-    rows = np.empty((len(times), 3, *start.shape))
-    for i, m in enumerate(integrate_moments(rates, marks, np.stack([start] * 3), times, project)):
-        rows[i] = m
-    return rows
+    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project))
+    return np.array(found).reshape(len(times), 3, *start.shape)
 
 
 def _let_z_be_x(m: PairMoments) -> PairMoments:
