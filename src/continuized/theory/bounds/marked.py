@@ -52,7 +52,7 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
     if terms.rate > 0.0:
         return log_decay(log_of(terms.excess()), terms.rate, query)
     s: Any = query.t if query.k is None else query.k
-    return log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s)
+    return np.asarray(log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s))[()]
 
 
 def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:
