@@ -6,7 +6,11 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from continuized.network.graphs.graph import Graph
+from continuized.problems.base import Array
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime
@@ -124,3 +128,22 @@ class Gossip:
     def rate(self, graph: Graph) -> float:
         """Return r where the theorem says that E |x_t - mean|^2 falls as e^{-rt}."""
         return self.damping * graph.theta if self.accelerated else 0.5 * graph.mu_g
+
+
+def as_gossip(method: Any) -> Gossip:
+    """Return the method that a name stands for."""
+    if isinstance(method, Gossip):
+        return method
+    name = check.one_of(method, "method", ("accelerated", "plain"), other="a Gossip")
+    return Gossip(accelerated=name == "accelerated")
+
+
+def check_values(values: ArrayLike, graph: Graph) -> Array:
+    """Return a fresh float64 array, a row for each node."""
+    given = check.array(values, "values", dtype=np.float64, finite=True)
+    if given.ndim not in (1, 2) or given.shape[0] != graph.nodes or given.size == 0:
+        raise ValueError(
+            f"values must have shape ({graph.nodes},) or ({graph.nodes}, dim), a row for each "
+            f"node, got {given.shape}"
+        )
+    return given

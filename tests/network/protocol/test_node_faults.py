@@ -21,8 +21,7 @@ from continuized.network.protocol.messages import (
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
-from continuized.network.runtime.faulty_link import FaultyLink
-from continuized.network.runtime.scheduler import NodeScheduler
+from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,
     OCTAHEDRON,

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
 from continuized.problems.base import Array
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
-from continuized.process.clock.events import Events, Stream
-from continuized.process.marks import Categorical
-from continuized.process.stepper import Limits, Progress, Status, Stepper
+from continuized.process.clock.events import Events
+from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.recording import Recorder
-from continuized.support.checkpoints.checkpointer import CheckpointError
 
 if TYPE_CHECKING:
     from continuized.network.simulation.engine import Engine
@@ -33,6 +29,7 @@ class OptimisationStepper(Stepper):
 
     columns = ("t", "messages", "gradients", "error", "excess", "consensus")
     changing = ("k", "t", "engine", "period", "rows", "error")
+    limit = "events"
 
     def __init__(
         self, name: str, engine: Engine, objective: Objective, tol: float, record: int
@@ -42,12 +39,6 @@ class OptimisationStepper(Stepper):
         self.period, self.rows = TESTS_EVERY * objective.nodes, 1
         self.error = math.nan  # at the last test
         self._aim: tuple[bytes, Array] = b"", objective.x_star
-
-    def make_stream(self, root: seeds.Root) -> Stream:
-        """Start the clock of all edges and nodes together."""
-        rates = self.engine.rates
-        total = float(rates.sum())
-        return clocks.Poisson(root, total, Categorical(rates / total)).stream()
 
     def begin(self) -> Progress:
         """Test the error of the start."""
@@ -109,15 +100,6 @@ class OptimisationStepper(Stepper):
     def describe(self) -> str:
         """Tell the error of the last test."""
         return f"error {self.error:.2g}"
-
-    def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
-        """Refuse to go on from a state that is past the last event."""
-        if plain["k"] > limits.maxiter:
-            raise CheckpointError(
-                f"the checkpoint has {plain['k']} events already, more than events = "
-                f"{limits.maxiter}",
-                "give a larger events, or resume=False",
-            )
 
     def outcome(self, recorder: Recorder, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""

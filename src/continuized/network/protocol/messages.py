@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from continuized.network.protocol.node_model import Array
+from continuized.problems.base import Array
 
 # The kinds.  An exchange is REQUEST, ANSWER, TRANSFER, ACK, all under the initiator's number.
 REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = range(7)

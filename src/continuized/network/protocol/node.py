@@ -25,7 +25,7 @@ import numpy as np
 from continuized.network import result
 from continuized.network.protocol import messages, transitions
 from continuized.network.protocol.messages import Message
-from continuized.network.protocol.node_model import Array, Rule
+from continuized.network.protocol.node_model import Rule
 from continuized.network.protocol.timeouts import add_wakeup
 from continuized.network.protocol.transitions import (
     ANSWERED,
@@ -45,6 +45,7 @@ from continuized.network.protocol.transitions import (
     WAIT,
     WAKEUPS,
 )
+from continuized.problems.base import Array
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
 SELF = 0  # its own row

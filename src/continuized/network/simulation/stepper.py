@@ -8,47 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.faults import Faults
-from continuized.network.gossip import Constants
-from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.network.simulation.engine import Engine, Tests
-from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
-from continuized.process.clock.events import Events, Stream
-from continuized.process.marks import Categorical
+from continuized.process.clock.events import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
 from continuized.support.checkpoints.checkpointer import CheckpointError
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
-
-
-def make_engine(
-    graph: Graph,
-    values: Array,
-    constants: Constants,
-    root: seeds.Root,
-    faults: Faults | None,
-    *,
-    log: bool = False,
-) -> Engine:
-    """Make the engine of gossip: exchanges at once where nothing can go wrong between nodes."""
-    nodes = gossip.make_nodes(values.reshape(graph.nodes, -1), constants)
-    if faults is None:
-        return InstantEngine(graph, nodes, root, log=log)
-    return MessageEngine(graph, nodes, root, faults, log=log)
-
-
-def make_stream(engine: Engine, root: seeds.Root, faults: Faults | None) -> Stream:
-    """Start the clock of all edges together, which runs at rate 1, to rounding, without faults."""
-    total = 1.0 if faults is None else float(engine.rates.sum())
-    return clocks.Poisson(root, total, Categorical(engine.rates / total)).stream()
 
 
 class GossipStepper(Stepper):
@@ -177,7 +147,7 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
-    def outcome(self, recorder: Recorder, shape: tuple[int, ...], faults: Faults | None) -> Outcome:
+    def outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t = self.engine, self.t
         error = engine.error(t) / self.scale if self.scale else 0.0
@@ -186,7 +156,7 @@ class GossipStepper(Stepper):
         size = self.size + np.abs(joined)
         ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
         drift = float(np.linalg.norm(self.find_centre() - self.centre))
-        changes = [] if faults is None else faults.changes(shape[0])
+        changes = engine.changed()
         return Outcome(
             x=x.reshape(shape),
             z=z.reshape(shape),
@@ -200,13 +170,13 @@ class GossipStepper(Stepper):
             snapshots={
                 s: kept.reshape(shape) for s, kept in zip(self.wanted, self.snapshots, strict=False)
             },
-            deaths=[(s, i, "killed") for s, i, joins in changes if s <= t and not joins],
+            deaths=[(s, i, "killed") for s, i, joins in changes if not joins],
             ledger_error=float(ledger.max()),
             mean_drift=drift / self.deviation if self.deviation else drift,
             events_per_s=(self.k - self.before) / self.seconds if self.seconds else 0.0,
             staleness=engine.staleness(),
             log=engine.log() if engine.logging else None,
-            joins=[(s, i) for s, i, joins in changes if s <= t and joins],
+            joins=[(s, i) for s, i, joins in changes if joins],
             rounding=rounding_of_mean(x[engine.alive], self.scale),
         )
 
