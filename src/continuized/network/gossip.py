@@ -99,12 +99,8 @@ class Gossip:
 
     def process(self, graph: Graph) -> Continuized:
         """Return the continuized process whose flow and steps the nodes follow."""
-        return Continuized(*self._curvature(graph))
-
-    def _curvature(self, graph: Graph) -> tuple[float, float]:
-        """Return L and mu of the process, which are equal on two nodes, but for rounding."""
         L = 2.0 * graph.R
-        return L, min(graph.mu_g, L)
+        return Continuized(L, min(graph.mu_g, L))  # equal on two nodes, but for rounding
 
     def constants(self, graph: Graph) -> Constants:
         """Return what every node must know.
@@ -122,7 +118,8 @@ class Gossip:
                 NoGainWarning,
                 stacklevel=2,
             )
-        gamma_prime = exponential_gamma_prime(*self._curvature(graph))
+        process = self.process(graph)
+        gamma_prime = exponential_gamma_prime(process.L, process.mu)
         return Constants(self.damping * theta, 0.5, gamma_prime)
 
     def rate(self, graph: Graph) -> float:

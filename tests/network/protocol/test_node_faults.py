@@ -9,7 +9,10 @@ import pytest
 
 from continuized.network import Graph
 from continuized.network import result as outcome
-from continuized.network.protocol.messages import (
+from continuized.network.protocol.node import LIFE, Node
+from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
+from continuized.network.protocol.transitions import (
     ANSWER,
     JOIN,
     REFUSE,
@@ -18,9 +21,6 @@ from continuized.network.protocol.messages import (
     WELCOME,
     Message,
 )
-from continuized.network.protocol.node import LIFE, Node
-from continuized.network.protocol.node_model import GossipModel
-from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,

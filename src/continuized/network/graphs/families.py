@@ -201,12 +201,13 @@ def _find_bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
 class Family(NamedTuple):
     """How the numbers of a family are written, and what makes a member of it from them.
 
-    What makes a member of a random family also takes a generator, first.
+    What makes a member of a random family also takes a generator, first.  connects: what to take
+    where a random member came out in several components; empty for families that are not random.
     """
 
     form: str
     make: Callable[..., Edges]
-    random: bool = False
+    connects: str = ""
 
 
 FAMILIES: dict[str, Family] = {
@@ -215,10 +216,10 @@ FAMILIES: dict[str, Family] = {
     "grid": Family("RxC", make_grid),
     "complete": Family("N", make_complete),
     "star": Family("N", make_star),
-    "regular": Family("DxN", draw_regular, random=True),
-    "erdos": Family("N:P", draw_erdos, random=True),
-    "geometric": Family("N:R", draw_geometric, random=True),
-    "smallworld": Family("N:K:P", draw_small_world, random=True),
+    "regular": Family("DxN", draw_regular, "a degree of at least 3"),
+    "erdos": Family("N:P", draw_erdos, "a larger P"),
+    "geometric": Family("N:R", draw_geometric, "a larger R"),
+    "smallworld": Family("N:K:P", draw_small_world, "a smaller P"),
 }
 
 
@@ -235,7 +236,7 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
     kind, *fields = spec.strip().split(":")
     if kind not in FAMILIES:
         raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
-    form, make, random = FAMILIES[kind]
+    form, make, connects = FAMILIES[kind]
     wanted = form.replace("x", ":").split(":")
     try:
         first = fields[0].split("x") if fields and "x" in form else fields[:1]
@@ -247,10 +248,10 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
         ]
     except ValueError as error:
         raise ValueError(f"graph {short_repr(spec)}: {error}; write {kind}:{form}") from None
-    if len(given) != len(wanted) or len(rest) > random:
-        more = " or with :SEED behind" if random else ""
+    if len(given) != len(wanted) or len(rest) > bool(connects):
+        more = " or with :SEED behind" if connects else ""
         raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
-    if not random:
+    if not connects:
         if rng is not None:
             raise ValueError(f"{spec} is not random: leave out rng=")
         return make(*given), spec
@@ -291,11 +292,7 @@ def _read_number(text: str) -> float:
 
 def advise(name: str) -> str:
     """Say what to change in a spec whose graph came out in several components."""
-    more = {
-        "regular": "a degree of at least 3",
-        "erdos": "a larger P",
-        "geometric": "a larger R",
-        "smallworld": "a smaller P",
-    }
-    kind = name.partition(":")[0]
-    return f"take {more[kind]}, or another seed" if kind in more else "add edges that join them"
+    family = FAMILIES.get(name.partition(":")[0])
+    if family is None or not family.connects:
+        return "add edges that join them"
+    return f"take {family.connects}, or another seed"

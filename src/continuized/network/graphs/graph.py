@@ -91,18 +91,14 @@ class Graph:
         return cls(found.nodes, found.edges, P, name, found.positions, found.labels)
 
     @cached_property
-    def _ranges(self) -> spectrum.Ranges:
-        return spectrum.bound_constants(self.nodes, self.edges, self.P)
-
-    @property
     def mu_g_range(self) -> tuple[float, float]:
         """Bounds of the spectral gap of Lambda."""
-        return self._ranges.mu_g
+        return spectrum.bound_gap(self.nodes, self.edges, self.P)
 
-    @property
+    @cached_property
     def R_range(self) -> tuple[float, float]:
         """Bounds of the largest effective resistance of an edge."""
-        return self._ranges.R
+        return spectrum.bound_resistance(self.nodes, self.edges, self.P, self.mu_g)
 
     @property
     def mu_g(self) -> float:

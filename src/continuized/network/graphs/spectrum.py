@@ -16,7 +16,7 @@ next, is almost sure, not proved.  How far the one found can be from the Ritz va
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,22 +33,22 @@ TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
 MARGIN = 1e-6  # relative, on a gap from the factor
 
 
-class Ranges(NamedTuple):
-    """Bounds (low, high) of mu_g and R."""
-
-    mu_g: tuple[float, float]
-    R: tuple[float, float]
-
-
-def bound_constants(nodes: int, edges: Array, P: Array) -> Ranges:
-    """Bound both constants of gossip."""
+def bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
+    """Bound mu_g from below and from above."""
     if nodes <= EXACT_UP_TO:
         gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+        return gap, gap
+    if width(nodes, edges) <= NARROW:
+        return _gap_narrow(nodes, edges, P)
+    return _gap_wide(laplacian(nodes, edges, P))
+
+
+def bound_resistance(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, float]:
+    """Bound R from below and from above, where mu_g is a lower bound of the gap."""
+    if nodes <= EXACT_UP_TO:
         R = float(resistances(nodes, edges, P).max())
-        return Ranges((gap, gap), (R, R))
-    narrow = width(nodes, edges) <= NARROW
-    mu_g = _gap_narrow(nodes, edges, P) if narrow else _gap_wide(laplacian(nodes, edges, P))
-    return Ranges(mu_g, local_resistance.bound_largest(nodes, edges, P, mu_g[0]))
+        return R, R
+    return local_resistance.bound_largest(nodes, edges, P, mu_g)
 
 
 def laplacian(nodes: int, edges: Array, P: Array) -> Any:

@@ -23,8 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.network import result
-from continuized.network.protocol import messages, transitions
-from continuized.network.protocol.messages import Message
+from continuized.network.protocol import transitions
 from continuized.network.protocol.node_model import Rule
 from continuized.network.protocol.timeouts import add_wakeup
 from continuized.network.protocol.transitions import (
@@ -44,6 +43,7 @@ from continuized.network.protocol.transitions import (
     TIME,
     WAIT,
     WAKEUPS,
+    Message,
 )
 from continuized.problems.base import Array
 
@@ -136,13 +136,13 @@ class Node:
         self._lives: dict[int, int] = {}  # of neighbours that died: how often
         self._cumulative = np.cumsum(self.P) / sum(self.P)
         self._on: dict[int, Callable[[Message, float], list[Message]]] = {
-            messages.REQUEST: self._request,
-            messages.ANSWER: self._answer,
-            messages.REFUSE: self._refuse,
-            messages.TRANSFER: self._transfer,
-            messages.ACK: self._ack,
-            messages.JOIN: self._join,
-            messages.WELCOME: self._welcome,
+            transitions.REQUEST: self._request,
+            transitions.ANSWER: self._answer,
+            transitions.REFUSE: self._refuse,
+            transitions.TRANSFER: self._transfer,
+            transitions.ACK: self._ack,
+            transitions.JOIN: self._join,
+            transitions.WELCOME: self._welcome,
         }
 
     @property
@@ -261,7 +261,7 @@ class Node:
         # To ask again, should no welcome come.
         transitions.make_up(rows.node, rows.waits, rows.work, self.random, SELF, now)
         rows.node[SELF, OWN_SEQ] += 1
-        return [self._message(messages.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
+        return [self._message(transitions.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
 
     def _request(self, message: Message, now: float) -> list[Message]:
         rows, e = self.rows, self._edge_from(message)
@@ -269,7 +269,7 @@ class Node:
         reply = transitions.on_request(rows.node, rows.edge, e, message.seq, accepts)
         if reply == NOTHING:
             return []
-        if reply == messages.REFUSE:
+        if reply == transitions.REFUSE:
             return [self._message(reply, message.sender, message.seq)]
         self._deadline = now + self._wait
         return [self._tell(reply, e, message, now)]
@@ -335,7 +335,7 @@ class Node:
         if self.joining or message.seq <= self.rows.edge[e, ANSWERED]:
             return []
         self.rows.edge[e, ANSWERED] = message.seq
-        return [self._tell(messages.WELCOME, e, message, now)]
+        return [self._tell(transitions.WELCOME, e, message, now)]
 
     def _welcome(self, message: Message, now: float) -> list[Message]:
         waits = self.joining and message.seq == self.rows.node[SELF, OWN_SEQ]

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Entry, Node
 from continuized.network.protocol.node_model import RuleSpec
+from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
 from continuized.network.runtime.wire_format import Codec, Record, Stream

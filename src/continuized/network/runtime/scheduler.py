@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
+from continuized.network.protocol.transitions import Message
 from continuized.support.validation import short_repr
 
 LONGEST = 200  # letters of an error message that is passed on whole

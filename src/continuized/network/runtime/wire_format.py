@@ -28,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.messages import KINDS, WITH_VALUES, Message
+from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
 
 VERSION = 1
 KEY_BYTES = 32

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from continuized.network import result
 from continuized.network.protocol import timeouts, transitions
-from continuized.network.protocol.messages import ANSWER, JOIN, REFUSE, REQUEST, TRANSFER
 from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup
 from continuized.network.protocol.transitions import (
+    ANSWER,
     DEATH,
     DEVIATION,
     FREE,
     GIVE_UP,
+    JOIN,
     MEAN,
     NOBODY,
     NODE_EPOCH,
@@ -26,6 +27,8 @@ from continuized.network.protocol.transitions import (
     OWED,
     OWN_SEQ,
     PHASE,
+    REFUSE,
+    REQUEST,
     RESEND,
     SETTLED,
     SINCE,
@@ -33,6 +36,7 @@ from continuized.network.protocol.transitions import (
     SPEED,
     TARGET,
     TIME,
+    TRANSFER,
     UNLOCK,
     WAIT,
     WAKE,

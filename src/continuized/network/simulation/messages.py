@@ -10,8 +10,7 @@ import numpy as np
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
-from continuized.network.protocol.messages import JOIN
-from continuized.network.protocol.transitions import DEATH, SOURCE, TARGET, make_rows
+from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET, make_rows
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels

@@ -47,14 +47,14 @@ class GossipStepper(Stepper):
         self.block = self.period * -(-SMALLEST_BLOCK // self.period)
         self.record, self.tests = record, 0
         self.most_rows = 2 * record or None
-        alive = self.seen = engine.alive.copy()
+        alive = engine.alive
         self.scale = engine.error(0.0)
         self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
         self.centre, self.total = self.find_centre(), engine.balance()
         x, z = self.find_states(0.0)
         self.size = np.abs(x + z)[alive].sum(axis=0)
         self.error, self.reached = 1.0, False  # of the last test
-        self.begun, self.before, self.seconds = 0.0, 0, 0.0
+        self.begun, self.before = time.perf_counter(), 0  # exchanges, of a run that is resumed
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
@@ -79,9 +79,11 @@ class GossipStepper(Stepper):
 
     def next_block(self, left: int) -> int:
         """Ask for a whole block of events: with faults, not all of them are exchanges."""
-        if not self.begun:
-            self.begun, self.before = time.perf_counter(), self.k
         return self.block
+
+    def after_restoring(self) -> None:
+        """Start the watch."""
+        self.begun, self.before = time.perf_counter(), self.k
 
     def advance(self, events: Events) -> Progress:
         """Let the events happen, with a snapshot wherever one is due."""
@@ -126,16 +128,10 @@ class GossipStepper(Stepper):
             return None
         return chosen[:, 0], chosen[:, 1], chosen[:, 2] / self.scale
 
-    def finish(self, status: Status | None) -> Progress:
-        """Stop the watch."""
-        self.seconds = time.perf_counter() - self.begun if self.begun else 0.0
-        return Progress(status)
-
     def describe(self) -> str:
         """Tell the error of the last test, and how many have died."""
-        alive = self.engine.alive
-        self.seen = self.seen | alive  # a node that is to join has not died
-        dead = int((self.seen & ~alive).sum())
+        last = {i: joins for _, i, joins in self.engine.changed()}  # of those that died or came
+        dead = sum(not joins for joins in last.values())
         return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
 
     def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
@@ -173,7 +169,7 @@ class GossipStepper(Stepper):
             deaths=[(s, i, "killed") for s, i, joins in changes if not joins],
             ledger_error=float(ledger.max()),
             mean_drift=drift / self.deviation if self.deviation else drift,
-            events_per_s=(self.k - self.before) / self.seconds if self.seconds else 0.0,
+            events_per_s=(self.k - self.before) / (time.perf_counter() - self.begun),
             staleness=engine.staleness(),
             log=engine.log() if engine.logging else None,
             joins=[(s, i) for s, i, joins in changes if joins],
