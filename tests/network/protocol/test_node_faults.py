@@ -146,7 +146,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
     link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
-    scheduler = NodeScheduler(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, link)
+    scheduler = NodeScheduler(nodes, 1.0, 1.0, link)
     assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []
     assert scheduler.failures == [(1, "ValueError: no answer from me")]
     assert list(scheduler.nodes) == [0]
@@ -155,7 +155,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
     link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
-    scheduler = NodeScheduler({}, {}, 1000.0, 2.0, link)
+    scheduler = NodeScheduler({}, 1000.0, 2.0, link)
     scheduler.advance(10.0)
     scheduler.advance(10.001)
     assert scheduler.t == pytest.approx(1.0)

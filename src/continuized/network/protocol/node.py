@@ -107,6 +107,7 @@ class Node:
     P: Sequence[float]
     random: np.random.Generator
     timeout: float
+    speed: float = 1.0  # of its own clock
     life: int = 0
     logging: bool = True
     quiet: bool = False  # begins no exchange any more

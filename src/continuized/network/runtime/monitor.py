@@ -71,7 +71,10 @@ class RunMonitor:
             self.living[node] = True
             if self.rows:
                 self.joins.append((self.t, node))
-        self._update_time(worker, header["t"])
+        self._times[worker] = self._since[worker] + header["t"]
+        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
+        if there:  # a death may take the quickest clock away; time does not go back for it
+            self.t = max(self.t, float(self._times[there].mean()))
         self.dropped[worker] = header["dropped"]
         self.idle[worker], self.final[worker] = header["idle"], header["final"]
         if header["final"]:
@@ -83,12 +86,6 @@ class RunMonitor:
         """Note that a worker starts again, and its clock with it."""
         self._since[worker] = self.t
         self.heard[worker] = time.monotonic()
-
-    def _update_time(self, worker: int, t: float) -> None:
-        self._times[worker] = self._since[worker] + t
-        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
-        if there:  # a death may take the quickest clock away; time does not go back for it
-            self.t = max(self.t, float(self._times[there].mean()))
 
     def record_death(self, node: int, reason: str) -> None:
         """Note that a node died; its last values stay."""

@@ -16,7 +16,7 @@ from continuized.network.protocol.node_model import RuleSpec
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
-from continuized.network.runtime.wire_format import Codec, Record, Stream
+from continuized.network.runtime.wire_format import Codec, Record
 from continuized.problems.base import Array
 
 STATE = ("x", "z", "answer", "start", "of_dead")  # what is reported of a node
@@ -42,14 +42,9 @@ class NodeProcess:
                 nodes[given["number"]] = self._make_node(given, arrays, header)
             except Exception as error:  # a rule is the user's code: only its own node dies of it
                 failures.append((given["number"], describe_error(error)))
-        skews = {given["number"]: float(given["skew"]) for given in header["nodes"]}
         speed, stride = float(header["speed"]), float(header["stride"])
-        self.scheduler = NodeScheduler(nodes, skews, speed, stride, link)
+        self.scheduler = NodeScheduler(nodes, speed, stride, link)
         self.scheduler.failures += failures
-
-    def open_stream(self) -> Stream:
-        """Make a stream for the bytes of one connection."""
-        return Stream(self.codec)
 
     def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
         """Let time pass and take messages in; return the frames to send, by worker."""
@@ -75,13 +70,13 @@ class NodeProcess:
 
         It tells who died or came back, to go on as plain gossip, or to finish.
         """
-        for number, node in self.scheduler.nodes.items():
+        for node in self.scheduler.nodes.values():
             for peer, lives in command.get("dead", ()):
                 node.bury(peer, lives)
             for peer in command.get("back", ()):
                 node.greet(peer)
             if command.get("plain") and not node.rule.plain:
-                node.fall_back(max(node.now, self.scheduler.local_time(number)))
+                node.fall_back(self.scheduler.local_time(node))
             node.quiet = node.quiet or bool(command.get("quiet"))
 
     def take_log(self) -> NDArray[Any]:
@@ -148,6 +143,7 @@ class NodeProcess:
             given["P"],
             _make_generator([*header["seed"], number, given["life"]]),
             timeout=float(header["timeout"]),
+            speed=float(given["speed"]),
             life=int(given["life"]),
             logging=bool(header["log"]),
             joining=given["life"] > 0,

@@ -66,8 +66,7 @@ class NodeScheduler:
 
     Parameters
     ----------
-    nodes, skews : by the number of the node
-        Each node, and the speed of its own clock (1 + skew).
+    nodes : by their numbers
     speed, stride : float
         Units of t a second, and the most that the clock moves on between two looks at the wall
         clock, sleep apart.
@@ -78,7 +77,6 @@ class NodeScheduler:
     def __init__(
         self,
         nodes: Mapping[int, Node],
-        skews: Mapping[int, float],
         speed: float,
         stride: float,
         link: FaultyLink,
@@ -88,7 +86,6 @@ class NodeScheduler:
         self.t = 0.0
         self.link = link
         self.failures: list[tuple[int, str]] = []  # nodes whose rule raised, and what it said
-        self._skews = dict(skews)
         self._wall: float | None = None
         self._sleep = 0.0  # seconds that the worker was told it may sleep
         self._dues: list[tuple[float, int]] = []
@@ -131,9 +128,9 @@ class NodeScheduler:
             out += self._act(message.receiver, message)
         return self.link.send(out, self.t)
 
-    def local_time(self, number: int) -> float:
-        """Return the time on a node's own clock."""
-        return self.t * self._skews[number]
+    def local_time(self, node: Node) -> float:
+        """Return the time on a node's own clock, which never goes back."""
+        return max(node.now, self.t * node.speed)
 
     def fail(self, number: int, error: Exception) -> None:
         """Remove a node that died of an error."""
@@ -144,7 +141,7 @@ class NodeScheduler:
         node = self.nodes.get(number)
         if node is None:
             return []
-        now = max(node.now, self.local_time(number))
+        now = self.local_time(node)
         try:
             out = node.tick(now) if message is None else node.receive(message, now)
         except Exception as error:  # a rule is the user's code: only its own node dies of it
@@ -154,7 +151,7 @@ class NodeScheduler:
         return out
 
     def _schedule(self, number: int) -> None:
-        due = self.nodes[number].due / self._skews[number]
+        due = self.nodes[number].due / self.nodes[number].speed
         if due < self._next.get(number, float("inf")):
             self._next[number] = due
             heapq.heappush(self._dues, (due, number))

@@ -53,7 +53,7 @@ class RunPlan:
         """Write the order that starts a worker; with life > 0, its nodes come back from death."""
         arrays: dict[str, NDArray[Any]] = {}
         nodes, faults = [], self.faults
-        around, skews = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
+        around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
             rule = self.rules[number]
             neighbours, P = around[number]
@@ -63,7 +63,7 @@ class RunPlan:
                     "number": number,
                     "neighbours": neighbours,
                     "P": P,
-                    "skew": float(skews[number]),
+                    "speed": float(speeds[number]),
                     "life": life,
                     "factory": rule.factory,
                     "arrays": list(rule.arrays),

@@ -142,7 +142,7 @@ class Incoming(asyncio.Protocol):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._stream = worker.process.open_stream()
+        self._stream = wire_format.Stream(worker.process.codec)
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
