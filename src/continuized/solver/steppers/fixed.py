@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, Compiled, Problem
+from continuized.problems.base import Array, Problem
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
@@ -36,8 +35,6 @@ BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
-
-Advance = Callable[[Array, Array, int], tuple[int, int]]
 
 
 class _KnownConstants(Stepper):
@@ -241,32 +238,30 @@ class FixedStepper(_KnownConstants):
         self.oracle = (Exact if noise is None else Noisy)(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
-        rows = self.rows_at_once if self.recording else 0
-        self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
+        # x after each event of a block, for f, and z too where the path is kept.
+        self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
+        self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled_calls = 0
-        compiled = None if problem.threaded else problem.compiled(self.dtype)
-        self._advance = self._in_python if compiled is None else self._compiled(compiled)
+        self.compiled = None if problem.threaded else problem.compiled(self.dtype)
+        self.g = np.empty(self.dim, self.dtype)
 
     @property
     def x(self) -> Array:
         x: Array = self.work[kernel.X]
         return x.reshape(self.start.shape)
 
-    # Events i, i + 1, ... of a block until a signal
-
-    def _compiled(self, problem: Compiled) -> Advance:
+    def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
+        if self.compiled is None:
+            return self._advance_in_python(marks, coefs, i)
         loop = kernel.compiled_loop(self.dtype)
-        g = np.empty(self.dim, self.dtype)
+        grad, _, data = self.compiled
+        buffers = (self.g, marks, self.work, self.xs, self.zs)
+        done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
+        self.compiled_calls += done - i + (signal in SIGNALS)
+        return done, signal
 
-        def advance(marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-            buffers = (g, marks, self.work, self.xs, self.zs)
-            done, signal = loop(problem.grad, problem.data, *buffers, coefs, self.watch, i)
-            self.compiled_calls += done - i + (signal in SIGNALS)
-            return done, signal
-
-        return advance
-
-    def _in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
         y = work[kernel.Y].reshape(self.start.shape)
         flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recording
@@ -284,7 +279,7 @@ class FixedStepper(_KnownConstants):
             if signal in SIGNALS:
                 return j, signal
             if recording:
-                self.xs[j], self.zs[j] = work[kernel.X], work[kernel.Z]
+                self._keep_states(j)
             if signal != checks.GO_ON:
                 return j + 1, signal
         return len(coefs), checks.GO_ON
@@ -331,9 +326,15 @@ class FixedStepper(_KnownConstants):
         """Event i without a jump; the number of the next."""
         kernel.skip(self.work, coefs, i)
         if self.recording:
-            self.xs[i], self.zs[i] = self.work[kernel.X], self.work[kernel.Z]
+            self._keep_states(i)
         self.skipped += 1
         return i + 1
+
+    def _keep_states(self, i: int) -> None:
+        """After event i of a block."""
+        self.xs[i] = self.work[kernel.X]
+        if self.keeping:
+            self.zs[i] = self.work[kernel.Z]
 
     def _value_at_end(self) -> float:
         return float(self.problem.values(self.x[np.newaxis].copy())[0])
