@@ -46,13 +46,10 @@ class OptimisationStepper(Stepper):
 
     def over(self) -> Status | None:
         """Tell the end: the error is small, or no longer a number and nobody is to come."""
-        if self.tol < self.error < math.inf or self._nobody_yet():
+        to_come = self.t < self.engine.last_change and not self.engine.alive.any()
+        if self.tol < self.error < math.inf or to_come:
             return None
         return Status.CONVERGED if self.error <= self.tol else Status.NOT_FINITE
-
-    def _nobody_yet(self) -> bool:
-        """Tell whether nobody is there, but somebody is to come."""
-        return not self.engine.alive.any() and self.t < self.engine.last_change
 
     def next_block(self, left: int) -> int:
         """Ask for the events up to the next test."""

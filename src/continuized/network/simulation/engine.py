@@ -90,6 +90,7 @@ class Engine(Checkpointed):
 
     changing: tuple[str, ...] = ("arrays", "random", "t", "messages", "gradients")
 
+    arrays: dict[str, Array]  # all that events change
     rates: Array  # of the marks
     random: np.random.Generator | None  # of the links and of the nodes; None where none is asked
     alive: Array
@@ -124,23 +125,13 @@ class Engine(Checkpointed):
         if events.size:
             self.run(events, 0, float(events.t[-1]), NO_LIMIT, Tests.none())
 
-    def list_arrays(self) -> dict[str, Array]:
-        """List all arrays that events change, themselves."""
-        raise NotImplementedError
-
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All arrays that events change; those of a checkpoint are written into them."""
-        return self.list_arrays()
-
-    @arrays.setter
-    def arrays(self, given: dict[str, Array]) -> None:
-        self.make_room_for(given)
-        for name, own in self.list_arrays().items():
-            own[...] = given[name]
-
-    def make_room_for(self, given: dict[str, Array]) -> None:
-        """Make arrays fit whose length depends on what happened."""
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put a state back: arrays of the same shape are written in place."""
+        live = self.arrays
+        super().restore(plain, arrays)
+        for name, own in live.items():
+            if own.shape == self.arrays[name].shape:
+                own[...], self.arrays[name] = self.arrays[name], own
 
     def estimate(self, t: float) -> Array:
         """Return every node's estimate at time t, which no event is after; of a dead one at its

@@ -122,10 +122,11 @@ class InstantEngine(Engine):
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
         self.network = Network(self.alive, edges, self.work, np.zeros(nodes.dim))
-        self.busy: Busy | None = None
+        self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
         if busy is not None or nodes.changing:  # else every event is an exchange
             work = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
+            self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = Rows(), Rows()
         self.run(WARM_UP, 0, -1.0, 0, Tests.none())
 
@@ -149,13 +150,6 @@ class InstantEngine(Engine):
         if done > begin:
             self.t = float(events.t[done - 1])
         return done, made
-
-    def list_arrays(self) -> dict[str, Array]:
-        """See `Engine`."""
-        mine = {"work": self.work} | self.nodes.arrays()
-        if self.busy is not None:
-            mine |= {"free": self.busy.free, "counts": self.busy.counts}
-        return mine
 
     def _count(self, events: int) -> None:
         """Count exchanges and gradients, after so many more events."""

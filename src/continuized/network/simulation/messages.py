@@ -6,6 +6,8 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuized.network.faults import Faults
@@ -54,9 +56,10 @@ class MessageEngine(Engine):
         self.random = seeds.generator(root, seeds.LINKS)
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
         rows.alive[list(faults.absent())] = False
+        first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = Network(
             *rows,
-            *make_heap(FIRST_ROOM + len(self.changes), dim),
+            *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
             sums=np.zeros(kernels.SUMS),
             ledger=np.zeros((kernels.LEDGER_ROWS, dim)),
@@ -64,6 +67,7 @@ class MessageEngine(Engine):
             upto=np.cumsum(ticks),
             log=np.zeros((LOG_ROOM if log else 0, LOG_COLUMNS)),
         )
+        self._take_heap(*first_heap)
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
         self.lines = Rows()  # of the log, that were put aside
         self.lines.append(np.empty((0, LOG_COLUMNS)))
@@ -99,7 +103,7 @@ class MessageEngine(Engine):
             when, what, body = make_heap(2 * len(net.when), self.nodes.dim)
             for larger, own in ((when, net.when), (what, net.what), (body, net.body)):
                 larger[: len(own)] = own
-            self.network = net._replace(when=when, what=what, body=body)
+            self._take_heap(when, what, body)
 
     def _put_log_aside(self) -> None:
         n = int(self.network.counts[kernels.LOGGED])
@@ -107,15 +111,15 @@ class MessageEngine(Engine):
             self.lines.append(self.network.log[:n].copy())
             self.network.counts[kernels.LOGGED] = 0
 
-    def list_arrays(self) -> dict[str, Array]:
-        """See `Engine`."""
+    def _take_heap(self, when: Array, what: Array, body: Array) -> None:
+        self.network = self.network._replace(when=when, what=what, body=body)
         mine = self.network._asdict() | self.nodes.arrays()
-        return {name: own for name, own in mine.items() if name not in FIXED}
+        self.arrays = {name: own for name, own in mine.items() if name not in FIXED}
 
-    def make_room_for(self, given: dict[str, Array]) -> None:
-        """Take the heap of a checkpoint, which may have grown."""
-        heap_of = {name: given[name] for name in ("when", "what", "body")}
-        self.network = self.network._replace(**heap_of)
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put a state back, with its heap, which may have grown."""
+        super().restore(plain, arrays)
+        self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
     def changed(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
