@@ -27,7 +27,7 @@ class Recorder(Checkpointed):
     ([0, 1, 2], [8.0, 4.0, 2.0])
     """
 
-    changing = ("columns", "length")
+    changing = ("columns",)
 
     def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
         self.columns = {name: Rows() for name in columns}
@@ -46,6 +46,9 @@ class Recorder(Checkpointed):
             for column in self.columns.values():
                 column.replace(column.joined()[::2])
             self.length = (self.length + 1) // 2
+
+    def after_restoring(self) -> None:
+        self.length = len(next(iter(self.columns.values())).joined())
 
     def __getitem__(self, name: str) -> Any:
         """A column as one array."""

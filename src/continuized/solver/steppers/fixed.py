@@ -9,6 +9,7 @@ a time.  No formula stands here.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from typing import Any
 
@@ -29,10 +30,18 @@ from continuized.solver.array_api import ForeignProblem
 from continuized.solver.constant_checks import SIGNALS
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
+from continuized.solver.stopping import (
+    FIRST_LOOK,
+    GOES_AWAY,
+    NO_MINIMUM,
+    can_be_separated,
+    separates,
+)
 from continuized.support.warnings import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
+FAR = 1e4  # of 1 + |x_0|
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
@@ -70,6 +79,7 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
+        self.look_at = FIRST_LOOK if can_be_separated(problem) else sys.maxsize
 
     # What differs between the two kinds of arrays
 
@@ -111,6 +121,16 @@ class _KnownConstants(Stepper):
         self.fun = row[3]
         checks.scale_of_gradients(self.watch, self.fun)
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
+
+    def next_block(self, left: int) -> int:
+        return min(self.block, left, self.look_at - self.k)
+
+    def over(self) -> Status | None:
+        """NO_MINIMUM where x separates the data."""
+        if self.k < self.look_at:
+            return None
+        self.look_at *= 2
+        return Status.NO_MINIMUM if separates(self.problem, self.x) else None
 
     def _end_row(self) -> tuple[Any, ...]:
         """A row of the start or of the end, where f is asked for whatever is recorded."""
@@ -196,7 +216,12 @@ class _KnownConstants(Stepper):
         }
 
     def remark(self) -> str:
-        return checks.skipped_sentence(self.skipped)
+        skipped = checks.skipped_sentence(self.skipped)
+        if separates(self.problem, self.x):
+            return NO_MINIMUM + skipped
+        gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
+        stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
+        return (GOES_AWAY if gone and stays else "") + skipped
 
     def fingerprint(self) -> Any:
         return self.method.fingerprint()
@@ -357,6 +382,8 @@ class FixedStepper(_KnownConstants):
     def after_restoring(self) -> None:
         """The tol is that of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
+        while self.look_at < self.k:
+            self.look_at *= 2
 
 
 class ArrayStepper(_KnownConstants):
