@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import continuized as cz
+from continuized.process.methods import METHODS
 from tests.helpers.refused_input import X0, not_numbers, one_sentence, quick, refuses, untouched
 
 
@@ -139,13 +140,13 @@ def test_a_method_that_does_not_exist(given: str, near: str) -> None:
 @quick
 @given(st.text())
 def test_any_other_method_name(name: str) -> None:
-    if name not in ("continuized", "nesterov", "gradient-descent"):
+    if name not in ("auto", *METHODS):
         refuses(ValueError, 'method must be "auto", "continuized", "nes', "got", method=name)
 
 
 @pytest.mark.parametrize("method", [None, 3, cz.Nesterov, ["nesterov"] * 99])
 def test_a_method_of_the_wrong_type(method: Any) -> None:
-    refuses(TypeError, '"gradient-descent" or a method object, got ', method=method)
+    refuses(TypeError, f'"{list(METHODS)[-1]}" or a method object, got ', method=method)
 
 
 def test_constants_beside_a_method_object() -> None:

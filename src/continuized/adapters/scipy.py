@@ -21,7 +21,6 @@ from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
-from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
@@ -31,17 +30,6 @@ from continuized.support.validation import short_repr
 __all__ = ["scipy_method"]
 
 SCHEMES = ("2-point", "3-point", "cs")
-
-# SciPy's statuses are numbers: 0 is success, 1 the limit of steps, 99 its own for a callback.
-CODES = {
-    Status.CONVERGED: 0,
-    Status.COMPLETED: 0,
-    Status.MAXITER: 1,
-    Status.CLOCK_ENDED: 2,
-    Status.NOT_FINITE: 3,
-    Status.DIVERGED: 4,
-    Status.CALLBACK: 99,
-}
 
 
 def scipy_method(
@@ -154,7 +142,7 @@ def scipy_method(
         every=every,
         resume=resume,
     )
-    r.status = CODES[r.status]
+    r.status = r.status.code
     if differences is not None:
         r.nfev = differences.calls
     if disp:
