@@ -8,8 +8,7 @@ from continuized import theory
 from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
 from continuized.app.verify.exact import ROUNDING
 from continuized.network import Faults, Gossip, Graph, simulate
-from continuized.network.arguments import NO_LIMIT
-from continuized.network.simulation.engine import Tests
+from continuized.network.simulation.engine import NO_LIMIT, Tests
 from continuized.network.simulation.node_models.gossip import make_nodes
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
