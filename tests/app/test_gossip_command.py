@@ -204,12 +204,12 @@ def test_message_loss_has_two_spellings():
     assert long["faults"] == {"loss": 0.2}
 
 
-def test_where_no_rate_could_be_measured_there_is_a_dash():
+def test_a_run_too_short_to_measure_its_rate_says_so():
     shown, said = (
         run("--graph", "path:2", "--method", "plain", *more) for more in ((), ("--json",))
     )
     row = next(line for line in shown.stdout.splitlines() if line.startswith("rate, measured"))
-    assert row.split()[-1] == "-"
+    assert row.split("  ")[-1].strip() == "too short to measure"
     assert json.loads(said.stdout)["results"][0]["rate_measured"] is None
 
 

@@ -12,6 +12,9 @@ from continuized.problems.base import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
+# A rate is fitted to no less.  Two rows always lie on a line: some more must bear it out.  A single
+# exchange may change the error by a factor of a few: over less than 10, chance decides the slope.
+LEAST_ROWS, LEAST_DECAY = 5, math.log(10.0)
 
 # The kinds of entries of an event log.
 ANSWER, PAY, APPLY, JOIN, FALL = range(5)
@@ -130,8 +133,9 @@ class NetworkResult:
     @property
     def rate_measured(self) -> float:
         """r where the error falls as e^{-rt}: least squares on log error over the second half (by
-        time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
-        there are fewer than two rows.
+        time) of the trace.  For this the trace ends where the error first falls to `rounding`, or
+        to tol: real nodes fall silent there, and their clocks run on.  NaN where that is too short
+        to measure a rate: fewer than 5 rows, or an error that changes by less than a factor of 10.
 
         >>> t = np.arange(100.0)
         >>> end = {"x": np.zeros(2), "t": 99.0, "method": "plain", "messages": 99, "tol": 1e-8}
@@ -140,14 +144,18 @@ class NetworkResult:
         >>> round(r.rate_measured, 9)
         0.5
         """
-        rounded = np.flatnonzero(self.trace.error <= self.rounding)
-        end = int(rounded[0]) if rounded.size else len(self.trace.error)
-        t, error = self.trace.t[:end], self.trace.error[:end]
+        error = self.trace.error
+        ends = [*np.flatnonzero(error <= self.rounding)[:1], *np.flatnonzero(error <= self.tol) + 1]
+        end = min(ends, default=len(error))
+        t, error = self.trace.t[:end], error[:end]
         use = (t >= 0.5 * t.max(initial=0.0)) & np.isfinite(error)
-        if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+        if len(np.unique(t[use])) < LEAST_ROWS:
+            return math.nan
+        logs = np.log(error[use])
+        if abs(logs[-1] - logs[0]) < LEAST_DECAY:
             return math.nan
         centred = t[use] - t[use].mean()
-        return float(-(centred @ np.log(error[use])) / (centred @ centred))
+        return float(-(centred @ logs) / (centred @ centred))
 
 
 @dataclass(kw_only=True)
@@ -178,7 +186,8 @@ class Outcome(NetworkResult):
         Exchanges a second of wall time.
     log : Log or None
     dropped : int
-        Of real nodes: frames that came and were none of this run's.
+        Of real nodes: frames that came and were none of this run's, and connections that were ended
+        because nothing of this run's came over them in time.
     fell_back : bool
         Of real nodes: whether they went on as plain gossip, their messages being too slow.
 

@@ -18,6 +18,8 @@ from continuized.support import validation as check
 if TYPE_CHECKING:
     from continuized.app.report import Table
 
+TOO_SHORT = "too short to measure"  # of a rate that is NaN, in a table; null in JSON
+
 
 class BadInput(click.ClickException):
     """What the user gave cannot be used.  One sentence, exit code 2."""

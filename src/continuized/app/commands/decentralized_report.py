@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import show, to_json
+from continuized.app.commands import TOO_SHORT, show, to_json
 
 if TYPE_CHECKING:
     from continuized.app.report import Table
@@ -124,8 +124,8 @@ def _on_faults(report: dict[str, Any]) -> str:
 def _results(report: dict[str, Any]) -> Table:
     from continuized.app.report import Table
 
-    def rate(value: float) -> str:
-        return "" if math.isnan(value) else f"{value:.3g}"
+    def rate(value: float, otherwise: str = "") -> str:
+        return otherwise if math.isnan(value) else f"{value:.3g}"
 
     rows = tuple(
         (
@@ -135,7 +135,7 @@ def _results(report: dict[str, Any]) -> Table:
             f"{r['gradients']:,}",
             f"{r['error']:.2g}",
             f"{r['excess']:.2g}",
-            rate(r["rate_measured"]),
+            rate(r["rate_measured"], TOO_SHORT),
             rate(r["rate_theory"]),
         )
         for r in report["results"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import click
 
-from continuized.app.commands import show, to_json
+from continuized.app.commands import TOO_SHORT, show, to_json
 from continuized.plot.network import MOST_DRAWN
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _lines(setting: Setting, runs: Sequence[MethodRun]) -> list[tuple[str, Any]]
     lines = [
         ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
         ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
-        ("rate, measured", lambda run: _rate(run.outcome.rate_measured)),
+        ("rate, measured", lambda run: _rate(run.outcome.rate_measured, TOO_SHORT)),
         ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),
         ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
@@ -140,8 +140,8 @@ def _lines(setting: Setting, runs: Sequence[MethodRun]) -> list[tuple[str, Any]]
     return lines
 
 
-def _rate(value: float | None) -> str:
-    return "-" if value is None or math.isnan(value) else f"{value:.3e}"
+def _rate(value: float | None, otherwise: str = "-") -> str:
+    return otherwise if value is None or math.isnan(value) else f"{value:.3e}"
 
 
 def _age(outcome: Outcome) -> str:
