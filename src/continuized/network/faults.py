@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,10 @@ from continuized.support.validation import short_repr
 LAWS = ("exponential", "constant")
 DELAYS_TO_WAIT = 20.0  # the default timeout: e^-20 of exponential delays are longer
 LEAST_TIMEOUT = 1.0  # ticks of all edges together
+# Ticks: a node may come to wait for a hundredth of its timeout, and pauses for less.  A shorter
+# time is lost in the rounding of t before 1e9 ticks: nodes would ask again with t standing still.
+SHORTEST_TIMEOUT = 1e-4
+MOST_STEPS = 1e5  # messages and ticks that an exchange may take on average: some 10 milliseconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,8 +79,40 @@ class Faults:
     def wait(self, rate: float = 1.0) -> float:
         """Return the timeout that holds where all edges together tick at this rate."""
         if self.timeout is not None:
-            return float(self.timeout)
+            least = SHORTEST_TIMEOUT / rate
+            advice = "a shorter one is lost in the rounding of t, and nodes would ask without end"
+            return check.real(self.timeout, "timeout", minimum=least, other="None", advice=advice)
         return max(LEAST_TIMEOUT / rate, DELAYS_TO_WAIT * float(self.delay))
+
+    def steps_per_exchange(self, nodes: int) -> float:
+        """Estimate, from below, the messages and ticks that an exchange of gossip takes on average.
+
+        A request and its answer must come, within the timeout, or the node asks again; a transfer
+        is sent until it and its acknowledgement come.  All edges tick meanwhile: an exchange keeps
+        its two ends busy for two delays each.
+
+        >>> Faults().steps_per_exchange(10), Faults(loss=0.5).steps_per_exchange(10)
+        (4.0, 16.0)
+        """
+        delay, come = float(self.delay), (1.0 - self.loss) ** 2
+        slowest = float(self.speeds(nodes).min())
+        wait = self.wait() / (slowest * delay) if delay > 0.0 else math.inf  # in delays
+        in_time = float(wait > 2.0)
+        if self.law == "exponential" and wait < math.inf:
+            early = -math.expm1(-wait) - wait * math.exp(-wait)
+            in_time = min(1.0, early * (1.0 + self.duplication) ** 2)
+        asked = 2.0 / (come * in_time) if come * in_time > 0.0 else math.inf
+        return asked + 2.0 / come + 4.0 * delay / nodes
+
+    def check_cost(self, nodes: int) -> None:
+        """Refuse faults with which gossip to a number of exchanges would not end in any time."""
+        steps = self.steps_per_exchange(nodes)
+        if steps > MOST_STEPS:
+            raise ValueError(
+                f"with delay = {self.delay:g}, loss = {self.loss:g} and timeout = {self.wait():g} "
+                f"an exchange takes at least {steps:.2g} messages and ticks on average, more than "
+                f"{MOST_STEPS:.0e}; give a smaller delay or loss, a longer timeout, or until="
+            )
 
     def speeds(self, nodes: int) -> Array:
         """Return 1 + skew of every node."""

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import math
+import signal
+import time
 from typing import Any
 
 import numpy as np
@@ -10,6 +15,13 @@ import pytest
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
 from continuized.network.result import ANSWER, APPLY, JOIN, PAY, Log
+from continuized.network.simulation import engine as engines
+from continuized.network.simulation import heap
+from continuized.network.simulation.messages import MessageEngine
+from continuized.network.simulation.node_models.gossip import make_nodes
+from continuized.process.random_streams import seed_sequence
+
+simulate = importlib.import_module("continuized.network.simulation.simulate")
 
 GRID = Graph.of("grid:5x5")
 VALUES = np.random.default_rng(3).normal(size=(25, 2))
@@ -225,6 +237,23 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     "loss": ({"loss": 1.0}, "loss"),
     "duplication": ({"duplication": "often"}, "duplication"),
     "timeout": ({"timeout": 0.0}, "timeout"),
+    "a timeout lost in rounding": (
+        {"timeout": 1e-308},
+        "timeout must be a finite number >= 0.0001 or None, got 1e-308; a shorter one is lost",
+    ),
+    "a delay without end": (
+        {"delay": 1e30},
+        r"delay = 1e\+30, .* takes at least 1.6e\+29 messages and ticks on average, more than 1e\+05; give",
+    ),
+    "a long delay": ({"delay": 1e6}, r"takes at least 1.6e\+05 messages and ticks"),
+    "a loss near 1": (
+        {"loss": 0.999999},
+        r"loss = 0.999999 .* takes at least 4e\+12 messages and ticks",
+    ),
+    "no answer in time": (
+        {"delay": 1.0, "law": "constant", "timeout": 1.9},
+        "takes at least inf messages and ticks on average",
+    ),
     "law": ({"law": "normal"}, '"exponential" or "constant"'),
     "deaths": ({"deaths": (3,)}, "pairs"),
     "a death in the past": ({"deaths": ((-1.0, 3),)}, "deaths"),
@@ -239,5 +268,80 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_faults(name: str) -> None:
     given, words = BAD[name]
-    with pytest.raises((TypeError, ValueError), match=words):
+    with pytest.raises((TypeError, ValueError), match=words) as caught:
         run(Faults(**given), events=10)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("given", [{"delay": 1e30}, {"loss": 0.999999}])
+def test_a_time_to_stop_at_ends_any_run(given: dict[str, float]) -> None:
+    r = run(Faults(**given), until=100.0)
+    assert (r.t, r.messages) == (100.0, 0)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"loss": 0.8}, {"delay": 100.0}, {"delay": 1.0, "timeout": 0.1}, {"loss": 0.3, "delay": 1.0}],
+)
+def test_the_work_of_an_exchange_is_estimated_from_below(given: dict[str, float]) -> None:
+    """From below, and within a factor of 20: there are timers, pauses and refusals too."""
+    faults, graph = Faults(**given), Graph.of("path:3")
+    nodes = make_nodes(np.arange(3.0)[:, None], network.Gossip().constants(graph))
+    engine = MessageEngine(graph, nodes, seed_sequence(0), faults)
+    events = engine.make_stream(seed_sequence(0)).draw(20_000)
+    engine.run(events, 0, math.inf, 300, engines.Tests.none())
+    ticks = np.searchsorted(events.t, engine.t)
+    steps = (engine.network.counts[heap.PUSHED] + ticks) / engine.messages
+    assert 1.0 <= steps / faults.steps_per_exchange(3) < 20.0
+
+
+SLOW = Faults(delay=1.0, timeout=1e-4)  # a block of ticks takes a minute
+
+
+def test_an_interrupt_is_heard_within_a_block() -> None:
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    run(SLOW, until=0.1)  # compiled before
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        began = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            run(SLOW, until=1e9, tol=0.0)
+        assert time.monotonic() - began < 2.0  # 0.6, where nothing else runs
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_progress_is_shown_within_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, str]] = []
+
+    def show(done: int, words: str = "") -> None:
+        told.append((done, words))
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulate, "bar", lambda *given: contextlib.nullcontext(show))
+    with pytest.raises(KeyboardInterrupt):
+        run(SLOW, until=1e9, tol=0.0, progress=True)
+    assert told[0][1].startswith("error")
+
+
+@pytest.mark.parametrize("faults", [None, SETTINGS["everything"]])
+def test_slices_change_no_bit(faults: Faults | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = run(faults, until=100.0, log=True)
+    stopped = run(faults, tol=1e-6)
+    monkeypatch.setattr(engines.Slice, "steps", 1)
+    monkeypatch.setattr(engines.Slice, "fit", lambda self, seconds: None)
+    for before, now in (
+        (whole, run(faults, until=100.0, log=True)),
+        (stopped, run(faults, tol=1e-6)),
+    ):
+        assert now.x.tobytes() == before.x.tobytes()
+        assert now.messages == before.messages
+        for ours, theirs in zip(
+            (*now.trace, *(now.log or ())), (*before.trace, *(before.log or ())), strict=True
+        ):
+            assert ours.tobytes() == theirs.tobytes()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,25 @@ from continuized.support.jit import jit
 NO_LIMIT = np.iinfo(np.int64).max
 # One that is never reached: an engine compiles its loop with it, so that runs are timed without.
 WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
+
+SHORT, LONG = 0.005, 0.05  # seconds that a slice should take, at least and at most
+
+
+class Slice:
+    """How many steps a compiled loop takes before Python has its turn, and hears Ctrl-C.
+
+    A step takes nanoseconds or, where nodes solve problems, milliseconds: the number follows the
+    wall clock.  What is computed does not depend on it.
+    """
+
+    steps = 128
+
+    def fit(self, seconds: float) -> None:
+        """Choose the next number, after a whole slice that took so long."""
+        if seconds < SHORT:
+            self.steps *= 8
+        elif seconds > LONG:
+            self.steps = max(1, self.steps // 2)
 
 
 class NodeSet(NamedTuple):
@@ -100,10 +120,12 @@ class Engine(Checkpointed):
     messages = 0  # exchanges that were carried out
     gradients = 0  # of the nodes' functions, or of their conjugates
     last_change = 0.0  # when the last death or join is; 0 where there is none
+    show: Callable[[], None] | None = None  # called now and then within a long block of events
 
     def __init__(self, graph: Graph, nodes: NodeSet, log: bool) -> None:
         self.graph, self.nodes = graph, nodes
         self.logging = log  # whether a log is kept
+        self.slice = Slice()
 
     def make_stream(self, root: seeds.Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""

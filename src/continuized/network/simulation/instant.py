@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,11 +139,20 @@ class InstantEngine(Engine):
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
         end = min(in_time, begin + most - self.messages)
         tests = tests._replace(before=self.messages - begin)
-        done, made, found = run_events(
-            self.nodes.model, self.network, self.busy, self.random, events.t, events.marks, begin,
-            end, tests,
-        )  # fmt: skip
-        check_solved(found)
+        made, more = 0, True
+        while more:
+            upto, began = min(end, done + self.slice.steps), time.perf_counter()
+            done, tested, found = run_events(
+                self.nodes.model, self.network, self.busy, self.random, events.t, events.marks,
+                done, upto, tests._replace(rows=tests.rows[made:]),
+            )  # fmt: skip
+            check_solved(found)
+            made += tested
+            low, high = tests.bounds
+            out = tested > 0 and not low < tests.rows[made - 1, 2] < high
+            more = done < end and not out
+            if more:
+                self.slice.fit(time.perf_counter() - began)
         self._count(done - begin)
         if self.logging:
             self.log_marks.append(events.marks[begin:done])

@@ -313,13 +313,13 @@ def plan(net: Network, t: float, node: int, joins: bool) -> None:
 @jit
 def run_messages(
     nodes: Any, net: Network, links: Links, rng: Any, times: Array, marks: Array, begin: int,
-    stop: float, most: int, tests: Tests,
+    stop: float, most: int, tests: Tests, steps: int,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run all that happens up to the time `stop`, or to the end of the block of ticks.
 
     Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
-    Returns how many of the block's ticks are done, how many tests were made, and whether it ended
-    for want of room.
+    Returns how many of the block's ticks are done, how many tests were made, and whether it is to
+    be called again: it ended for want of room, or after so many `steps`.
     """
     # Taken out of their tuples once: see `transitions.Rows`.
     alive, node, waits, edge, work, transfer = (
@@ -329,8 +329,10 @@ def run_messages(
     first, upto, log, bounds, rows = net.first, net.upto, net.log, tests.bounds, tests.rows
     made, k = 0, begin
     while counts[EXCHANGES] < most:
-        if when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM:
+        full = when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM
+        if full or steps == 0:
             return k, made, True
+        steps -= 1
         t = times[min(k, times.size - 1)]
         # What is to be sent, and who is in no exchange any more.
         asks, ticks, reply, idle = False, False, NOTHING, NOBODY

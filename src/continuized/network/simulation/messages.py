@@ -6,6 +6,7 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
@@ -79,23 +80,30 @@ class MessageEngine(Engine):
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int]:
         """See `Engine`."""
-        made, full = 0, True
-        while full:
-            left = tests._replace(rows=tests.rows[made:])
-            done, more, full = kernels.run_messages(
+        made, more = 0, True
+        while more:
+            left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
+            done, tested, more = kernels.run_messages(
                 self.nodes.model, self.network, self.links, self.random, events.t, events.marks,
-                done, stop, most, left,
+                done, stop, most, left, self.slice.steps,
             )  # fmt: skip
-            made += more
+            made += tested
             self._put_log_aside()
-            if full:
+            self._count()
+            if more:
+                self.slice.fit(time.perf_counter() - began)
                 self._make_room()
+                if self.show is not None:
+                    self.show()
+        return done, made
+
+    def _count(self) -> None:
+        """Take over what the compiled loop has counted."""
         check_solved(self.network.counts[kernels.FAILED] == 0)
         counts, sums = self.network.counts, self.network.sums
         self.t, self.messages = float(sums[kernels.NOW]), int(counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
         self.gradients = int(counts[found])
-        return done, made
 
     def _make_room(self) -> None:
         net = self.network

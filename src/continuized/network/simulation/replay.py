@@ -17,6 +17,8 @@ from continuized.network.simulation.node_models.interface import TIME, inlined
 from continuized.problems.base import Array
 from continuized.support.jit import jit
 
+ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
+
 
 @inlined
 def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
@@ -156,9 +158,14 @@ def replay(
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
     work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
-    wrong = repeat(work, carried, fell, kind, node, time, slots, constants)
-    if wrong >= 0:
-        raise ValueError(f"entry {wrong} of the log goes back in the time of node {node[wrong]}")
+    size = max(1, ENTRIES // nodes.dim)
+    for k in range(0, len(kind), size):
+        columns = (column[k : k + size] for column in (kind, node, time, slots))
+        wrong = k + repeat(work, carried, fell, *columns, constants)
+        if wrong >= k:
+            raise ValueError(
+                f"entry {wrong} of the log goes back in the time of node {node[wrong]}"
+            )
     last = work[:, TIME] if times is None else np.asarray(times, np.float64)
     mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
     x, z = np.hsplit(work[:, X:].copy(), 2)

@@ -84,7 +84,8 @@ def simulate(
     Raises
     ------
     TypeError, ValueError
-        For arguments that make no sense, before the first event.
+        For arguments that make no sense, before the first event, and for faults with which an
+        exchange takes more than 1e5 messages and ticks on average, where no `until` is given.
     CheckpointError
         For a checkpoint that is damaged, or is of another run.
 
@@ -99,6 +100,8 @@ def simulate(
     gossip = as_gossip(method)
     constants = gossip.constants(graph)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
+    if faults is not None and until is None:
+        faults.check_cost(graph.nodes)
     listed = check.sequence(snapshots, "snapshots", "a sequence of times")
     times = sorted(set(check.times(listed, "snapshots").tolist()))
     limits = _check_limits(graph, gossip, tol, events, until)
@@ -128,6 +131,8 @@ def simulate(
     stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
     most = Limits(None, limits[1])
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
+        if progress:
+            engine.show = lambda: show(engine.messages, stepper.describe())
         loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
     return stepper.outcome(loop.recorder, start.shape)
