@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -184,6 +185,33 @@ def test_garbage_on_the_ports_does_no_harm() -> None:
     assert r.deaths == []
     assert r.ledger_error < 1e-12
     assert r.dropped > 0
+
+
+def test_strangers_that_say_nothing_keep_no_node_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are there before the nodes connect, and more of them than may stay."""
+    with contextlib.ExitStack() as strangers:
+
+        class Crowded(local.LocalTransport):
+            def broadcast(self, command: dict[str, object]) -> None:
+                for port in [number for _, number in command.get("ports", ())]:
+                    for _ in range(200):
+                        stranger = socket.create_connection(("127.0.0.1", port), 5.0)
+                        sockets.append(strangers.enter_context(stranger))
+                super().broadcast(command)
+
+        sockets: list[socket.socket] = []
+        monkeypatch.setattr(local, "LocalTransport", Crowded)
+        with pytest.warns(RuntimeWarning, match="strangers .* were ended") as warned:
+            r = run(CYCLE, VALUES, processes=2, speed=50.0, tol=1e-300, seconds=4.0, rng=3)
+        assert len(sockets) == 400
+    # About 50 exchanges a second, from the first on: nobody waited for the strangers to go.
+    assert r.messages > 110
+    assert r.error < 1e-4
+    # All whom the system let in: it forgets some where hundreds wait to be accepted.
+    assert 300 < r.dropped <= 400
+    assert str(warned[0].message).startswith(f"{r.dropped} connections")
+    assert r.deaths == []
+    assert r.ledger_error < 1e-12
 
 
 def test_a_port_in_use_is_named() -> None:

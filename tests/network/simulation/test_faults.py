@@ -243,7 +243,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a delay without end": (
         {"delay": 1e30},
-        r"delay = 1e\+30, .* takes at least 1.6e\+29 messages and ticks on average, more than 1e\+05; give",
+        r"delay = 1e\+30, .* takes at least 1.6e\+29 messages and ticks on average, more than 1e",
     ),
     "a long delay": ({"delay": 1e6}, r"takes at least 1.6e\+05 messages and ticks"),
     "a loss near 1": (

@@ -40,7 +40,7 @@ class RunMonitor:
         self.t = 0.0  # the mean of the clocks of the workers that have living nodes
         self._times = np.zeros(len(workers))
         self._since = np.zeros(len(workers))  # t when the clock of each worker started
-        self.dropped = np.zeros(len(workers), dtype=np.int64)
+        self.dropped, self.strangers = np.zeros((2, len(workers)), dtype=np.int64)
         self.idle = np.zeros(len(workers), dtype=bool)
         self.final = np.zeros(len(workers), dtype=bool)
         self.heard = np.full(len(workers), time.monotonic())
@@ -75,7 +75,7 @@ class RunMonitor:
         there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
         if there:  # a death may take the quickest clock away; time does not go back for it
             self.t = max(self.t, float(self._times[there].mean()))
-        self.dropped[worker] = header["dropped"]
+        self.dropped[worker], self.strangers[worker] = header["dropped"], header["strangers"]
         self.idle[worker], self.final[worker] = header["idle"], header["final"]
         if header["final"]:
             self._final_reports.append(arrays)

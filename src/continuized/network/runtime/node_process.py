@@ -31,6 +31,7 @@ class NodeProcess:
         self.worker = int(header["worker"])
         self.codec = Codec(bytes.fromhex(header["key"]), int(header["dim"]))
         self.worker_of = {int(node): int(worker) for node, worker in header["assignments"]}
+        self.strangers = 0  # connections that were ended, for nothing of this run came over them
         self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
         link = FaultyLink(
@@ -93,7 +94,8 @@ class NodeProcess:
             "t": self.scheduler.t,
             "idle": all(node.quiet and node.idle for node in nodes) and not self._internal,
             "failures": failures,
-            "dropped": self.codec.dropped,
+            "dropped": self.codec.dropped + self.strangers,
+            "strangers": self.strangers,
             "final": final,
         }
         arrays = {

@@ -19,6 +19,7 @@ from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
 from continuized.support.progress import Bar
+from continuized.support.warnings import warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
 BEGIN_WITHIN = 10.0
@@ -91,6 +92,12 @@ class Supervisor:
             for worker in [w for w in self._running if not self.monitor.final[w]]:
                 self._lose_worker(worker, "it gave no last report")
         self.monitor.add_row()
+        if strangers := int(self.monitor.strangers.sum()):
+            warn_caller(
+                f"{strangers} connections of strangers to the ports of this run were ended, for "
+                "they sent nothing of it in time; see which programs connect to 127.0.0.1",
+                RuntimeWarning,
+            )
 
     def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
         """Build the result of the run."""

@@ -20,7 +20,11 @@ from continuized.network.runtime import wire_format
 HOST = "127.0.0.1"
 REPORT_EVERY = 0.1  # seconds
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
-SPARE_CONNECTIONS = 16
+# Whoever connects must send a frame of this run within so many seconds, as other workers do at
+# once; only so many who have not yet may be there, beside the workers.  It is more than the system
+# lets wait to be accepted (100), so that a worker is not driven out before its frame is read.
+PROVE_WITHIN = 2.0
+MOST_UNPROVEN = 128
 RECONNECT = 0.2  # seconds
 
 
@@ -54,7 +58,7 @@ class Worker:
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
         self._woken = False
-        self._connections = 0
+        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
         self._started = False
 
     async def run(self, orders: BinaryIO, port: int) -> None:
@@ -73,10 +77,23 @@ class Worker:
         self._inbox += messages
         self._wake()
 
-    def count_connections(self, change: int) -> bool:
-        """Count one incoming connection more or less; tell whether so many may stay."""
-        self._connections += change
-        return self._connections <= len(self._ports) + SPARE_CONNECTIONS
+    def admit(self, incoming: Incoming) -> None:
+        """Let a connection stay for a while; of too many that prove nothing, end the oldest."""
+        if len(self._unproven) >= len(self._ports) + MOST_UNPROVEN:
+            self._end_stranger(next(iter(self._unproven)))
+        timer = self._loop.call_later(PROVE_WITHIN, self._end_stranger, incoming)
+        self._unproven[incoming] = timer
+
+    def release(self, incoming: Incoming) -> None:
+        """Watch a connection no longer: it has proven itself, or it has ended."""
+        timer = self._unproven.pop(incoming, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _end_stranger(self, incoming: Incoming) -> None:
+        self.release(incoming)
+        incoming.transport.abort()
+        self.process.strangers += 1
 
     def _read_orders(self, orders: BinaryIO) -> None:
         # In a thread: pipes cannot be waited for on every system.
@@ -145,19 +162,19 @@ class Incoming(asyncio.Protocol):
         self._stream = wire_format.Stream(worker.process.codec)
 
     def connection_made(self, transport: Any) -> None:
-        self._transport = transport
-        if not self._worker.count_connections(+1):
-            transport.abort()
+        self.transport = transport
+        self._worker.admit(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._worker.count_connections(-1)
+        self._worker.release(self)
 
     def data_received(self, data: bytes) -> None:
         messages = list(self._stream.feed(data))
         if messages:
+            self._worker.release(self)
             self._worker.receive(messages)
         if self._stream.broken:
-            self._transport.abort()
+            self.transport.abort()
 
 
 class Outgoing(asyncio.Protocol):
