@@ -5,17 +5,23 @@ from __future__ import annotations
 import builtins
 import gc
 import os
+import socket
 import subprocess
 import sys
+import tempfile
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from continuized.network import Graph, replay, run
+from continuized.network.runtime.transports import ray as transport
+from continuized.network.runtime.transports.ray_watch import find_processes
 from tests.helpers.simulated_wires import OCTAHEDRON
 
 GRAPH = Graph.of(OCTAHEDRON)
@@ -35,6 +41,91 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
         run(GRAPH, VALUES, "ray")
     assert 'pip install "continuized[ray]"' in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+class FailingRay:
+    """Stands for Ray: `init` raises, or comes to listen at this address."""
+
+    def __init__(self, outcome: Exception | str) -> None:
+        self.outcome, self.running = outcome, False
+
+    def is_initialized(self) -> bool:
+        return self.running
+
+    def init(self, **given: Any) -> None:
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        self.running = True
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(gcs_address=self.outcome)
+
+    def shutdown(self) -> None:
+        self.running = False
+
+
+def refusal(ray: FailingRay, monkeypatch: pytest.MonkeyPatch, **how: Any) -> str:
+    monkeypatch.setattr(transport, "_import_ray", lambda: ray)
+    with pytest.raises((RuntimeError, ConnectionError)) as caught:
+        run(GRAPH, VALUES, "ray", **how)
+    assert not ray.running
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_ray_that_does_not_start_is_said_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = refusal(FailingRay(ValueError("no room.\nTraceback of Ray")), monkeypatch)
+    assert text.startswith("Ray did not start on this machine (ValueError: no room); see whether")
+    assert 'transport="local"' in text
+
+
+def test_a_ray_at_another_address_than_asked_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = refusal(FailingRay("192.0.2.2:6379"), monkeypatch)
+    assert text.startswith("Ray listens at 192.0.2.2, where others may reach it, and not at 127.0")
+    assert "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0" in text
+
+
+def test_a_cluster_that_cannot_be_joined_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+        began = time.monotonic()
+        nobody = refusal(FailingRay(""), monkeypatch, address=address)
+        assert time.monotonic() - began < 5.0
+    assert nobody.startswith(f"the Ray cluster at '{address}' cannot be joined (ConnectionRefused")
+    # This is all that Ray says where the token is missing.
+    words = "Failed to connect to Ray cluster at"
+    for text in (nobody, refusal(FailingRay(ConnectionError(words)), monkeypatch, address="auto")):
+        assert "give the address that `ray start --head` tells, which may not be 127.0.0.1" in text
+        assert "wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in text
+
+
+@pytest.mark.slow
+@pytest.mark.needs("ray")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+def test_no_process_of_ray_outlives_a_run_that_is_killed_as_it_starts() -> None:
+    code = "import numpy as np; from continuized.network import run\n" + (
+        "run('cycle:6', np.arange(6.0), 'ray', processes=2, tol=1e-300, seconds=60.0)"
+    )
+    # The names of Ray's sockets may not be longer than this allows.
+    with tempfile.TemporaryDirectory(prefix="cz-", dir="/tmp") as folder:
+        with subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", code],
+            env={**os.environ, "RAY_TMPDIR": folder},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        ) as child:
+            limit = time.monotonic() + 60.0
+            # The agents are there, which Ray's own processes start.
+            while len(find_processes(folder, child.pid)) < 5:
+                assert time.monotonic() < limit, "Ray did not start"
+                time.sleep(0.05)
+            child.kill()
+        limit = time.monotonic() + 5.0
+        while find_processes(folder, child.pid):
+            assert time.monotonic() < limit, "processes of Ray are still there"
+            time.sleep(0.05)
 
 
 @pytest.fixture(scope="module")

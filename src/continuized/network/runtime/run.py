@@ -109,9 +109,12 @@ def run(
     ValueError, TypeError
         On arguments that make no sense.
     OSError
-        If a given port is in use.
-    ImportError
-        If Ray is asked for and not installed.
+        If a given port is in use; ConnectionError if the Ray cluster cannot be joined.
+    ImportError, RuntimeError
+        If Ray is asked for and not installed, or does not start.
+
+    Connections to the nodes' ports over which no frame of this run comes within 2 seconds are
+    ended, counted in `dropped`, and warned of.
 
     >>> import numpy as np
     >>> r = run("cycle:4", np.arange(4.0), tol=1e-6, processes=1, rng=0)

@@ -10,17 +10,24 @@ import asyncio
 import contextlib
 import os
 import secrets
+import socket
+import subprocess
+import sys
+import tempfile
 import time
 from typing import Any
 
 from continuized.network.runtime import wire_format
 from continuized.network.runtime.transport import RunPlan, WorkerReport
+from continuized.network.runtime.transports import ray_watch
 
 REPORT_EVERY = 0.1  # seconds
 START_WITHIN = 120.0
 LONGEST_WAIT = 1.0
 MOST_WAITING = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
 NAMESPACE = "continuized"
+HOST = "127.0.0.1"
+ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
 
 # On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
 _QUIET = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -129,6 +136,7 @@ class RayTransport:
         self._address = address
         self._ray = _import_ray()
         self._ours = False
+        self._watch: subprocess.Popen[bytes] | None = None
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
         self._names: dict[int, str] = {}
@@ -137,12 +145,10 @@ class RayTransport:
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         if not self._ray.is_initialized():
-            where: dict[str, Any] = {"address": self._address}
             if self._address is None:
-                local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
-                where = {"address": "local", **local}
-            self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
-            self._ours = True
+                self._start_own()
+            else:
+                self._join(self._address)
         for worker in range(len(plan.workers)):
             self._spawn(worker, 0)
         refs = list(self._polls)
@@ -153,6 +159,51 @@ class RayTransport:
                 f"{START_WITHIN:.0f} s: give fewer with processes="
             )
         self.broadcast({"names": list(self._names.items())})
+
+    def _start_own(self) -> None:
+        """Start a cluster of this machine, which ends with this process, however that ends."""
+        own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": HOST}
+        if sys.platform == "linux":
+            # Short, for the names of sockets in it may have 107 letters.
+            folder = tempfile.mkdtemp(prefix="cz-ray-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
+            self._watch = subprocess.Popen(
+                [sys.executable, "-P", ray_watch.__file__, folder],
+                stdin=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is not for it
+            )
+            own["_temp_dir"] = folder
+        try:
+            self._init(address="local", **own)
+        except Exception as error:
+            raise RuntimeError(
+                f"Ray did not start on this machine ({_describe_error(error)}); see whether "
+                '`ray.init()` works by itself, or give transport="local"'
+            ) from error
+        host = str(self._ray.get_runtime_context().gcs_address).rpartition(":")[0]
+        if host != HOST:
+            raise RuntimeError(
+                f"Ray listens at {host}, where others may reach it, and not at {HOST} as asked: it "
+                "was ended; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before Ray is imported"
+            )
+
+    def _join(self, address: str) -> None:
+        """Join a cluster; ConnectionError, with what may be the reason, where that fails."""
+        host, _, port = address.rpartition(":")
+        try:
+            if host and port.isdigit() and "/" not in host:
+                with socket.create_connection((host.strip("[]"), int(port)), ANSWER_WITHIN):
+                    pass
+            self._init(address=address)
+        except Exception as error:
+            raise ConnectionError(
+                f"the Ray cluster at {address!r} cannot be joined ({_describe_error(error)}); give "
+                "the address that `ray start --head` tells, which may not be 127.0.0.1, and if the "
+                "cluster wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it"
+            ) from error
+
+    def _init(self, **where: Any) -> None:
+        self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
+        self._ours = True
 
     def revive(self, worker: int, life: int) -> None:
         self._spawn(worker, life)
@@ -181,16 +232,18 @@ class RayTransport:
             self._ray.kill(self._actors[worker], no_restart=True)
 
     def close(self) -> None:
-        if not self._ray.is_initialized():
-            return
         actors, self._actors = self._actors, {}
         self._polls.clear()
-        for actor in actors.values():
-            with contextlib.suppress(self._ray.exceptions.RayError):
-                self._ray.kill(actor, no_restart=True)
-        if self._ours:
-            self._ours = False
-            self._ray.shutdown()
+        if self._ray.is_initialized():
+            for actor in actors.values():
+                with contextlib.suppress(self._ray.exceptions.RayError):
+                    self._ray.kill(actor, no_restart=True)
+            if self._ours:
+                self._ours = False
+                self._ray.shutdown()
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.communicate()  # it ends what is left
 
     def _spawn(self, worker: int, life: int) -> None:
         self._names[worker] = f"{self._run}-{worker}-{life}"
@@ -209,4 +262,4 @@ class RayTransport:
 
 def _describe_error(error: Exception) -> str:
     """Take the first line of what Ray says."""
-    return f"{type(error).__name__}: " + str(error).strip().split("\n", 1)[0]
+    return f"{type(error).__name__}: " + str(error).strip().split("\n", 1)[0].rstrip(".")
