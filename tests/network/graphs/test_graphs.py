@@ -228,6 +228,8 @@ BAD = [
     ("complete:1", "at least two nodes"),
     ("grid:1x1", "at least two nodes"),
     ("complete:10000000", "would take"),
+    ("path:99999999", "a graph of 99999999 nodes"),
+    ([(0, 10**8)], "a graph of 100000001 nodes"),
     ([(0, 0), (0, 1)], "node 0 is joined to itself"),
     ([(0, 1), (1, 2), (1, 0)], "the edge (0, 1) stands more than once"),
     ([(0, 1), (2, 3), (3, 4), (4, 5), (5, 2)], "2 components, of sizes (and nodes) 4 (2, 3, 4, "),

@@ -84,6 +84,7 @@ class Graph:
             found, name = read_networkx(graph), str(graph.name or "")
         else:
             found = read_pairs(graph)
+        families.check_nodes(found.nodes, len(found.edges) / max(found.nodes, 1))
         _check_simple(found)
         _check_connected(found, name)
         chosen = found.rates if rates is None else rates
