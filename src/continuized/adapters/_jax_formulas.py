@@ -64,12 +64,13 @@ def in_jax(formula: Callable[..., Any]) -> Callable[..., Any]:
     (0.75, 0.0)
     """
     assert isinstance(formula, FunctionType)
-    source = textwrap.dedent(inspect.getsource(formula))
-    tree = ast.parse(source)
-    (definition,) = tree.body
+    (definition,) = ast.parse(textwrap.dedent(inspect.getsource(formula))).body
     assert isinstance(definition, ast.FunctionDef)
-    tree.body = [_Translation().function(definition)]
-    code = compile(ast.fix_missing_locations(tree), f"<{formula.__qualname__} in JAX>", "exec")
+    for argument in definition.args.args:
+        argument.annotation = None
+    body = _Translation().translate(definition.body)
+    lines = _define(formula.__name__, ast.unparse(definition.args), body)
+    code = compile("\n".join(lines), f"<{formula.__qualname__} in JAX>", "exec")
     names = {**formula.__globals__, "math": _Math(), **_HELPERS}
     for name in formula.__code__.co_names:
         if _is_formula(names.get(name)):
@@ -134,25 +135,20 @@ _HELPERS = {f.__name__: f for f in (_choose, _both, _repeat)}
 
 
 class _Translation(ast.NodeTransformer):
+    """Makes lines of source of a formula's statements, and changes the expressions in them."""
+
     def __init__(self) -> None:
         self.made = 0
 
-    def function(self, definition: ast.FunctionDef) -> ast.FunctionDef:
-        for argument in definition.args.args:
-            argument.annotation = None
-        definition.returns = None
-        definition.body = self._block(definition.body)
-        return definition
-
-    def _block(self, statements: Sequence[ast.stmt]) -> list[ast.stmt]:
-        done: list[ast.stmt] = []
+    def translate(self, statements: Sequence[ast.stmt]) -> list[str]:
+        done: list[str] = []
         for i, statement in enumerate(statements):
             if isinstance(statement, ast.If):
                 return done + self._branch(statement, statements[i + 1 :])
             if isinstance(statement, ast.While):
                 done += self._loop(statement)
             elif isinstance(statement, ast.Assign | ast.AugAssign | ast.Return | ast.Expr):
-                done.append(self.visit(statement))
+                done.append(self._write(statement))
             else:
                 raise NotImplementedError(
                     f"a formula with {type(statement).__name__} is not translated to JAX: use "
@@ -160,49 +156,47 @@ class _Translation(ast.NodeTransformer):
                 )
         return done
 
-    def _branch(self, node: ast.If, rest: Sequence[ast.stmt]) -> list[ast.stmt]:
+    def _branch(self, node: ast.If, rest: Sequence[ast.stmt]) -> list[str]:
         if not isinstance(node.body[-1], ast.Return):
             raise NotImplementedError("an `if` that does not end in `return` is not translated")
-        yes = self._local((), self._block(node.body))
-        no = self._local((), self._block([*node.orelse, *rest]))
-        chosen = _call("_choose", self.visit(node.test), _name(yes.name), _name(no.name))
-        return [yes, no, ast.Return(chosen)]
+        yes, no = self._name_part(), self._name_part()
+        return [
+            *_define(yes, "", self.translate(node.body)),
+            *_define(no, "", self.translate([*node.orelse, *rest])),
+            f"return _choose({self._write(node.test)}, {yes}, {no})",
+        ]
 
-    def _loop(self, node: ast.While) -> list[ast.stmt]:
+    def _loop(self, node: ast.While) -> list[str]:
         parts = [part for statement in node.body for part in ast.walk(statement)]
         stored = (p for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store))
-        names = sorted({name.id for name in stored})
-        test = self._local(names, [ast.Return(self.visit(node.test))])
-        body = self._local(names, [*self._block(node.body), ast.Return(_tuple(names))])
-        turned = _call("_repeat", _name(test.name), _name(body.name), _tuple(names))
-        return [test, body, ast.Assign([_tuple(names, ast.Store())], turned)]
+        names = ", ".join(sorted({name.id for name in stored})) + ","
+        test, body = self._name_part(), self._name_part()
+        return [
+            *_define(test, names, [f"return {self._write(node.test)}"]),
+            *_define(body, names, [*self.translate(node.body), f"return ({names})"]),
+            f"({names}) = _repeat({test}, {body}, ({names}))",
+        ]
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        yes, no = (ast.Lambda(_parameters(()), self.visit(e)) for e in (node.body, node.orelse))
-        return _call("_choose", self.visit(node.test), yes, no)
+        test, yes, no = map(self._write, (node.test, node.body, node.orelse))
+        return _read(f"_choose({test}, lambda: {yes}, lambda: {no})")
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         if not isinstance(node.op, ast.And):
             raise NotImplementedError("`or` in a formula is not translated to JAX")
-        return _call("_both", *(self.visit(value) for value in node.values))
+        return _read(f"_both({', '.join(map(self._write, node.values))})")
 
-    def _local(self, names: Sequence[str], body: list[ast.stmt]) -> ast.FunctionDef:
+    def _write(self, node: ast.stmt | ast.expr) -> str:
+        return ast.unparse(self.visit(node))
+
+    def _name_part(self) -> str:
         self.made += 1
-        return ast.FunctionDef(f"_part_{self.made}", _parameters(names), body, [])
+        return f"_part_{self.made}"
 
 
-def _parameters(names: Sequence[str]) -> ast.arguments:
-    return ast.arguments([], [ast.arg(name) for name in names], None, [], [], None, [])
+def _read(expression: str) -> ast.expr:
+    return ast.parse(expression, mode="eval").body
 
 
-def _name(name: str, context: ast.expr_context | None = None) -> ast.Name:
-    return ast.Name(name, context or ast.Load())
-
-
-def _tuple(names: Sequence[str], context: ast.expr_context | None = None) -> ast.Tuple:
-    context = context or ast.Load()
-    return ast.Tuple([_name(name, context) for name in names], context)
-
-
-def _call(function: str, *arguments: ast.expr) -> ast.Call:
-    return ast.Call(_name(function), list(arguments), [])
+def _define(name: str, parameters: str, body: list[str]) -> list[str]:
+    return [f"def {name}({parameters}):", *(f"    {line}" for line in body)]

@@ -97,8 +97,13 @@ def recorded_gaps(clock: Any) -> Any:
     return None
 
 
-def recorded_gap(recorded: Any, k: Any) -> Any:
-    """Return the gap before event k; 0 after the last, so that y is x there."""
+def find_gap(key: Any, recorded: Any, k: Any) -> Any:
+    """Return the gap before event k: drawn, or the recorded one, which is 0 after the last.
+
+    So y is x there.
+    """
+    if recorded is None:
+        return gap(key, k)
     return jnp.append(recorded, 0.0)[jnp.minimum(k - 1, recorded.size)]
 
 

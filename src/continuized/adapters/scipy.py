@@ -7,7 +7,6 @@ names finite differences becomes None (hence the option `finite_differences`).
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,20 +16,21 @@ from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
 from continuized.problems.base import Array, writes_into_out
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
 from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
-from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.validation import short_repr
 
 __all__ = ["scipy_method"]
 
 SCHEMES = ("2-point", "3-point", "cs")
+# Options that `minimize` is given as they are.
+PASSED_ON = (
+    "maxiter", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every", "resume",
+)  # fmt: skip
 
 # SciPy's statuses are numbers: 0 is success, 1 the limit of steps, 99 its own for a callback.
 CODES = {
@@ -56,23 +56,14 @@ def scipy_method(
     callback: Callable[..., Any] | None = None,
     *,
     tol: float | None = None,
-    maxiter: int | None = None,
     L: float | None = None,
     mu: float | None = None,
     start: float | None = None,
     metric: Any = None,
-    clock: clocks.Clock | None = None,
-    rng: seeds.Seed = None,
-    record: bool | str = True,
-    progress: bool = False,
     disp: bool = False,
-    nonfinite: str = "stop",
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: float = checkpoints.EVERY,
-    resume: bool = False,
     finite_differences: str = "2-point",
     finite_diff_rel_step: Any = None,
-    **unknown: Any,
+    **options: Any,
 ) -> OptimizeResult:
     """The continuized acceleration as a method of `scipy.optimize.minimize`.
 
@@ -123,7 +114,7 @@ def scipy_method(
     (True, 0, [1.0, 1.0])
     """
     check.function(fun, "fun", advice="of a Problem p, give p.fun, and jac=p.grad")
-    _warn_of_unused(unknown, hess, hessp)
+    _warn_of_unused([name for name in options if name not in PASSED_ON], hess, hessp)
     _refuse_constraints(constraints)
     x = np.atleast_1d(np.asarray(x0))
     box = _box(bounds, x.shape)
@@ -142,17 +133,9 @@ def scipy_method(
         x if box is None else np.clip(x, box.low, box.high),
         jac,
         **_process(L, mu, start, metric, box),
-        clock=clock,
-        rng=rng,
         tol=DEFAULT_TOL if tol is None else tol,
-        maxiter=maxiter,
         callback=callback,
-        record=record,
-        progress=progress,
-        nonfinite=nonfinite,
-        checkpoint=checkpoint,
-        every=every,
-        resume=resume,
+        **{name: value for name, value in options.items() if name in PASSED_ON},
     )
     r.status = CODES[r.status]
     if differences is not None:
@@ -208,11 +191,11 @@ def _as_vector(jac: Callable[[Array], Any]) -> Callable[[Array], Array]:
     return lambda x: np.atleast_1d(jac(x))
 
 
-def _warn_of_unused(unknown: dict[str, Any], hess: Any, hessp: Any) -> None:
+def _warn_of_unused(unknown: list[str], hess: Any, hessp: Any) -> None:
     level = 4  # the caller of SciPy's minimize
     if unknown:
-        names = ", ".join(map(str, unknown))
-        warnings.warn(f"these options are not known: {names}", OptimizeWarning, stacklevel=level)
+        sentence = f"these options are not known: {', '.join(unknown)}"
+        warnings.warn(sentence, OptimizeWarning, stacklevel=level)
     for name, given in (("hess", hess), ("hessp", hessp)):
         if given is not None:
             said = f"the continuized acceleration makes no use of {name}"

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, to_json
+from continuized.app.commands import BadInput, refuse, to_json
+from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.app.model_file import Model
@@ -28,12 +29,9 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
     against the labels in DATA.
     """
     from continuized.app import model_file as models
-    from continuized.support import files
 
-    try:
+    with refuse(models.ModelError):
         fitted = models.load(model)
-    except models.ModelError as error:
-        raise BadInput(str(error)) from error
     if proba and fitted.labels is None:
         raise BadInput("--proba needs a logistic model, got a ridge one")
     X, y = _data(data, fitted)
