@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -29,6 +31,22 @@ COMMANDS = {
 
 class OneSentence(click.Command):
     """A command whose errors are one sentence each."""
+
+    def __call__(self, *args: Any, **extra: Any) -> Any:
+        """Run as the work of a process; after Ctrl-C, end it without tidying up its memory.
+
+        Ctrl-C may come while LLVM takes over a module, before llvmlite has noted that it did:
+        Python would free the module a second time at the end, and crash.
+        """
+        try:
+            return super().__call__(*args, **extra)
+        except SystemExit as end:
+            if end.code != Interrupted.exit_code:
+                raise
+            with suppress(OSError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(Interrupted.exit_code)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; every error that is the user's to mend ends in one sentence on stderr."""
