@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.adapters import _jax_process as process
-from continuized.adapters._jax_formulas import in_jax, jax, jnp, lax, real_dtype
-from continuized.adapters._jax_process import Tree, gaps
+from continuized.adapters._jax_process import Tree, gaps, in_jax, jax, jnp, lax, real_dtype
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from continuized.adapters import _jax_process as process
-from continuized.adapters._jax_formulas import in_jax, jax, jnp, real_dtype
-from continuized.adapters._jax_process import Tree, gaps
+from continuized.adapters._jax_process import Tree, gaps, in_jax, jax, jnp, real_dtype
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
 from continuized.solver.steppers.schedule import MOST_L

@@ -71,7 +71,10 @@ class LinearEstimator(BaseEstimator):
         weights = check_array(
             sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
         )
-        check_row_weights(weights, n)
+        check.array(weights, "sample_weight", minimum=0.0)
+        check.shape(weights, "sample_weight", (n,), each="row")
+        if not np.any(weights > 0.0):
+            raise ValueError("every sample_weight is zero: there is nothing to fit")
         return X, y, weights
 
     def _find_start(self, targets: int, features: int) -> Array | None:
@@ -362,14 +365,6 @@ def check_alphas(alpha: Any, targets: int) -> Array:
         what = f"one number, or one for each of {targets} targets"
         raise check.refusal(ValueError, "alpha", what, alpha)
     return np.broadcast_to(alphas.ravel(), targets)
-
-
-def check_row_weights(weights: Array, n: int) -> None:
-    """Raise ValueError unless there is a weight >= 0 for each of n rows, and one is positive."""
-    check.array(weights, "sample_weight", minimum=0.0)
-    check.shape(weights, "sample_weight", (n,), each="row")
-    if not np.any(weights > 0.0):
-        raise ValueError("every sample_weight is zero: there is nothing to fit")
 
 
 def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
+import signal
 import sys
-from contextlib import suppress
+from types import FrameType
 from typing import Any
 
 import click
@@ -27,26 +27,18 @@ COMMANDS = {
     "gossip": "Average over a network, plain and accelerated, simulated or real.",
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",
 }
+RETRY = 0.02  # seconds until an interrupt is tried again
 
 
 class OneSentence(click.Command):
     """A command whose errors are one sentence each."""
 
     def __call__(self, *args: Any, **extra: Any) -> Any:
-        """Run as the work of a process; after Ctrl-C, end it without tidying up its memory.
-
-        Ctrl-C may come while LLVM takes over a module, before llvmlite has noted that it did:
-        Python would free the module a second time at the end, and crash.
-        """
-        try:
-            return super().__call__(*args, **extra)
-        except SystemExit as end:
-            if end.code != Interrupted.exit_code:
-                raise
-            with suppress(OSError):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(Interrupted.exit_code)
+        """Run as the work of a process, which Ctrl-C ends unless it was started to ignore that."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGALRM, _interrupt)
+        return super().__call__(*args, **extra)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; every error that is the user's to mend ends in one sentence on stderr."""
@@ -91,6 +83,20 @@ class Commands(OneSentence, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or while something is being compiled try again a little later.
+
+    llvmlite notes that LLVM has taken a module over only after the call that does so: an interrupt
+    in between has the module freed twice, and the process crashes.  One in a finaliser is lost.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("llvmlite.", "numba.")):
+            signal.setitimer(signal.ITIMER_REAL, RETRY)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _end(sentence: str, code: int) -> None:

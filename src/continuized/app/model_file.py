@@ -12,6 +12,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import files
+from continuized.support import validation as check
 
 LOSSES = ("logistic", "ridge")
 FORMAT = 1
@@ -58,15 +59,16 @@ def load(path: Path) -> Model:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())
             w = np.asarray(file["w"])
-        model = Model(w, str(header["loss"]), float(header["l2"]))
+        check.array(w, "w", ndim=1, finite=True)
+        if header["format"] != FORMAT or w.dtype.kind != "f":
+            raise ValueError("another format")
+        loss = check.one_of(header["loss"], "loss", LOSSES)
+        model = Model(w, loss, float(header["l2"]))
         if header["labels"] is not None:
             below, above = map(float, header["labels"])
             model = model._replace(labels=(below, above))
-        known = header["format"] == FORMAT and model.loss in LOSSES
+        return model
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path} is not a model that `continuized solve` wrote") from error
-    if not (known and w.ndim == 1 and w.dtype.kind == "f" and np.all(np.isfinite(w))):
-        raise ModelError(f"{path} is not a model that `continuized solve` wrote")
-    return model

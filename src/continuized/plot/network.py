@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network import Decentralized, Graph, Racer
+from continuized.network import Decentralized, Graph, Outcome, Racer
 from continuized.plot import figures as plot
 from continuized.plot.figures import Line, Style, label_ends, mask
 from continuized.plot.graph_layout import place_nodes
@@ -39,18 +39,6 @@ COLORS = "RdBu_r"  # white in the middle, where nodes agree
 
 
 @dataclass(frozen=True)
-class ErrorCurve:
-    """A run: the squared error relative to the start against messages; the bound on its mean,
-    and of what it is one."""
-
-    method: str
-    messages: Array
-    error: Array
-    bound: Array
-    bounded: str
-
-
-@dataclass(frozen=True)
 class View:
     """The values of all nodes at one time of a run, as multiples of the mean of the start."""
 
@@ -59,8 +47,10 @@ class View:
     values: Array
 
 
-def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
-    """The error of every run and its bound against messages.
+def render_errors(
+    runs: Sequence[Outcome], bounds: Sequence[tuple[str, Array]], title: str
+) -> dict[str, bytes]:
+    """The error of every run against messages, and the bound on its mean with what it bounds.
 
     Both axes are logarithmic, so that a factor in messages is a distance.
     """
@@ -69,27 +59,31 @@ def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
     with plot.settings():
         drawing = Drawing(figsize=(5.9, 3.3))  # room for the longest label on the right
         axes = drawing.add_axes((0.11, 0.15, 0.57, 0.74))
-        last = max(float(curve.messages[-1]) for curve in curves)
-        first = min(float(curve.messages[curve.messages > 0].min(initial=last)) for curve in curves)
-        lowest = min(float(curve.error[curve.error > 0.0].min(initial=1.0)) for curve in curves)
+        messages, errors = zip(
+            *((run.trace.messages, run.trace.error) for run in runs), strict=True
+        )
+        last = max(float(counts[-1]) for counts in messages)
+        first = min(float(counts[counts > 0].min(initial=last)) for counts in messages)
+        lowest = min(float(error[error > 0.0].min(initial=1.0)) for error in errors)
         axes.set_title(title, fontsize=9.0)
         axes.set(xscale="log", yscale="log", xlabel="messages (exchanges over edges)",
                  ylabel="squared error, relative to the start",
                  xlim=(max(first, 1.0), max(last, 2.0 * first, 2.0)),
                  ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
-        label_ends(axes, [line for curve in curves for line in _draw_curve(axes, curve)])
+        pairs = zip(runs, bounds, strict=True)
+        label_ends(axes, [line for pair in pairs for line in _draw_run(axes, *pair)])
         return plot.to_png_and_svg(drawing)
 
 
-def _draw_curve(axes: Any, curve: ErrorCurve) -> list[Line]:
-    style = STYLES[curve.method]
-    at = np.where(curve.messages > 0, curve.messages, np.nan).astype(float)
-    error = mask(curve.error)
+def _draw_run(axes: Any, run: Outcome, bound: tuple[str, Array]) -> list[Line]:
+    style, (bounded, limit) = STYLES[run.method], bound
+    at = np.where(run.trace.messages > 0, run.trace.messages, np.nan).astype(float)
+    error = mask(run.trace.error)
     plot.draw_curve(axes, at, error, style, marks=0.12)
-    axes.plot(at, curve.bound, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
+    axes.plot(at, limit, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
     return [
-        Line(curve.method, at, error, style, bold=True),
-        Line(f"bound, {curve.bounded}", at, curve.bound, style, bold=False),
+        Line(run.method, at, error, style, bold=True),
+        Line(f"bound, {bounded}", at, limit, style, bold=False),
     ]
 
 

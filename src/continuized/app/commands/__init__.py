@@ -34,11 +34,14 @@ class Interrupted(click.ClickException):
 
 @contextmanager
 def refuse(*errors: type[Exception], before: str = "", after: str = "") -> Iterator[None]:
-    """Turn these errors of the library into BadInput, with words before and after theirs."""
+    """Turn these errors of the library into BadInput, with words before and after theirs.
+
+    Where an error has advice for those who call Python, only its fact is told.
+    """
     try:
         yield
     except errors as error:
-        raise BadInput(f"{before}{error}{after}") from error
+        raise BadInput(f"{before}{getattr(error, 'fact', error)}{after}") from error
 
 
 def check_real(value: float, option: str, **bounds: float | bool) -> None:

@@ -333,8 +333,13 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
 
     contents: dict[str, str | bytes] = {}
     title = _caption(setting, runs)
-    curves = [_curve(setting, run) for run in runs]
-    for kind, picture in plot_network.render_errors(curves, title).items():
+    outcomes = [run.outcome for run in runs]
+    bounds = []
+    for run in runs:
+        name = run.outcome.method + ("" if _is_covered(setting, run) else ", no faults")
+        # Without faults there is a message for each unit of t.
+        bounds.append((name, _bound(setting, run, run.outcome.trace.messages)))
+    for kind, picture in plot_network.render_errors(outcomes, bounds, title).items():
         contents[f"error.{kind}"] = picture
     contents["error.csv"] = _errors_csv(runs)
     if setting.graph.nodes <= plot_network.MOST_DRAWN:
@@ -344,16 +349,6 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
         contents["network.csv"] = _views_csv(views)
     contents["result.json"] = _json(setting, runs) + "\n"
     return [files.write(out / name, content) for name, content in contents.items()]
-
-
-def _curve(setting: Setting, run: MethodRun) -> Any:
-    from continuized.plot.network import ErrorCurve
-
-    trace, name = run.outcome.trace, run.outcome.method
-    # Without faults there is a message for each unit of t.
-    bound = _bound(setting, run, trace.messages)
-    bounded = name if _is_covered(setting, run) else f"{name}, no faults"
-    return ErrorCurve(name, trace.messages, trace.error, bound, bounded)
 
 
 def _is_covered(setting: Setting, run: MethodRun) -> bool:

@@ -133,10 +133,8 @@ def read_data(data: Path) -> tuple[Any, Array]:
     """Read the rows and labels of a file; BadInput where it cannot be read."""
     from continuized import problems
 
-    try:
+    with refuse(problems.DataError):
         return problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
 
 
 def make_problem(

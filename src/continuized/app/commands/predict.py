@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, refuse, to_json
+from continuized.app.commands import BadInput, options, refuse, to_json
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -49,13 +49,10 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
 def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
     from continuized import problems
 
-    try:
-        try:  # the last columns may be empty in a sparse file
-            X, y = problems.read(data, n_features=len(fitted.w) or None)
-        except problems.DataError:  # perhaps only another number of columns
-            X, y = problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
+    try:  # the last columns may be empty in a sparse file
+        X, y = problems.read(data, n_features=len(fitted.w) or None)
+    except problems.DataError:  # perhaps only another number of columns
+        X, y = options.read_data(data)
     if X.shape[1] != len(fitted.w):
         raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
     return X, y

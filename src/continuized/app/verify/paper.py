@@ -8,9 +8,9 @@ which keeps a NaN; Python's max would drop it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, localcontext
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -129,8 +129,8 @@ def continuized_cases(subject: Subject) -> list[tuple[Quadratic, Continuized]]:
     ]
 
 
-def expectation_bound(subject: Subject, sigma2: float) -> Measurement:
-    """The largest exact E f(x_t) - f* over its bound."""
+def compare_with_bound(subject: Subject, effort: Effort, sigma2: float = 0.0) -> Measurement:
+    """The largest exact E f(x_t) - f* over its bound, with noise of total variance sigma2."""
     times, ratios = np.geomspace(0.1, 200.0, 40), []
     for p, method in continuized_cases(subject):
         x0 = np.zeros(p.dim)
@@ -139,14 +139,8 @@ def expectation_bound(subject: Subject, sigma2: float) -> Measurement:
     return Measurement(float(np.max(ratios)), ROUNDING)
 
 
-def theorem_3(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) - f* <= phi_0 / A_t."""
-    return expectation_bound(subject, sigma2=0.0)
-
-
-def theorem_6(subject: Subject, effort: Effort) -> Measurement:
-    """The same with additive noise."""
-    return expectation_bound(subject, sigma2=0.01)
+theorem_3 = compare_with_bound  # E f(x_t) - f* <= phi_0 / A_t
+theorem_6 = partial(compare_with_bound, sigma2=0.01)  # the same with additive noise
 
 
 def theorem_4(subject: Subject, effort: Effort) -> Measurement:
@@ -308,11 +302,12 @@ def event_times(subject: Subject, effort: Effort) -> Measurement:
     return Measurement(float(np.max(distances)), radius)
 
 
-def _compare(
-    subject: Subject, effort: Effort, p: Quadratic, times: list[float],
-    start: float | None = None, variance: float = 0.0,
+def compare_means(
+    subject: Subject, effort: Effort, problem: Callable[[], Quadratic],
+    times: Sequence[float] = TIMES, start: float | None = None, variance: float = 0.0,
 ) -> Measurement:  # fmt: skip
     """E f(x_t) against the exact mean; with noise of this variance, from the optimum."""
+    p = problem()
     method = subject.continuized(p.L, p.mu, start)
     x0 = p.x_star if variance else np.zeros(p.dim)
     noise = subject.gaussian(variance) if variance else None
@@ -324,30 +319,17 @@ def _compare(
     return Measurement(*mean_test(e.moments, exact, effort.alpha))
 
 
-def equality_convex(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t), mu = 0, on figure 1's left function."""
-    return _compare(subject, effort, paper_convex(), TIMES)
-
-
-def equality_strongly_convex(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t), mu > 0, on figure 1's right function."""
-    return _compare(subject, effort, paper_strongly_convex(), TIMES)
-
-
-def equality_start_0(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t), mu > 0 and start = 0."""
-    return _compare(subject, effort, paper_strongly_convex(), TIMES, start=0.0)
-
-
-def equality_noise(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) with noise, mu = 0, from the optimum, as in figure 2, left."""
-    p = round_quadratic(0.0)
-    return _compare(subject, effort, p, NOISY_TIMES[:2], variance=1e-4)
-
-
-def noise_floor(subject: Subject, effort: Effort) -> Measurement:
-    """E f(x_t) with noise up to the plateau, mu > 0, as in figure 2, right."""
-    return _compare(subject, effort, round_quadratic(0.2), NOISY_TIMES, variance=1e-4)
+# mu = 0 on figure 1's left function, mu > 0 on its right one, and there start = 0.
+equality_convex = partial(compare_means, problem=paper_convex)
+equality_strongly_convex = partial(compare_means, problem=paper_strongly_convex)
+equality_start_0 = partial(compare_means, problem=paper_strongly_convex, start=0.0)
+# With noise, as in figure 2: mu = 0, and mu > 0 up to the plateau.
+equality_noise = partial(
+    compare_means, problem=partial(round_quadratic, 0.0), times=NOISY_TIMES[:2], variance=1e-4
+)
+noise_floor = partial(
+    compare_means, problem=partial(round_quadratic, 0.2), times=NOISY_TIMES, variance=1e-4
+)
 
 
 def equality_at_events(subject: Subject, effort: Effort) -> Measurement:
