@@ -191,7 +191,7 @@ def test_starts_where_nothing_is_to_be_done() -> None:
 def test_hopeless_functions_end(fun: Any) -> None:
     for x0 in (X0, np.zeros(3)):
         r = cz.minimize(fun, x0, jac=True, tol=1e-6, maxiter=1500, rng=0)
-        assert r.status in (Status.MAXITER, Status.NOT_FINITE, Status.CONVERGED)
+        assert r.status is not Status.COMPLETED
         assert np.all(np.isfinite(r.x))
         assert r.status is Status.NOT_FINITE or r.success == bool(np.linalg.norm(r.jac) <= 1e-6)
 
@@ -262,3 +262,10 @@ def test_a_function_that_is_not_convex() -> None:
 
     r = cz.minimize(rosenbrock, np.array([-1.2, 1.0]), jac=True, tol=1e-7, rng=0)
     np.testing.assert_allclose(r.x, 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_points_that_nearly_coincide_are_no_error(seed: int) -> None:
+    """f is not smooth: L grows until two points differ by less than a square can tell."""
+    r = cz.minimize(lambda x: float(abs(x).sum()), [1.0, 2.0], np.sign, rng=seed, maxiter=2000)
+    assert r.fun <= 3.0

@@ -145,3 +145,53 @@ def test_what_does_not_go_with_skipping(tmp_path: Path) -> None:
     p = cz.problems.Quadratic(WEIGHTS, np.ones(3))
     with pytest.raises(ValueError, match="has no gradients to skip"):
         cz.minimize(p, np.zeros(3), method=cz.CoordinateDescent(), nonfinite="skip")
+
+
+TWO = cz.problems.Quadratic([1.0, 2.0], [1.0, 1.0])
+
+
+def fails_after(good: int) -> Any:
+    """A prox of h = 0 that gives NaN after so many good answers."""
+    calls = 0
+
+    def prox(v: Any, step: float) -> Any:
+        nonlocal calls
+        calls += 1
+        return v if calls <= good else np.full_like(v, np.nan)
+
+    return prox
+
+
+@pytest.mark.parametrize("good", [0, 5])
+@pytest.mark.parametrize("options", [{}, {"maxiter": 50}, {"L": 2.0}, {"L": 2.0, "maxiter": 50}])
+def test_a_prox_that_is_not_finite_ends_the_run_at_the_last_good_point(
+    good: int, options: dict[str, Any]
+) -> None:
+    r = cz.minimize(TWO, [3.0, 4.0], prox=fails_after(good), rng=0, **options)
+    assert r.status is cz.Status.NOT_FINITE
+    assert not r.success
+    assert r.fun == TWO.fun(r.x)
+    assert r.x.tolist() == [3.0, 4.0] if good == 0 else r.fun < 1e-2
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")  # of the squares in f
+@pytest.mark.parametrize("L", [None, 2.0])
+def test_a_prox_so_far_away_that_f_overflows_is_no_success(L: float | None) -> None:
+    r = cz.minimize(TWO, [3.0, 4.0], prox=cz.prox.Simplex(1e300), L=L, rng=0, maxiter=20)
+    assert r.status is cz.Status.NOT_FINITE
+    assert r.x.tolist() == [3.0, 4.0]
+
+
+def test_a_metric_that_is_not_finite_ends_the_run_at_the_last_good_point() -> None:
+    class Failing:
+        calls = 0
+
+        def solve(self, g: Any) -> Any:
+            self.calls += 1
+            return g if self.calls < 9 else np.full_like(g, np.nan)
+
+    r = cz.minimize(TWO, [3.0, 4.0], metric=Failing(), rng=0)
+    assert r.status is cz.Status.NOT_FINITE
+    assert math.isfinite(r.fun)
+    assert r.fun == TWO.fun(r.x)
+    assert r.nit < 1000

@@ -221,8 +221,7 @@ def checked_problem(problem: Any) -> Problem:
 
 def checked_start(x0: Any, problem: Problem) -> Array:
     """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
-    x = check.array(x0, "x0")
-    x = check.array(x, "x0", dtype=float_type(x.dtype), finite=True)
+    x = check.array(x0, "x0", dtype=float_type, finite=True)
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
     return x

@@ -22,6 +22,7 @@ def linear_slope(eigenvalue: Any, distance: Any) -> Any:
 
 
 FORMULAS = (half_square, linear_slope)
+BATCH_NUMBERS = 2**15  # of points computed at once: what is made on the way stays in the cache
 
 
 class Quadratic(Problem):
@@ -83,8 +84,12 @@ class Quadratic(Problem):
     def values(self, points: Array) -> Array:
         """f at each of points[0], points[1], ..."""
         points = np.asarray(points).reshape(len(points), self.dim)
-        total: Array = half_square(self.eigenvalues, points - self.x_star).sum(axis=-1)
-        return total
+        batch = max(1, BATCH_NUMBERS // max(1, self.dim))
+        totals = [
+            half_square(self.eigenvalues, points[i : i + batch] - self.x_star).sum(axis=-1)
+            for i in range(0, max(1, len(points)), batch)
+        ]
+        return totals[0] if len(totals) == 1 else np.concatenate(totals)
 
     def grads(self, points: Array) -> Array:
         """The gradient at each of points[0], points[1], ..."""

@@ -71,7 +71,7 @@ class L1:
 class Box:
     """low <= x <= high, numbers or arrays; otherwise h(x) is infinite.
 
-    Raises TypeError where they are not real, ValueError where low > high.
+    Raises TypeError where they are not real, ValueError where no number lies between them.
 
     >>> import numpy as np
     >>> Box(-1.0, 1.0)(np.array([-3.0, 0.5, 2.0]), 1.0).tolist()
@@ -86,6 +86,8 @@ class Box:
         high = check.array(self.high, "high", noun="a real number or an array of some")
         if not np.all(low <= high):
             raise ValueError("the bounds of a box must satisfy low <= high")
+        if np.any(low == math.inf) or np.any(high == -math.inf):
+            raise ValueError("no number lies in a box with low = inf or high = -inf")
         object.__setattr__(self, "low", low.copy())
         object.__setattr__(self, "high", high.copy())
 

@@ -51,6 +51,15 @@ class Status(Enum):
         "The gradients grew ten billion times: the run diverges; x is the last point before "
         "that. L is probably too small, or mu too large."
     )
+    WRONG_GRADIENT = (
+        "The gradient is not that of f: a finite difference along it is another number; x is the "
+        "best point so far. Look at the sign and the terms of jac."
+    )
+    NO_DESCENT = (
+        "The values of f rise however short the step is; x is the best point so far. f may be "
+        "rough, or not convex, or jac not its gradient."
+    )
+    NO_MINIMUM = "It seems that f has no minimum; x is the best point so far."
 
     @property
     def success(self) -> bool:

@@ -31,7 +31,7 @@ class Recorder(Checkpointed):
 
     def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
         self.columns = {name: Rows() for name in columns}
-        self.most = most
+        self.most, self.length = most, 0
 
     def add(self, rows: Sequence[Any]) -> None:
         """A row, or several: for each column a number, an array of rows, or a list of them."""
@@ -40,14 +40,15 @@ class Recorder(Checkpointed):
                 column.parts.extend(part)
             else:
                 column.parts.append(part)
-        while self.most is not None and len(self) > self.most:
+        first = rows[0]  # always of numbers, such as k or t
+        self.length += len(first) if isinstance(first, list | np.ndarray) else 1
+        while self.most is not None and self.length > self.most:
             for column in self.columns.values():
                 column.replace(column.joined()[::2])
+            self.length = (self.length + 1) // 2
 
-    def __len__(self) -> int:
-        """How many rows there are."""
-        parts = next(iter(self.columns.values())).parts
-        return sum(np.size(part) for part in parts)
+    def after_restoring(self) -> None:
+        self.length = len(next(iter(self.columns.values())).joined())
 
     def __getitem__(self, name: str) -> Any:
         """A column as one array."""

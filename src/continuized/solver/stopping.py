@@ -10,9 +10,17 @@ from continuized.process.prox import Prox
 from continuized.solver.array_api import inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
+# Events, after which x is asked whether it separates the data; again at each doubling.  Before, tol
+# may be reached, which is an answer too.
+FIRST_LOOK = 1024
 NO_MINIMUM = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."
+)
+
+GOES_AWAY = (
+    " x went far away and the gradient did not get smaller: f may have no minimum, or jac may not "
+    "be its gradient."
 )
 
 
@@ -62,7 +70,14 @@ class Criterion:
 
     def remark(self, x: Array) -> str:
         """What there is to say of x beside the status: that it separates the data, if it does."""
-        problem = self._problem
-        if getattr(problem, "l2", 1.0) == 0.0 and hasattr(problem, "separated_by"):
-            return NO_MINIMUM if problem.separated_by(x) else ""
-        return ""
+        return NO_MINIMUM if separates(self._problem, x) else ""
+
+
+def can_be_separated(problem: Any) -> bool:
+    """Whether it is a regression without a penalty, that separable data leave without a minimum."""
+    return hasattr(problem, "separated_by") and not problem.l2 > 0.0
+
+
+def separates(problem: Any, x: Array) -> bool:
+    """Whether x separates the data of such a regression."""
+    return can_be_separated(problem) and bool(problem.separated_by(x))

@@ -8,6 +8,7 @@ sentence on one line: which argument it is, what it must be, and what was given 
 from __future__ import annotations
 
 import math
+import types
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -236,7 +237,8 @@ def array(
 ) -> NDArray[Any]:
     """Return an array of real numbers: itself where it is one, and a fresh one of a `dtype`.
 
-    A dtype of integers asks for integers; `above` and `minimum` ask for finite numbers too.
+    A dtype of integers asks for integers; a function says which dtype to make of the one given.
+    `above` and `minimum` ask for finite numbers too.
 
     >>> array([1, 2], "x0", dtype=float, finite=True)
     array([1., 2.])
@@ -247,14 +249,17 @@ def array(
     """
     import numpy as np
 
-    kinds = "iu" if dtype is not None and np.dtype(dtype).kind in "iu" else NUMBERS
+    depends = isinstance(dtype, types.FunctionType)
+    integers = dtype is not None and not depends and np.dtype(dtype).kind in "iu"
+    kinds = "iu" if integers else NUMBERS
     what = noun or ("an array of integers" if kinds == "iu" else "an array of real numbers")
     given = _as_array(values, name, what, kinds)
     if ndim is not None and given.ndim != ndim:
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
     # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
     # to infinity.  Integers are checked as they were given: some would change their sign.
-    answer = given if dtype is None else given.astype(dtype, order="C")
+    wanted = dtype(given.dtype) if depends else dtype
+    answer = given if dtype is None else given.astype(wanted, order="C")
     interval = Interval(above, minimum, None, None)
     if finite or interval.words:
         _check_entries(given if kinds == "iu" else answer, name, interval)
@@ -339,11 +344,17 @@ class Interval(NamedTuple):
 
     def holds(self, value: Any) -> Any:
         """Whether a number lies in it, or each of an array; NaN never does."""
-        least = -math.inf if self.minimum is None else self.minimum
-        most = math.inf if self.maximum is None else self.maximum
-        low = value >= least if self.above is None else value > self.above
-        high = value <= most if self.below is None else value < self.below
-        return low & high
+        above, minimum, below, maximum = self
+        inside = value == value
+        if minimum is not None:
+            inside &= value >= minimum
+        if above is not None:
+            inside &= value > above
+        if maximum is not None:
+            inside &= value <= maximum
+        if below is not None:
+            inside &= value < below
+        return inside
 
 
 def _plain(bound: float | None) -> str:
@@ -403,9 +414,12 @@ def _check_entries(given: NDArray[Any], name: str, interval: Interval) -> None:
     """Name the first entry that is not finite, or outside the interval."""
     import numpy as np
 
-    wrong = ~(np.isfinite(given) & interval.holds(given))
-    if not np.any(wrong):
+    right = np.isfinite(given)
+    if interval.words:
+        right &= interval.holds(given)
+    if right.all():
         return
+    wrong = ~right
     what = f"finite and{interval.words}" if interval.words else "finite"
     if given.dtype.kind != "f":
         what = interval.words.strip()

@@ -102,7 +102,7 @@ def skip(work, coefficients, i):
 def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
     """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
 
-    The states after the events are kept as rows of xs and zs, unless these are empty.
+    x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
     y = work[Y]
     while i < coefficients.shape[0]:
@@ -115,7 +115,10 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
             return i, signal
         if xs.shape[0] > 0:
             for c in range(g.size):
-                xs[i, c], zs[i, c] = work[X, c], work[Z, c]
+                xs[i, c] = work[X, c]
+        if zs.shape[0] > 0:
+            for c in range(g.size):
+                zs[i, c] = work[Z, c]
         i += 1
         if signal == SMALL_GRADIENT:
             return i, signal

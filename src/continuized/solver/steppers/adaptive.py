@@ -21,18 +21,22 @@ from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
-from continuized.solver.array_api import copy, inner
+from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import skipped_sentence
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.steppers.schedule import AdaptiveSchedule, FixedSchedule
-from continuized.solver.stopping import Criterion
+from continuized.solver.stopping import FIRST_LOOK, Criterion, separates
 from continuized.support.checkpoints.fingerprint import probe
 from continuized.support.checkpoints.state import ARRAY
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
+MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
+FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
+FAR = 1e100  # of 1 + |x_0|
+LOOK_EVERY = 16  # events: whether x goes away
 
 
 class AdaptiveOptions(NamedTuple):
@@ -62,13 +66,15 @@ class AdaptiveStepper(Stepper):
     name = "continuized"
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
-        "restarts", "rejected", "shrink", "anchor", "schedule", "evaluator",
+        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
+        "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
-        self.options, self.tol, self.start = options, options.tol, x0
+        self.options, self.tol, self.start, self.problem = options, options.tol, x0, problem
         self.prox, self.factory = options.prox, options.factory
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
+        self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
         self.measured = Criterion(problem, options.prox, options.certified)
         self.measured.dual_norm = self.factory is None or self.factory.kind != "nystrom"
         self.criterion = self.measured.name
@@ -84,6 +90,7 @@ class AdaptiveStepper(Stepper):
         if self.factory is not None:
             self._make_metric(start)
         self.best = self.last = self.evaluator.evaluate(start)
+        self.first_slope = norm(self.last.g)
         value = self.last.f + (0.0 if self.prox is None else self.prox.value(start))
         # What the user is shown; with prox, the point after the last step.
         self.shown = start, value if self.prox is None else math.inf
@@ -110,24 +117,33 @@ class AdaptiveStepper(Stepper):
         if lost and not self.options.skipping:
             return Progress(Status.NOT_FINITE)
         self.k, self.t, self.since = event.k, event.t, self.since + 1
-        value = at.f
+        value, status = at.f, None
         if lost:
             self.x, self.z, self.skipped = y, z, self.skipped + 1
         elif adapts and not self._accepted(at):
             self._back()
+            status = self._hopeless(at)
         else:
+            self.in_a_row = 0
             value = self._step(at, z)
-        return Progress(rows=(self.k, self.t, value) if self.options.record else None)
+            if math.isnan(value):
+                return Progress(Status.NOT_FINITE)
+        return Progress(status, (self.k, self.t, value) if self.options.record else None)
 
     def test(self) -> Status | None:
         return Status.CONVERGED if self.is_small else None
 
     def _step(self, at: Evaluation, z: Array) -> float:
-        """The jump; and f at the event, with prox that of f + h after it, estimated."""
+        """The jump; and f at the event, with prox that of f + h after it, estimated.
+
+        NaN where the prox gave a point that is not finite: the point before it stays the last.
+        """
         gamma, gamma_prime = self.schedule.steps()
         x, g, q = after_step(at, gamma, self.prox)
         found = at.y, at.f
         if self.prox is not None:
+            if not is_finite(x):
+                return math.nan
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.tol is not None and self.measured.at(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
@@ -175,16 +191,35 @@ class AdaptiveStepper(Stepper):
         if seen > self.schedule.L:
             self.shrink = math.sqrt(self.shrink)
             self.schedule.change_L(seen)
-        elif seen > 0.0:
+        elif seen > 0.0 or at.f < self.last.f - slack:  # gradients may hide L, while f falls
             self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
         return True
 
     def _back(self) -> None:
         """To the best point, with the larger L."""
-        self.rejected += 1
+        self.rejected, self.in_a_row = self.rejected + 1, self.in_a_row + 1
         gamma, _ = self.schedule.steps()
         self._begin(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
+
+    def _hopeless(self, at: Evaluation) -> Status | None:
+        """Why no larger L will help, after an event that was rejected."""
+        if self.in_a_row >= MOST_REJECTED:
+            return Status.NO_DESCENT if math.isfinite(at.f) else Status.NOT_FINITE
+        if self.rejected < self.doubt_at:
+            return None
+        self.doubt_at *= 4
+        wrong = self.evaluator.contradicts_gradient(self.best)
+        return Status.WRONG_GRADIENT if wrong else None
+
+    def over(self) -> Status | None:
+        """NO_MINIMUM where x goes away and the gradient stays, or where x separates the data."""
+        if self.k % LOOK_EVERY or self.k == 0:
+            return None
+        y, g = self.last.y, self.last.g
+        gone = norm(y) > FAR * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
+        doubled = self.k >= FIRST_LOOK and self.k & (self.k - 1) == 0
+        return Status.NO_MINIMUM if gone or (doubled and separates(self.problem, y)) else None
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
@@ -214,6 +249,8 @@ class AdaptiveStepper(Stepper):
 
     def finish(self, status: Status | None) -> Progress:
         self.end = self._end(status)
+        if self.k and not math.isfinite(self.end.f):
+            status, self.end = Status.NOT_FINITE, self._with_prox(self.best)
         row = None if self.options.record else (self.k, self.t, self.end.f)
         return Progress(status, row)
 
@@ -224,12 +261,14 @@ class AdaptiveStepper(Stepper):
         as in every other run with them.
         """
         if self.prox is not None:
-            end = self.evaluator.evaluate(self.shown[0])
-            return end._replace(f=end.f + self.prox.value(end.y))
+            return self._with_prox(self.evaluator.evaluate(self.shown[0]))
         if self.options.method is None or status in (Status.CONVERGED, Status.NOT_FINITE):
             return self.best
-        end = self.evaluator.evaluate(self.x)
-        return end if math.isfinite(end.f) else self.best
+        return self.evaluator.evaluate(self.x)
+
+    def _with_prox(self, at: Evaluation) -> Evaluation:
+        """The evaluation with f + h in place of f."""
+        return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
     def measure(self) -> float:
         """At the end; with prox it takes a step to know."""
@@ -240,7 +279,7 @@ class AdaptiveStepper(Stepper):
             "x": copy(self.end.y),
             "fun": float(self.end.f),
             "jac": copy(self.end.g),
-            "nfev": self.evaluator.evaluations,
+            "nfev": self.evaluator.evaluations + self.evaluator.values,
             "njev": self.evaluator.evaluations,
             "method": self.options.method or Continuized(self.schedule.L),
             "constants": self._constants(),
@@ -261,7 +300,7 @@ class AdaptiveStepper(Stepper):
             found.update(metric=self.factory.kind, metrics_made=self.metrics_made)
         if self.options.method is None:
             found.update(restarts=self.restarts, rejected=self.rejected)
-            if self.restarts and math.isfinite(self.evaluator.mu_seen):
+            if self.restarts and self.evaluator.mu_seen <= self.schedule.L:
                 found["mu_estimate"] = self.evaluator.mu_seen
         return found
 

@@ -43,14 +43,14 @@ def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, 
 class Evaluator(Checkpointed):
     """Asks for f and its gradient at points of one shape and dtype."""
 
-    changing = ("evaluations", "mu_seen", "_largest", "eps")
+    changing = ("evaluations", "values", "mu_seen", "_largest", "eps")
 
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
         self._shape, self._dtype = like.shape, like.dtype
         self._foreign = arrays.namespace(like) is not None
         self.eps = arrays.eps_of(like)
-        self.evaluations = 0
+        self.evaluations = self.values = 0  # of f and its gradient, and of f alone
         self.mu_seen = math.inf
         self._largest = 0.0  # of the squared gradients, in the dual norm
 
@@ -103,6 +103,22 @@ class Evaluator(Checkpointed):
         seen = self.least_L(at, probe) if math.isfinite(probe.f) else 0.0
         return seen if seen > 0.0 else 1.0 / step
 
+    def contradicts_gradient(self, at: Evaluation) -> bool:
+        """Whether a central difference of f along the gradient says that it is another.
+
+        Where f bends as much as it falls on the way, as at a kink, nothing is said.
+        """
+        length = norm(at.g)
+        if length == 0.0:
+            return False
+        step = math.cbrt(self.eps) * max(norm(at.y), 1.0)
+        move = (step / length) * at.g
+        ahead, behind = self._problem.fun(at.y + move), self._problem.fun(at.y - move)
+        self.values += 2
+        slope, bend = (ahead - behind) / (2.0 * step), (ahead - 2.0 * at.f + behind) / step
+        rounding = ROUNDING * self.eps * abs(at.f) / step
+        return abs(slope - length) > 0.5 * length + abs(bend) + rounding
+
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
         """The least L that two points allow; 0 where rounding hides it.
 
@@ -117,8 +133,9 @@ class Evaluator(Checkpointed):
         along = inner(dg, dy)
         if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
             return 0.0
-        if isinstance(self.metric, Identity):
-            self.mu_seen = min(self.mu_seen, along / inner(dy, dy))
+        square = inner(dy, dy)  # 0 where two points nearly coincide: it underflows
+        if isinstance(self.metric, Identity) and square > 0.0:
+            self.mu_seen = min(self.mu_seen, along / square)
         up = two.f - one.f - inner(one.g, dy)
         down = one.f - two.f + inner(two.g, dy)
         if min(up, down) > ROUNDING * self.eps * max(abs(one.f), abs(two.f)):

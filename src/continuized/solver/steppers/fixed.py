@@ -9,13 +9,13 @@ a time.  No formula stands here.
 from __future__ import annotations
 
 import math
+import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, Compiled, Problem
+from continuized.problems.base import Array, Problem
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
@@ -30,14 +30,20 @@ from continuized.solver.array_api import ForeignProblem
 from continuized.solver.constant_checks import SIGNALS
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
+from continuized.solver.stopping import (
+    FIRST_LOOK,
+    GOES_AWAY,
+    NO_MINIMUM,
+    can_be_separated,
+    separates,
+)
 from continuized.support.warnings import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
+FAR = 1e4  # of 1 + |x_0|
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
-
-Advance = Callable[[Array, Array, int], tuple[int, int]]
 
 
 class _KnownConstants(Stepper):
@@ -73,6 +79,7 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
+        self.look_at = FIRST_LOOK if can_be_separated(problem) else sys.maxsize
 
     # What differs between the two kinds of arrays
 
@@ -114,6 +121,16 @@ class _KnownConstants(Stepper):
         self.fun = row[3]
         checks.scale_of_gradients(self.watch, self.fun)
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
+
+    def next_block(self, left: int) -> int:
+        return min(self.block, left, self.look_at - self.k)
+
+    def over(self) -> Status | None:
+        """NO_MINIMUM where x separates the data."""
+        if self.k < self.look_at:
+            return None
+        self.look_at *= 2
+        return Status.NO_MINIMUM if separates(self.problem, self.x) else None
 
     def _end_row(self) -> tuple[Any, ...]:
         """A row of the start or of the end, where f is asked for whatever is recorded."""
@@ -199,7 +216,12 @@ class _KnownConstants(Stepper):
         }
 
     def remark(self) -> str:
-        return checks.skipped_sentence(self.skipped)
+        skipped = checks.skipped_sentence(self.skipped)
+        if separates(self.problem, self.x):
+            return NO_MINIMUM + skipped
+        gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
+        stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
+        return (GOES_AWAY if gone and stays else "") + skipped
 
     def fingerprint(self) -> Any:
         return self.method.fingerprint()
@@ -241,32 +263,30 @@ class FixedStepper(_KnownConstants):
         self.oracle = (Exact if noise is None else Noisy)(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
-        rows = self.rows_at_once if self.recording else 0
-        self.xs, self.zs = np.empty((2, rows, self.dim), self.dtype)
+        # x after each event of a block, for f, and z too where the path is kept.
+        self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
+        self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled_calls = 0
-        compiled = None if problem.threaded else problem.compiled(self.dtype)
-        self._advance = self._in_python if compiled is None else self._compiled(compiled)
+        self.compiled = None if problem.threaded else problem.compiled(self.dtype)
+        self.g = np.empty(self.dim, self.dtype)
 
     @property
     def x(self) -> Array:
         x: Array = self.work[kernel.X]
         return x.reshape(self.start.shape)
 
-    # Events i, i + 1, ... of a block until a signal
-
-    def _compiled(self, problem: Compiled) -> Advance:
+    def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
+        if self.compiled is None:
+            return self._advance_in_python(marks, coefs, i)
         loop = kernel.compiled_loop(self.dtype)
-        g = np.empty(self.dim, self.dtype)
+        grad, _, data = self.compiled
+        buffers = (self.g, marks, self.work, self.xs, self.zs)
+        done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
+        self.compiled_calls += done - i + (signal in SIGNALS)
+        return done, signal
 
-        def advance(marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-            buffers = (g, marks, self.work, self.xs, self.zs)
-            done, signal = loop(problem.grad, problem.data, *buffers, coefs, self.watch, i)
-            self.compiled_calls += done - i + (signal in SIGNALS)
-            return done, signal
-
-        return advance
-
-    def _in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
         y = work[kernel.Y].reshape(self.start.shape)
         flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recording
@@ -284,7 +304,7 @@ class FixedStepper(_KnownConstants):
             if signal in SIGNALS:
                 return j, signal
             if recording:
-                self.xs[j], self.zs[j] = work[kernel.X], work[kernel.Z]
+                self._keep_states(j)
             if signal != checks.GO_ON:
                 return j + 1, signal
         return len(coefs), checks.GO_ON
@@ -331,9 +351,15 @@ class FixedStepper(_KnownConstants):
         """Event i without a jump; the number of the next."""
         kernel.skip(self.work, coefs, i)
         if self.recording:
-            self.xs[i], self.zs[i] = self.work[kernel.X], self.work[kernel.Z]
+            self._keep_states(i)
         self.skipped += 1
         return i + 1
+
+    def _keep_states(self, i: int) -> None:
+        """After event i of a block."""
+        self.xs[i] = self.work[kernel.X]
+        if self.keeping:
+            self.zs[i] = self.work[kernel.Z]
 
     def _value_at_end(self) -> float:
         return float(self.problem.values(self.x[np.newaxis].copy())[0])
@@ -356,6 +382,8 @@ class FixedStepper(_KnownConstants):
     def after_restoring(self) -> None:
         """The tol is that of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
+        while self.look_at < self.k:
+            self.look_at *= 2
 
 
 class ArrayStepper(_KnownConstants):

@@ -30,9 +30,11 @@ class RowsSoFar(NamedTuple):
 
     def joined(self) -> Array:
         parts = self.parts[: self.n]
-        if any(isinstance(part, np.ndarray) for part in parts):
-            return np.concatenate([np.atleast_1d(part) for part in parts])
-        return np.array(parts)
+        single = [not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts]
+        if all(single):
+            return np.array(parts)
+        rows = zip(single, parts, strict=True)
+        return np.concatenate([(part,) if alone else part for alone, part in rows])
 
 
 class Rows:

@@ -1,0 +1,123 @@
+"""Runs that cannot succeed end early, and say what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import continuized as cz
+from tests.invariants.registry import same_bits
+
+D = 20
+EIGENVALUES, SLOPE, START = np.geomspace(0.01, 1.0, D), np.linspace(1.0, 2.0, D), np.full(D, 3.0)
+
+
+def fun(x: Any) -> float:
+    return 0.5 * float(EIGENVALUES @ x**2)
+
+
+def jac(x: Any) -> Any:
+    return EIGENVALUES * x
+
+
+def with_one_sign_wrong(x: Any) -> Any:
+    return jac(x) * np.where(np.arange(D) == 3, -1.0, 1.0)
+
+
+WRONG = {
+    "the sign": lambda x: -jac(x),
+    "one sign": with_one_sign_wrong,
+    "a constant": lambda x: SLOPE.copy(),
+}
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("what", WRONG)
+def test_a_wrong_gradient_is_found_by_differences_of_f(what: str, seed: int) -> None:
+    r = cz.minimize(fun, START, WRONG[what], rng=seed)
+    assert r.status is cz.Status.WRONG_GRADIENT
+    assert not r.success
+    assert r.nit < 500
+    assert r.fun <= fun(START)
+    assert r.fun == fun(r.x)
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5, 2.0])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_a_gradient_that_is_nearly_right_is_not_accused(factor: float, scale: float) -> None:
+    """Half or twice the gradient is that of another function, with the same minimum."""
+    r = cz.minimize(
+        lambda x: scale * fun(x), START, lambda x: factor * scale * jac(x), tol=1e-7 * scale, rng=0
+    )
+    assert r.status is cz.Status.CONVERGED
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_kink_is_not_taken_for_a_wrong_gradient(seed: int) -> None:
+    r = cz.minimize(lambda x: float(abs(x).sum()), START, np.sign, rng=seed, maxiter=3000)
+    assert r.status is not cz.Status.WRONG_GRADIENT
+
+
+def test_a_linear_function_has_no_minimum() -> None:
+    r = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), rng=0)
+    assert r.status is cz.Status.NO_MINIMUM
+    assert r.nit < 10_000
+    known = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), L=1.0, rng=0)
+    assert known.status is cz.Status.MAXITER
+    assert "f may have no minimum" in known.message
+
+
+def test_a_minimum_far_away_is_reached() -> None:
+    """x grows a million times while the gradient hardly falls: that is no proof."""
+    far = cz.problems.Quadratic(np.full(3, 1e-6), np.full(3, 1e6))
+    own = cz.Problem(far.fun, far.grad)
+    r = cz.minimize(own, np.zeros(3), tol=1e-9, rng=0)
+    assert r.status is cz.Status.CONVERGED
+
+
+def separable() -> Any:
+    X = np.random.default_rng(0).standard_normal((400, 5))
+    return cz.problems.LogisticRegression(X, np.sign(X[:, 0]), l2=0.0)
+
+
+@pytest.mark.parametrize("metric", [None, "gram", "diag"])
+def test_data_that_can_be_separated_end_the_run(metric: Any) -> None:
+    r = cz.minimize(separable(), np.zeros(5), metric=metric, tol=0.0, rng=0)
+    assert r.status is cz.Status.NO_MINIMUM
+    assert "x separates the data" in r.message
+    assert r.nit < 10_000
+
+
+@pytest.mark.parametrize("metric", [None, "diag"])
+def test_a_run_that_was_interrupted_ends_where_it_would_have(metric: Any, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"metric": metric, "tol": 0.0, "rng": 0}
+    whole = cz.minimize(separable(), np.zeros(5), **options)
+    path = tmp_path / "run"
+    part = cz.minimize(separable(), np.zeros(5), maxiter=10, checkpoint=path, **options)
+    assert part.status is cz.Status.MAXITER
+    resumed = cz.minimize(separable(), np.zeros(5), checkpoint=path, resume=True, **options)
+    assert resumed.nit == whole.nit
+    assert same_bits(resumed.x, whole.x)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_poisson_regression_from_far_away_is_not_hopeless(seed: int) -> None:
+    """L at the start is e^40 times that at the end."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 5)) / np.sqrt(5.0)
+    y = rng.poisson(np.exp(X @ rng.standard_normal(5)))
+
+    def value(w: Any) -> float:
+        return float(np.mean(np.exp(X @ w) - y * (X @ w)))
+
+    def gradient(w: Any) -> Any:
+        return X.T @ (np.exp(X @ w) - y) / len(y)
+
+    far = cz.minimize(value, np.full(5, 20.0), gradient, tol=1e-8, rng=seed)
+    near = cz.minimize(value, np.zeros(5), gradient, tol=1e-8, rng=seed)
+    assert far.status is near.status is cz.Status.CONVERGED
+    assert far.nit < 2000
+    assert np.allclose(far.x, near.x, rtol=0.0, atol=1e-6)
