@@ -33,6 +33,9 @@ STATUSES = (
     Status.MAXITER,
     Status.CLOCK_ENDED,
     Status.NOT_FINITE,
+    Status.WRONG_GRADIENT,  # this and what follows: without L only
+    Status.NO_DESCENT,
+    Status.NO_MINIMUM,
 )
 
 

@@ -30,15 +30,15 @@ class Model(NamedTuple):
     l2: float
     labels: tuple[float, float] | None = None
 
-    def predictions(self, X: Any) -> Array:
-        """X w, or the labels by its sign."""
+    def predict(self, X: Any) -> Array:
+        """Predict X w, or the labels by its sign."""
         values = np.asarray(X @ self.w)
         if self.labels is None:
             return values
         return np.where(values > 0.0, self.labels[1], self.labels[0])
 
-    def probabilities(self, X: Any) -> Array:
-        """Of the second label."""
+    def predict_probabilities(self, X: Any) -> Array:
+        """Find the probability of the second label for each row."""
         from scipy.special import expit
 
         return np.asarray(expit(X @ self.w))
@@ -54,7 +54,7 @@ def save(path: Path, model: Model) -> Path:
 
 
 def load(path: Path) -> Model:
-    """Read a model."""
+    """Read a model; ModelError where the file is none."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())

@@ -207,7 +207,7 @@ def _write(
 
 
 def _print_report(report: dict[str, Any], written: list[str]) -> None:
-    """For people."""
+    """Print the report for people."""
     click.echo(
         f"{report['rows']:,} rows, {report['columns']:,} columns on {report['nodes']} nodes and "
         f"{report['edges']} edges ({report['graph']}); l2 = {report['l2']:.6g}, L/mu of the "

@@ -129,7 +129,7 @@ def _make_runs(
 
 
 def _time(rate: float, tol: float) -> float:
-    """When e^{-rate t} falls to tol."""
+    """Find when e^{-rate t} falls to tol."""
     return math.log(1.0 / max(tol, sys.float_info.min)) / rate
 
 
@@ -247,7 +247,7 @@ def _result(setting: Setting, run: MethodRun) -> dict[str, Any]:
 
 
 def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
-    """One object."""
+    """Make the one object that --json prints."""
     return to_json(
         {
             "graph": setting.graph.name,

@@ -34,19 +34,19 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
         fitted = models.load(model)
     if proba and fitted.labels is None:
         raise BadInput("--proba needs a logistic model, got a ridge one")
-    X, y = _data(data, fitted)
-    predicted = fitted.predictions(X)
-    shown = fitted.probabilities(X) if proba else predicted
+    X, y = _read_rows(data, fitted)
+    predicted = fitted.predict(X)
+    shown = fitted.predict_probabilities(X) if proba else predicted
     lines = "".join(f"{value!r}\n" for value in shown.tolist())
     if out is not None:
         files.write(out, lines)
     if as_json:
-        click.echo(to_json(_quality(fitted, predicted, y)))
+        click.echo(to_json(_judge(fitted, predicted, y)))
     elif out is None:
         click.echo(lines, nl=False)
 
 
-def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
+def _read_rows(data: Path, fitted: Model) -> tuple[Any, Array]:
     from continuized import problems
 
     try:  # the last columns may be empty in a sparse file
@@ -58,7 +58,7 @@ def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
     return X, y
 
 
-def _quality(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
+def _judge(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
     import numpy as np
 
     found: dict[str, Any] = {"n": len(y), "loss": fitted.loss}

@@ -75,7 +75,7 @@ def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
         title = f"Figure {figure.number}: {figure.title}"
         tables = tuple(_table(figure, panel) for panel in figure.panels)
         sections.append(report.Section(title, (picture, *tables, figure.note)))
-    sections.append(_how(figures, seed))
+    sections.append(_tell_how(figures, seed))
     contents["index.html"] = report.page(
         "Continuized Nesterov acceleration: the paper's figures", sections
     )
@@ -83,7 +83,7 @@ def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
     return [files.write(out / name, content) for name, content in contents.items()]
 
 
-def _how(figures: tuple[Figure, ...], seed: int) -> report.Section:
+def _tell_how(figures: tuple[Figure, ...], seed: int) -> report.Section:
     functions = tuple(f"{p.name.capitalize()}: f(x) = {p.formula}." for p in figures[0].panels)
     steps = "; ".join(
         f"figure {figure.number}, {panel.name}: {panel.curves[0].k[-1]}"
