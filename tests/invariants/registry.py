@@ -124,7 +124,10 @@ def problems() -> dict[str, Any]:
 PROBLEMS = tuple(problems())
 # A method for mu > 0 on a problem of mu = 0 is a wrong constant, and rightly warned of.
 PAIRS = [
-    (name, on) for on in PROBLEMS for name in METHODS if "mu > 0" not in name or problems()[on].mu
+    (name, on)
+    for on in PROBLEMS
+    for name in METHODS
+    if METHODS[name](1.0, 0.5).mu == 0.0 or problems()[on].mu
 ]
 PYTHON_PROBLEMS = ("user", "user, value and gradient")
 

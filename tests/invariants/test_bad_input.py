@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import continuized as cz
+from continuized.process.methods import METHODS
 from tests.helpers.refused_input import X0, not_numbers, one_sentence, quick, refuses, untouched
 
 
@@ -139,13 +140,13 @@ def test_a_method_that_does_not_exist(given: str, near: str) -> None:
 @quick
 @given(st.text())
 def test_any_other_method_name(name: str) -> None:
-    if name not in ("continuized", "nesterov", "gradient-descent"):
+    if name not in ("auto", *METHODS):
         refuses(ValueError, 'method must be "auto", "continuized", "nes', "got", method=name)
 
 
 @pytest.mark.parametrize("method", [None, 3, cz.Nesterov, ["nesterov"] * 99])
 def test_a_method_of_the_wrong_type(method: Any) -> None:
-    refuses(TypeError, '"gradient-descent" or a method object, got ', method=method)
+    refuses(TypeError, f'"{list(METHODS)[-1]}" or a method object, got ', method=method)
 
 
 def test_constants_beside_a_method_object() -> None:
@@ -254,3 +255,33 @@ def test_a_theorem_about_a_name() -> None:
 def test_an_attribute_that_does_not_exist() -> None:
     with pytest.raises(AttributeError, match="no attribute 'minimise'"):
         _ = cz.minimise
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("bounds", "use prox=cz.prox.Box(low, high)"),
+        ("args", "lambda x: fun(x, *args)"),
+        ("seed", "use rng="),
+        ("max_iter", "did you mean maxiter=?"),
+        ("zzz", "see help(cz.minimize)"),
+    ],
+)
+def test_an_option_that_there_is_not(option: str, words: str) -> None:
+    refuses(TypeError, f"minimize has no option {option}=; ", words, **{option: 1})
+
+
+@pytest.mark.parametrize("who", ["fun", "jac", "prox"])
+def test_stop_iteration_is_for_callbacks(who: str) -> None:
+    def stop(*given: Any) -> Any:
+        raise StopIteration
+
+    own: dict[str, Any] = {"fun": square, "jac": lambda x: x, "prox": lambda v, step: v}
+    with pytest.raises(RuntimeError, match="raised StopIteration; only callback may"):
+        cz.minimize(x0=X0, maxiter=5, rng=0, **(own | {who: stop}))
+
+
+@pytest.mark.parametrize("value", [np.timedelta64(3, "s"), np.array(3, "m8[s]")])
+def test_a_span_of_time_is_no_number(value: Any) -> None:
+    refuses(TypeError, "L must be a finite number > 0, got", L=value)
+    refuses(TypeError, "maxiter must be an integer >= 0 or None, got", maxiter=value)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.problems.kernels import CSR_BLOCK, Wanted, pass_over_rows
-from continuized.problems.regression import linear, softmax
+from continuized.problems.kernels import CSR_BLOCK, pass_over_rows
+from continuized.problems.regression import linear, models
 from continuized.support import threads
 from tests.helpers.weighted_regressions import (
     CLASSES,
@@ -26,7 +26,7 @@ from tests.helpers.weighted_regressions import (
 def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """A pass cut into so many parts, however small the data."""
     monkeypatch.setattr(linear, "LARGE", 0)
-    monkeypatch.setattr(softmax, "ROWS", 10 if request.param > 1 else 10_000)
+    monkeypatch.setattr(models, "ROWS", 10 if request.param > 1 else 10_000)
     monkeypatch.setattr(threads, "count", lambda: request.param)
     return int(request.param)
 
@@ -132,8 +132,9 @@ def test_threads_and_pass_over_rows() -> None:
     X, y, weights = data("logistic", n=100)
     w = np.random.default_rng(7).standard_normal(X.shape[1] + 1)
     for form in FORMS.values():
-        once = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 1, weights, True)
-        cut = pass_over_rows(form(X), y, 1.0, w, Wanted(True, True), 4, weights, True)
+        both = {"value": True, "gradient": True, "weights": weights, "intercept": True}
+        once = pass_over_rows(form(X), y, 1.0, w, 1, **both)
+        cut = pass_over_rows(form(X), y, 1.0, w, 4, **both)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
 

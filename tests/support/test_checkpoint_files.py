@@ -240,7 +240,7 @@ def test_a_failed_save_lets_go_of_its_buffer(path: Path, monkeypatch: pytest.Mon
         seen.append(content)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_files.files, "renew", full)
+    monkeypatch.setattr(checkpoint_files.files, "write", full)
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save(path, {}, {"x": np.zeros(3)})
     with pytest.raises(ValueError, match="released"):

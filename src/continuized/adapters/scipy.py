@@ -18,7 +18,6 @@ from scipy.optimize._numdiff import approx_derivative
 from continuized.problems.base import Array, writes_into_out
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
-from continuized.process.stepper import Status
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
@@ -31,20 +30,6 @@ SCHEMES = ("2-point", "3-point", "cs")
 PASSED_ON = (
     "maxiter", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every", "resume",
 )  # fmt: skip
-
-# SciPy's statuses are numbers: 0 is success, 1 the limit of steps, 99 its own for a callback.
-CODES = {
-    Status.CONVERGED: 0,
-    Status.COMPLETED: 0,
-    Status.MAXITER: 1,
-    Status.CLOCK_ENDED: 2,
-    Status.NOT_FINITE: 3,
-    Status.DIVERGED: 4,
-    Status.WRONG_GRADIENT: 5,
-    Status.NO_DESCENT: 6,
-    Status.NO_MINIMUM: 7,
-    Status.CALLBACK: 99,
-}
 
 
 def scipy_method(
@@ -141,7 +126,7 @@ def scipy_method(
         callback=callback,
         **{name: value for name, value in options.items() if name in PASSED_ON},
     )
-    r.status = CODES[r.status]
+    r.status = r.status.code
     if differences is not None:
         r.nfev = differences.calls
     if disp:

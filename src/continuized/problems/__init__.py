@@ -3,9 +3,11 @@
 from continuized.problems.base import Problem
 from continuized.problems.files import Data, DataError, read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
-from continuized.problems.regression.least_squares import LeastSquares
-from continuized.problems.regression.logistic import LogisticRegression
-from continuized.problems.regression.softmax import SoftmaxRegression
+from continuized.problems.regression.models import (
+    LeastSquares,
+    LogisticRegression,
+    SoftmaxRegression,
+)
 
 __all__ = [
     "Data",

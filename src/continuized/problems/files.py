@@ -17,13 +17,14 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy_format
 
 from continuized.problems.base import Array
-from continuized.problems.regression.data import INT32_MAX
+from continuized.problems.regression.data import INT32_MAX, check_lines, find_not_finite
 from continuized.support import validation as check
 from continuized.support.validation import AdvisedError, short_repr
 
@@ -117,21 +118,23 @@ def read(
     max_line = check.whole(max_line, "max_line", minimum=1, maximum=LIMIT)
     if n_features is not None and n_features > max_index:
         raise ValueError(f"n_features = {n_features} is more than max_index = {max_index}")
-    source = Source(path)
+    source = Source(path, n_features, max_index, max_line)
     if format is None:
-        format = source.suffix[1:] if source.suffix[1:] in FORMATS else "svmlight"
+        plain = source.path[: -len(".gz")] if source.gz else source.path
+        suffix = os.path.splitext(plain)[1].lower()[1:]
+        format = suffix if suffix in FORMATS else "svmlight"
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
     with source.open() as file:
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
         if format == "npy":
-            return Data(*read_npy(source, file, n_features))
+            return Data(*read_npy(source, file))
         if format == "npz":
-            return Data(*read_npz(source, file, n_features, max_index))
+            return Data(*read_npz(source, file))
         if format == "csv":
-            return Data(*read_csv(source, file, n_features, max_line))
-        return Data(*read_svmlight(source, file, n_features, max_index, max_line))
+            return Data(*read_csv(source, file))
+        return Data(*read_svmlight(source, file))
 
 
 class DataError(AdvisedError):
@@ -151,9 +154,15 @@ class DataError(AdvisedError):
 
 
 class Source:
-    """A path that was checked; OSError only comes from opening and reading it."""
+    """A path that was checked, with the options of `read`.
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    OSError only comes from opening and reading it.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], n_features: int | None, max_index: int, max_line: int
+    ) -> None:
+        self.n_features, self.max_index, self.max_line = n_features, max_index, max_line
         kinds = (str, bytes, os.PathLike)
         self.path = os.fsdecode(check.instance(path, "path", kinds, "a str or a Path"))
         # Names that would break the line, or could not be printed, are shown by their repr.
@@ -161,12 +170,6 @@ class Source:
         if "\0" in self.path:
             raise self.error("a path with a NUL character is no file's")
         self.gz = self.path.lower().endswith(".gz")
-
-    @property
-    def suffix(self) -> str:
-        """The suffix in lower case, without .gz: ".csv" of "a.CSV.gz"."""
-        path = self.path[: -len(".gz")] if self.gz else self.path
-        return os.path.splitext(path)[1].lower()
 
     def error(self, what: str, line: int | None = None, advice: str = "") -> DataError:
         """Make the error to raise."""
@@ -182,22 +185,14 @@ class Source:
             if not self.gz:
                 yield raw
                 return
-            import gzip
+            from gzip import BadGzipFile, GzipFile
 
-            with gzip.GzipFile(fileobj=raw) as unpacked:
-                yield unpacked  # type: ignore[misc]
-
-    def read_into(self, file: BinaryIO, room: memoryview) -> int:
-        """Fill the room, or its beginning, with the next bytes; return how many these are."""
-        if not self.gz:
-            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
-        from gzip import BadGzipFile
-
-        try:
-            return file.readinto(room)  # type: ignore[attr-defined, no-any-return]
-        except (EOFError, BadGzipFile, zlib.error) as error:
-            reason = "cut short" if isinstance(error, EOFError) else str(error)
-            raise self.error(f"damaged, or no gzip file: {reason}") from error
+            try:
+                with GzipFile(fileobj=raw) as unpacked:
+                    yield unpacked  # type: ignore[misc]
+            except (EOFError, BadGzipFile, zlib.error) as error:
+                reason = "cut short" if isinstance(error, EOFError) else str(error)
+                raise self.error(f"damaged, or no gzip file: {reason}") from error
 
 
 class Block(NamedTuple):
@@ -217,14 +212,14 @@ class Block(NamedTuple):
         return self.line + self.text.count(b"\n", 0, place) + 1
 
 
-def read_blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block]:
+def read_blocks(source: Source, file: BinaryIO) -> Iterator[Block]:
     """Read a file in blocks, all in the same memory: a block is gone when the next is asked for."""
     text, kept, line = bytearray(BLOCK), 0, 0
     while True:
         if kept == len(text) - 1:  # one byte is spared for the newline of the last line
             text = text + bytearray(len(text))
         with memoryview(text) as view:
-            end = kept + source.read_into(file, view[kept:-1])
+            end = kept + file.readinto(view[kept:-1])  # type: ignore[attr-defined]
         if end == kept:
             break
         stop = text.rfind(b"\n", kept, end) + 1
@@ -233,67 +228,59 @@ def read_blocks(source: Source, file: BinaryIO, max_line: int) -> Iterator[Block
             line += text.count(b"\n", 0, stop)
             text[: end - stop] = text[stop:end]
         kept = end - stop
-        if kept > max_line:
-            raise source.error(describe_long_line(max_line), line + 1)
+        if kept > source.max_line:
+            raise source.error(describe_long_line(source), line + 1)
     if kept:
         text[kept] = ord("\n")
         yield Block(text, kept + 1, line)
 
 
-def describe_long_line(max_line: int) -> str:
+def describe_long_line(source: Source) -> str:
     """Say what is wrong with a line that is too long."""
-    return f"more than max_line = {max_line} characters in one line"
+    return f"more than max_line = {source.max_line} characters in one line"
 
 
-class GrowingVector:
-    """A vector that grows; what is behind the part in use is not set."""
-
-    def __init__(self, dtype: Any) -> None:
-        self.array = np.empty(0, dtype)
-
-    def make_room(self, size: int) -> Any:
-        """Return the vector, with at least so many entries."""
-        if size > self.array.size:
-            # No other array shares the memory: a kernel has returned before the next call.
-            self.array.resize(max(size, self.array.size * 3 // 2), refcheck=False)
-        return self.array
-
-    def cut(self, size: int) -> Any:
-        """Return the vector with so many entries, and no memory beyond them."""
-        self.array.resize(size, refcheck=False)
-        return self.array
+def make_room(vector: Array, size: int) -> Array:
+    """Return the vector, which has grown to at least so many entries; the new ones are not set."""
+    if size > vector.size:
+        # No other array shares the memory: a kernel has returned before the next call.
+        vector.resize(max(size, vector.size * 3 // 2), refcheck=False)
+    return vector
 
 
-def read_svmlight(
-    source: Source, file: BinaryIO, n_features: int | None, max_index: int, max_line: int
-) -> tuple[Any, Array]:
+def cut(vector: Array, size: int) -> Array:
+    """Return the vector, cut to so many entries, with no memory beyond them."""
+    vector.resize(size, refcheck=False)
+    return vector
+
+
+def read_svmlight(source: Source, file: BinaryIO) -> tuple[Any, Array]:
     """Read X as a CSR array, and y, from a file in SVMlight's format."""
     from scipy import sparse
 
     from continuized.problems import text_parser as parse
 
-    limit = max_index if n_features is None else min(n_features, max_index)
+    limit = source.n_features or source.max_index
     small = limit <= INT32_MAX
-    y, ends, values = GrowingVector(np.float64), GrowingVector(np.int64), GrowingVector(np.float64)
-    indices = GrowingVector(np.int32 if small else np.int64)
+    y, ends, values = np.empty(0), np.empty(0, np.int64), np.empty(0)
+    indices: Array = np.empty(0, np.int32 if small else np.int64)
     state = np.zeros(parse.STATE_SIZE, np.int64)
     parser = parse.load_kernel("parse_svmlight")
-    for block in read_blocks(source, file, max_line):
+    for block in read_blocks(source, file):
         # "1\n" is the shortest row, " 1:1" the shortest entry.
         rows, entries = state[parse.ROWS] + block.stop // 2, state[parse.ENTRIES] + block.stop // 4
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
-            block.address, block.stop, limit, max_line, y.make_room(rows + 1),
-            ends.make_room(rows + 1), indices.make_room(entries + 1),
-            values.make_room(entries + 1), hard, state,
+            block.address, block.stop, limit, source.max_line, make_room(y, rows + 1),
+            make_room(ends, rows + 1), make_room(indices, entries + 1),
+            make_room(values, entries + 1), hard, state,
         )  # fmt: skip
-        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y.array, values.array)
+        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y, values)
         if wrong:
-            limits = f"max_index = {max_index}" if limit == max_index else f"n_features = {limit}"
-            what = _explain_entry(block, wrong, state, indices.array, limits, max_line)
+            what = _explain_entry(source, block, wrong, state, indices)
             raise source.error(what, block.line_of(int(state[parse.PLACE])))
     n, nnz, largest = (int(state[k]) for k in (parse.ROWS, parse.ENTRIES, parse.LARGEST))
-    columns = n_features or largest
+    columns = source.n_features or largest
     if n == 0:
         raise source.error("no rows: empty, or comments only")
     if columns == 0:
@@ -302,26 +289,21 @@ def read_svmlight(
         )
     kind = np.int32 if small and nnz <= INT32_MAX else np.int64
     indptr = np.zeros(n + 1, kind)
-    indptr[1:] = ends.array[:n]
-    parts = (values.cut(nnz), indices.cut(nnz).astype(kind, copy=False), indptr)
-    return sparse.csr_array(parts, shape=(n, columns)), y.cut(n)
+    indptr[1:] = ends[:n]
+    parts = (cut(values, nnz), cut(indices, nnz).astype(kind, copy=False), indptr)
+    return sparse.csr_array(parts, shape=(n, columns)), cut(y, n)
 
 
-def read_csv(
-    source: Source, file: BinaryIO, n_features: int | None, max_line: int
-) -> tuple[Array, Array]:
+def read_csv(source: Source, file: BinaryIO) -> tuple[Array, Array]:
     """Read X and y from a CSV file with a header; y is the column named so, or the last."""
     from continuized.problems import text_parser as parse
 
-    y, X = GrowingVector(np.float64), GrowingVector(np.float64)
+    y, X = np.empty(0), np.empty(0)
     state = np.zeros(parse.STATE_SIZE, np.int64)
     parser = parse.load_kernel("parse_csv")
-    names, rest = _read_names(source, read_blocks(source, file, max_line), max_line)
-    target = _choose_target(source, names)
-    if n_features not in (None, len(names) - 1):
-        raise source.error(
-            f"{len(names) - 1} columns beside {names[target]!r}, but n_features = {n_features}", 1
-        )
+    names, rest = _read_names(source, read_blocks(source, file))
+    target, columns = _choose_target(source, names), len(names) - 1
+    _check_columns(source, columns, f"{columns} columns beside {names[target]!r}", 1)
     for block in rest:
         if block.stop == 0:
             continue
@@ -329,17 +311,17 @@ def read_csv(
         rows, entries = state[parse.ROWS] + block.stop // 4, state[parse.ENTRIES] + block.stop // 2
         hard = np.empty((block.stop // 2 + 1, 3), np.int64)
         wrong = parser(
-            block.address, block.stop, len(names), target, max_line,
-            y.make_room(rows + 1), X.make_room(entries + 1), hard, state,
+            block.address, block.stop, len(names), target, source.max_line,
+            make_room(y, rows + 1), make_room(X, entries + 1), hard, state,
         )  # fmt: skip
-        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y.array, X.array)
+        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y, X)
         if wrong:
-            what = _explain_field(block, wrong, state, names, max_line)
+            what = _explain_field(source, block, wrong, state, names)
             raise source.error(what, block.line_of(int(state[parse.PLACE])))
     n = int(state[parse.ROWS])
     if n == 0:
         raise source.error("a header, but no rows")
-    return X.cut(n * (len(names) - 1)).reshape(n, len(names) - 1), y.cut(n)
+    return cut(X, n * columns).reshape(n, columns), cut(y, n)
 
 
 def _read_hard_numbers(
@@ -349,7 +331,7 @@ def _read_hard_numbers(
     for start, stop, place in hard.tolist():
         value = float(block.text[start:stop])
         if math.isinf(value):
-            shown = _quote_token(block, start)
+            shown = _quote(_read_token(block, start))
             raise source.error(f"{shown} is too large for a double", block.line_of(start))
         if place < 0:
             labels[~place] = value
@@ -357,58 +339,59 @@ def _read_hard_numbers(
             entries[place] = value
 
 
-def _quote_token(block: Block, place: int, ends: bytes = b" \t\r\n") -> str:
-    """Quote what stands at a place, cut where it is long."""
+def _read_token(block: Block, place: int, ends: bytes = b" \t\r\n") -> bytes:
     stop = place
-    while stop < place + SHOWN and block.text[stop] not in ends:
+    while block.text[stop] not in ends:
         stop += 1
-    more = "..." if stop == place + SHOWN else ""
-    return f"'{block.text[place:stop].decode('ascii', 'backslashreplace')}{more}'"
+    return bytes(block.text[place:stop])
 
 
-def _find_strange_byte(block: Block, place: int, ends: bytes = b" \t\r\n") -> str | None:
+def _quote(token: bytes) -> str:
+    """Quote a token, cut where it is long."""
+    more = "..." if len(token) > SHOWN else ""
+    return f"'{token[:SHOWN].decode('ascii', 'backslashreplace')}{more}'"
+
+
+def _find_strange_byte(token: bytes) -> str | None:
     """Say which byte of a token is the first that is no printable ASCII, if there is one."""
-    while block.text[place] not in ends:
-        byte = block.text[place]
-        if not 32 <= byte < 127:
-            return f"the byte 0x{byte:02x}, where only ASCII text may stand"
-        place += 1
-    return None
+    strange = [byte for byte in token if not 32 <= byte < 127]
+    return f"the byte 0x{strange[0]:02x}, where only ASCII text may stand" if strange else None
 
 
-def _explain_entry(
-    block: Block, wrong: int, state: Array, indices: Array, limit: str, max_line: int
-) -> str:
+def _explain_entry(source: Source, block: Block, wrong: int, state: Array, indices: Array) -> str:
     """Say what is wrong in a line of SVMlight."""
     from continuized.problems import text_parser as parse
 
     place, last = int(state[parse.PLACE]), int(state[parse.ENTRIES]) - 1
     if wrong == parse.LONG:
-        return describe_long_line(max_line)
-    strange = _find_strange_byte(block, place)
-    if strange:
-        return strange
-    shown, index = _quote_token(block, place), _quote_token(block, place, b" \t\r\n:")[1:-1]
-    return {
-        parse.LABEL: lambda: f"the label {shown} is not a finite decimal number",
-        parse.INDEX: lambda: f"index:value is expected, but {shown} stands there",
-        parse.NUMBER_0: lambda: f"the index 0 in {shown}: indices are counted from 1",
-        parse.LARGE: lambda: f"the index {index} is more than {limit}",
-        parse.ORDER: lambda: (
-            f"the index {index} after {indices[last] + 1}: indices must increase in a line"
-        ),
-        parse.VALUE: lambda: f"the value {shown} is not a finite decimal number",
-        parse.QID: lambda: f"qid: and a whole number is expected, but {shown} stands there",
-    }[wrong]()
+        return describe_long_line(source)
+    token = _read_token(block, place)
+    shown, index = _quote(token), _quote(token.partition(b":")[0])[1:-1]
+    columns = source.n_features
+    limit = f"max_index = {source.max_index}" if columns is None else f"n_features = {columns}"
+    return (
+        _find_strange_byte(token)
+        or {
+            parse.LABEL: lambda: f"the label {shown} is not a finite decimal number",
+            parse.INDEX: lambda: f"index:value is expected, but {shown} stands there",
+            parse.NUMBER_0: lambda: f"the index 0 in {shown}: indices are counted from 1",
+            parse.LARGE: lambda: f"the index {index} is more than {limit}",
+            parse.ORDER: lambda: (
+                f"the index {index} after {indices[last] + 1}: indices must increase in a line"
+            ),
+            parse.VALUE: lambda: f"the value {shown} is not a finite decimal number",
+            parse.QID: lambda: f"qid: and a whole number is expected, but {shown} stands there",
+        }[wrong]()
+    )
 
 
-def _explain_field(block: Block, wrong: int, state: Array, names: list[str], max_line: int) -> str:
+def _explain_field(source: Source, block: Block, wrong: int, state: Array, names: list[str]) -> str:
     """Say what is wrong in a line of a CSV file."""
     from continuized.problems import text_parser as parse
 
     place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
     if wrong == parse.LONG:
-        return describe_long_line(max_line)
+        return describe_long_line(source)
     if wrong == parse.FEWER:
         return f"{column + 1} fields, but the header names {len(names)} columns"
     if wrong == parse.MORE:
@@ -416,34 +399,25 @@ def _explain_field(block: Block, wrong: int, state: Array, names: list[str], max
     name = names[column] if len(names[column]) <= SHOWN else names[column][:SHOWN] + "..."
     if block.text[place] in b",\r\n":
         return f"column {name!r} is empty"
-    shown, strange = (
-        _quote_token(block, place, b",\r\n"),
-        _find_strange_byte(block, place, b",\t\r\n"),
-    )
-    return strange or f"{shown} in column {name!r} is not a finite decimal number"
+    token = _read_token(block, place, b",\r\n")
+    wrong_number = f"{_quote(token)} in column {name!r} is not a finite decimal number"
+    return _find_strange_byte(token.partition(b"\t")[0]) or wrong_number
 
 
-def _read_names(
-    source: Source, stream: Iterator[Block], max_line: int
-) -> tuple[list[str], Iterator[Block]]:
+def _read_names(source: Source, stream: Iterator[Block]) -> tuple[list[str], Iterator[Block]]:
     """Read the names of the columns; return them with the blocks that follow the first line."""
     first = next(stream, None)
     if first is None:
         raise source.error("empty: a header and rows are expected")
     end = first.text.index(b"\n") + 1
-    if end - 1 > max_line:
-        raise source.error(describe_long_line(max_line), 1)
+    if end - 1 > source.max_line:
+        raise source.error(describe_long_line(source), 1)
     try:
         line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r")
         names = [name.strip() for name in next(csv.reader([line], strict=True), [])]
     except (UnicodeDecodeError, csv.Error) as error:
         raise source.error(f"not a header of a CSV file: {error}", 1) from error
-
-    def rest() -> Iterator[Block]:
-        yield Block(first.text[end:], first.stop - end, 1)
-        yield from stream
-
-    return names, rest()
+    return names, chain([Block(first.text[end:], first.stop - end, 1)], stream)
 
 
 def _choose_target(source: Source, names: list[str]) -> int:
@@ -470,7 +444,7 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def read_npy(source: Source, file: BinaryIO, n_features: int | None) -> tuple[Array, Array]:
+def read_npy(source: Source, file: BinaryIO) -> tuple[Array, Array]:
     """Read X and y from a 2-d array whose last column is y."""
     length = file.seek(0, 2)
     file.seek(0)
@@ -480,18 +454,16 @@ def read_npy(source: Source, file: BinaryIO, n_features: int | None) -> tuple[Ar
             "an array with rows and at least two columns, the last of them y, is expected, but "
             f"its shape is {table.shape}"
         )
-    _check_columns(source, table.shape[1] - 1, n_features)
+    _check_columns(source, table.shape[1] - 1, f"X has {table.shape[1] - 1} columns")
     X = _as_real(source, table[:, :-1], "X")
     return X, _as_real(source, table[:, -1], "y")
 
 
-def read_npz(
-    source: Source, file: BinaryIO, n_features: int | None, max_index: int
-) -> tuple[Any, Array]:
+def read_npz(source: Source, file: BinaryIO) -> tuple[Any, Array]:
     """Read X and y from an archive that holds both, or y and the parts of X as a CSR array."""
     try:
         with zipfile.ZipFile(file) as archive:
-            return _read_members(source, archive, n_features, max_index)
+            return _read_members(source, archive)
     except DataError:
         raise
     except OSError as error:
@@ -507,9 +479,7 @@ def read_npz(
         raise source.error(f"damaged, or no .npz file: {reason}") from error
 
 
-def _read_members(
-    source: Source, archive: zipfile.ZipFile, n_features: int | None, max_index: int
-) -> tuple[Any, Array]:
+def _read_members(source: Source, archive: zipfile.ZipFile) -> tuple[Any, Array]:
     names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
     if len(set(names)) < len(names):
         raise source.error("two arrays have the same name")
@@ -531,8 +501,8 @@ def _read_members(
         kind = get("format", "SU")
         if kind.shape != () or kind.astype(str)[()] != "csr":
             raise source.error("format must be 'csr'; convert X with X.tocsr() and save it again")
-        X = _make_csr(source, get("data"), get("indices"), get("indptr"), get("shape"), max_index)
-    _check_columns(source, X.shape[1], n_features)
+        X = _make_csr(source, get("data"), get("indices"), get("indptr"), get("shape"))
+    _check_columns(source, X.shape[1], f"X has {X.shape[1]} columns")
     y = get("y")
     if y.shape != (X.shape[0],):
         raise source.error(
@@ -543,8 +513,7 @@ def _read_members(
 
 
 def _read_member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
-    found = [i for i in archive.infolist() if i.filename.removesuffix(".npy") == name]
-    info = found[0]
+    info = next(i for i in archive.infolist() if i.filename.removesuffix(".npy") == name)
     if info.flag_bits & 1:
         raise source.error(f"{name} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -618,18 +587,16 @@ def _read_array_header(
     return shape, fortran, dtype, head.tell()
 
 
-def _check_columns(source: Source, columns: int, n_features: int | None) -> None:
-    if n_features not in (None, columns):
-        raise source.error(f"X has {columns} columns, but n_features = {n_features}")
+def _check_columns(source: Source, columns: int, what: str, line: int | None = None) -> None:
+    if source.n_features not in (None, columns):
+        raise source.error(f"{what}, but n_features = {source.n_features}", line)
 
 
 def _as_real(source: Source, values: Array, name: str) -> Array:
     """Convert to float64 in C order, with a copy only where needed; refuse NaN and infinity."""
     with np.errstate(over="ignore", invalid="ignore"):
         array = np.require(values, np.float64, ("C_CONTIGUOUS", "ALIGNED"))
-        if np.isfinite(array.sum()):  # quick, and without an array as large as X
-            return array
-    wrong = np.flatnonzero(~np.isfinite(array))
+    wrong = find_not_finite(array)
     if wrong.size:
         place = ", ".join(str(int(k)) for k in np.unravel_index(wrong[0], array.shape))
         raise source.error(
@@ -638,44 +605,26 @@ def _as_real(source: Source, values: Array, name: str) -> Array:
     return array
 
 
-def _make_csr(
-    source: Source, data: Array, indices: Array, indptr: Array, shape: Array, max_index: int
-) -> Any:
+def _make_csr(source: Source, data: Array, indices: Array, indptr: Array, shape: Array) -> Any:
     """Make a CSR array of these parts, once they are found to fit together."""
     from scipy import sparse
 
-    for name, part in (("indices", indices), ("indptr", indptr), ("shape", shape)):
-        if part.dtype.kind not in "iu" or part.ndim != 1:
-            raise source.error(f"{name} must be a vector of integers")
-    if shape.size != 2 or min(shape.tolist()) < 1:
-        raise source.error(f"shape must be two whole numbers > 0, got {shape.tolist()[:4]}")
+    if shape.dtype.kind not in "iu" or shape.shape != (2,) or shape.min() < 1:
+        raise source.error(f"shape must be two whole numbers > 0, got {shape.ravel()[:4].tolist()}")
     n, columns = shape.tolist()
-    if columns > max_index:
-        raise source.error(f"X has {columns} columns, more than max_index = {max_index}")
+    if columns > source.max_index:
+        raise source.error(f"X has {columns} columns, more than max_index = {source.max_index}")
     if data.ndim != 1 or data.size != indices.size:
         raise source.error(
             f"data and indices must be vectors alike, their shapes are {data.shape} and "
             f"{indices.shape}"
         )
-    if indptr.size != n + 1 or indptr[0] != 0 or indptr[-1] != data.size:
-        raise source.error(
-            f"indptr must have {n + 1} entries, from 0 to {data.size}, the number of entries of X"
-        )
-    _check_rows(source, indptr, indices, columns)
-    kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
-    parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
-    return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))
-
-
-def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> None:
-    """Check that rows follow each other, with indices in range and increasing."""
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        raise source.error(f"indptr[{falls[0] + 1}] is less than the entry before it")
-    outside = np.flatnonzero((indices < 0) | (indices >= columns))
-    if outside.size:
-        k = int(outside[0])
-        raise source.error(f"indices[{k}] is {indices[k]}, but X has columns 0 to {columns - 1}")
+    try:
+        check_lines(data, indices, indptr, n, columns)
+    except ValueError as error:
+        raise source.error(str(error)) from error
+    if indptr[-1] != data.size:
+        raise source.error(f"indptr must end with {data.size}, the number of entries of X")
     follows = np.ones(indices.size + 1, bool)  # whether an entry is not the first of its row
     follows[indptr] = False
     wrong = np.flatnonzero(follows[1:-1] & (indices[1:] <= indices[:-1]))
@@ -684,3 +633,6 @@ def _check_rows(source: Source, indptr: Array, indices: Array, columns: int) -> 
             f"indices[{int(wrong[0]) + 1}] is not more than the one before it in its row; call "
             "X.sum_duplicates() and save it again"
         )
+    kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
+    parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
+    return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))

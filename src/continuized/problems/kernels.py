@@ -19,7 +19,7 @@ There are no type hints, because Numba infers the types.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -222,49 +222,25 @@ def quadratic_grad(x, out, data):
         out[i] = linear_slope(matrix[0, i], x[i] - matrix[1, i])
 
 
+def dense_sum(data, y, weights, kind, w, bias, out, want_value, want_slope):
+    X, _, _ = data
+    return dense_rows(X, y, weights, kind, w, bias, out, 0, y.size, want_value, want_slope)
+
+
+def csr_sum(data, y, weights, kind, w, bias, out, want_value, want_slope):
+    values, _, ints = data
+    X = values[0], ints[: y.size + 1], ints[y.size + 1 :]
+    return csr_rows(*X, y, weights, kind, w, bias, out, 0, y.size, want_value, want_slope)
+
+
 def _add_ridge(w, out, n, l2):
     for j in range(w.size):
         out[j] = out[j] / n + l2 * w[j]
 
 
-def _csr_parts(data, header, copies):
-    """Return X's arrays; the vector has `header` numbers, then y, then perhaps the weights."""
-    values, vector, ints = data
-    n = (vector.size - header) // copies
-    return values[0], ints[: n + 1], ints[n + 1 :]
-
-
-compile_formulas(_add_ridge, _csr_parts)
-
-
-def dense_fun(w, data):
-    X, vector, _ = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    total = dense_rows(X, y, None, kind, w, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(w, w)
-
-
-def dense_grad(w, out, data):
-    X, vector, _ = data
-    kind, l2, y = vector[0], vector[1], vector[2:]
-    out[:] = 0.0
-    dense_rows(X, y, None, kind, w, None, out, 0, y.size, False, True)
-    _add_ridge(w, out, y.size, l2)
-
-
-def csr_fun(w, data):
-    values, indptr, indices = _csr_parts(data, 2, 1)
-    kind, l2, y = data[1][0], data[1][1], data[1][2:]
-    total = csr_rows(values, indptr, indices, y, None, kind, w, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(w, w)
-
-
-def csr_grad(w, out, data):
-    values, indptr, indices = _csr_parts(data, 2, 1)
-    kind, l2, y = data[1][0], data[1][1], data[1][2:]
-    out[:] = 0.0
-    csr_rows(values, indptr, indices, y, None, kind, w, None, out, 0, y.size, False, True)
-    _add_ridge(w, out, y.size, l2)
+def _plain_parts(vector):
+    """Return the loss, l2 and y."""
+    return vector[0], vector[1], vector[2:]
 
 
 def _general_parts(vector):
@@ -273,74 +249,67 @@ def _general_parts(vector):
     return vector[0], vector[1], vector[2] != 0.0, vector[3 : n + 3], vector[n + 3 :]
 
 
-compile_formulas(_general_parts)
+compile_formulas(dense_sum, csr_sum, _add_ridge, _plain_parts, _general_parts)
 
 
-def general_dense_fun(w, data):
-    kind, l2, intercept, y, weights = _general_parts(data[1])
-    if intercept:
-        v = w[:-1]
-        total = dense_rows(data[0], y, weights, kind, v, w[-1], w, 0, y.size, True, False)
-    else:
-        v = w
-        total = dense_rows(data[0], y, weights, kind, v, None, w, 0, y.size, True, False)
-    return total / y.size + 0.5 * l2 * dot(v, v)
+def make_plain(sum_rows):
+    """Make the gradient and the value of a regression without weights and intercept."""
 
-
-def general_dense_grad(w, out, data):
-    kind, l2, intercept, y, weights = _general_parts(data[1])
-    out[:] = 0.0
-    if intercept:
-        dense_rows(data[0], y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True)
-        out[-1] /= y.size
-        _add_ridge(w[:-1], out, y.size, l2)
-    else:
-        dense_rows(data[0], y, weights, kind, w, None, out, 0, y.size, False, True)
+    def grad(w, out, data):
+        kind, l2, y = _plain_parts(data[1])
+        out[:] = 0.0
+        sum_rows(data, y, None, kind, w, None, out, False, True)
         _add_ridge(w, out, y.size, l2)
 
+    def fun(w, data):
+        kind, l2, y = _plain_parts(data[1])
+        total = sum_rows(data, y, None, kind, w, None, w, True, False)
+        return total / y.size + 0.5 * l2 * dot(w, w)
 
-def general_csr_fun(w, data):
-    values, indptr, indices = _csr_parts(data, 3, 2)
-    kind, l2, intercept, y, weights = _general_parts(data[1])
-    if intercept:
-        v = w[:-1]
-        total = csr_rows(
-            values, indptr, indices, y, weights, kind, v, w[-1], w, 0, y.size, True, False
-        )
-    else:
-        v = w
-        total = csr_rows(
-            values, indptr, indices, y, weights, kind, v, None, w, 0, y.size, True, False
-        )
-    return total / y.size + 0.5 * l2 * dot(v, v)
+    return grad, fun
 
 
-def general_csr_grad(w, out, data):
-    values, indptr, indices = _csr_parts(data, 3, 2)
-    kind, l2, intercept, y, weights = _general_parts(data[1])
-    out[:] = 0.0
-    if intercept:
-        csr_rows(
-            values, indptr, indices, y, weights, kind, w[:-1], w[-1], out, 0, y.size, False, True
-        )
-        out[-1] /= y.size
-        _add_ridge(w[:-1], out, y.size, l2)
-    else:
-        csr_rows(values, indptr, indices, y, weights, kind, w, None, out, 0, y.size, False, True)
-        _add_ridge(w, out, y.size, l2)
+def make_general(sum_rows):
+    """Make the same with weights, and with an intercept where the data say so."""
+
+    def grad(w, out, data):
+        kind, l2, intercept, y, weights = _general_parts(data[1])
+        out[:] = 0.0
+        if intercept:
+            sum_rows(data, y, weights, kind, w[:-1], w[-1], out, False, True)
+            out[-1] /= y.size
+            _add_ridge(w[:-1], out, y.size, l2)
+        else:
+            sum_rows(data, y, weights, kind, w, None, out, False, True)
+            _add_ridge(w, out, y.size, l2)
+
+    def fun(w, data):
+        kind, l2, intercept, y, weights = _general_parts(data[1])
+        if intercept:
+            v = w[:-1]
+            total = sum_rows(data, y, weights, kind, v, w[-1], w, True, False)
+        else:
+            v = w
+            total = sum_rows(data, y, weights, kind, v, None, w, True, False)
+        return total / y.size + 0.5 * l2 * dot(v, v)
+
+    return grad, fun
+
+
+PROBLEMS = {
+    "quadratic": (quadratic_grad, quadratic_fun),
+    "dense": make_plain(dense_sum),
+    "csr": make_plain(csr_sum),
+    "general_dense": make_general(dense_sum),
+    "general_csr": make_general(csr_sum),
+}
 
 
 @cache
-def _compile_pair(name: str, dtype: Any) -> tuple[Any, Any]:
-    functions = globals()
-    grad = jit(functions[name + "_grad"], gradient_type(dtype))
-    return grad, jit(functions[name + "_fun"], value_type(dtype))
-
-
-def make_compiled(name: str, data: tuple[Array, ...], dtype: Any) -> Compiled:
-    """Join one of the problems above ("quadratic", "dense", ...) with its data."""
-    grad, fun = _compile_pair(name, np.dtype(dtype))
-    return Compiled(grad, fun, data)
+def compile_problem(name: str, char: str) -> tuple[Any, Any]:
+    """Compile gradient and value of one of the problems above, for a dtype of this character."""
+    grad, fun = PROBLEMS[name]
+    return jit(grad, gradient_type(np.dtype(char))), jit(fun, value_type(np.dtype(char)))
 
 
 def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
@@ -360,13 +329,6 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
 
 
-class Wanted(NamedTuple):
-    """What a pass over the data computes."""
-
-    value: bool
-    gradient: bool
-
-
 @cache
 def _load_kernel(name: str) -> Any:
     return jit(globals()[name])
@@ -377,12 +339,14 @@ def pass_over_rows(
     y: Array,
     kind: float,
     w: Array,
-    wanted: Wanted,
     parts: int,
+    *,
+    value: bool,
+    gradient: bool,
     weights: Array | None = None,
     intercept: bool = False,
 ) -> tuple[float, Array]:
-    """Sum weights_i loss(<x_i, w>, y_i) over rows, and its gradient in w; zeros where not wanted.
+    """Sum weights_i loss(<x_i, w>, y_i) over rows, and its gradient in w; zeros if not asked for.
 
     With an intercept, it is the last entry of w.  The rows are cut into as many parts as there
     are threads, each with a gradient of its own; these are added in order, so that the answer
@@ -398,12 +362,12 @@ def pass_over_rows(
         shares = [X.nnz * part // parts for part in range(1, parts)]
         inner = np.searchsorted(X.indptr, shares).tolist()
         cuts = [0, *inner, len(y)]
-    gradients = np.zeros((parts, w.size if wanted.gradient else 0))
+    gradients = np.zeros((parts, w.size if gradient else 0))
     point = (w[:-1], float(w[-1])) if intercept else (w, None)
 
     def work(part: int) -> float:
-        bounds = (cuts[part], cuts[part + 1])
-        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *bounds, *wanted))
+        asked = (cuts[part], cuts[part + 1], value, gradient)
+        return float(kernel(*arrays, y, weights, kind, *point, gradients[part], *asked))
 
     values = threads.in_parts(work, parts)
     return sum(values), gradients.sum(axis=0)

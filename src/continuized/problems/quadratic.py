@@ -100,10 +100,10 @@ class Quadratic(Problem):
 
     def compiled(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
-        from continuized.problems.kernels import make_compiled
+        from continuized.problems.kernels import compile_problem
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return make_compiled("quadratic", data, dtype)
+        return Compiled(*compile_problem("quadratic", np.dtype(dtype).char), data)
 
 
 def paper_convex() -> Quadratic:

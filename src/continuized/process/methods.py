@@ -7,8 +7,8 @@ All of them are one step with different numbers.  At event k, at time t, a `rule
     ask:   g = grad f(y, mark)
     jump:  x = y - gamma g,          z = z - gamma' g
 
-A rule is a plain function of scalars (`rules`; `kernels` compiles it); a method is a rule, its
-constants, and the rule of the flow between events.
+A rule is a plain function of scalars (`coefficients`; `compiled` compiles it); a method is a rule,
+its constants, and the rule of the flow between events.
 
 `CustomContinuized` stands apart: its four parameters are any functions of t, so that its flow is
 integrated, and its events run in Python.

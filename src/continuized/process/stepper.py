@@ -34,37 +34,53 @@ from continuized.support.checkpoints.state import Checkpointed
 class Status(Enum):
     """Why a run ended.  The value is the sentence that the user reads.
 
+    code: the number that SciPy's results have in its place: 0 is success, 1 the limit of steps, 99
+    SciPy's own for a callback.
+
     >>> Status.COMPLETED.value, Status.COMPLETED.success, Status.MAXITER.success
     ('All the steps asked for were taken.', True, False)
     """
 
-    CONVERGED = "The gradient norm is at most tol."
-    COMPLETED = "All the steps asked for were taken."
-    MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol."
-    CLOCK_ENDED = "The recorded clock has no further events."
-    CALLBACK = "The callback raised StopIteration."
+    code: int
+
+    def __new__(cls, sentence: str, code: int) -> Status:
+        member = object.__new__(cls)
+        member._value_, member.code = sentence, code
+        return member
+
+    # Told by the loop, of every run (`solver.loop`).
+    CONVERGED = "The gradient norm is at most tol.", 0
+    COMPLETED = "All the steps asked for were taken.", 0
+    MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol.", 1
+    CLOCK_ENDED = "The recorded clock has no further events.", 2
+    CALLBACK = "The callback raised StopIteration.", 99
+    # Told by the steppers: with known constants by way of `solver.constant_checks`.
     NOT_FINITE = (
         "A value of f, a gradient or an iterate was not finite; x is the last good point. "
-        "A larger L, or a fun and jac without overflow, may help."
+        "A larger L, or a fun and jac without overflow, may help.",
+        3,
     )
     DIVERGED = (
         "The gradients grew ten billion times: the run diverges; x is the last point before "
-        "that. L is probably too small, or mu too large."
+        "that. L is probably too small, or mu too large.",
+        4,
     )
     WRONG_GRADIENT = (
         "The gradient is not that of f: a finite difference along it is another number; x is the "
-        "best point so far. Look at the sign and the terms of jac."
+        "best point so far. Look at the sign and the terms of jac.",
+        5,
     )
     NO_DESCENT = (
         "The values of f rise however short the step is; x is the best point so far. f may be "
-        "rough, or not convex, or jac not its gradient."
+        "rough, or not convex, or jac not its gradient.",
+        6,
     )
-    NO_MINIMUM = "It seems that f has no minimum; x is the best point so far."
+    NO_MINIMUM = "It seems that f has no minimum; x is the best point so far.", 7
 
     @property
     def success(self) -> bool:
         """Whether the run did what was asked of it."""
-        return self in (Status.CONVERGED, Status.COMPLETED)
+        return self.code == 0
 
 
 class Limits(NamedTuple):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,28 @@ DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
 DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 NONFINITE = ("stop", "raise", "skip")
+
+
+# Options of SciPy's minimize, and what to use here instead.
+ELSEWHERE = {
+    "bounds": "use prox=cz.prox.Box(low, high)",
+    "args": "use a function of x alone, such as lambda x: fun(x, *args)",
+    "constraints": "only sets with a simple projection can be had, as prox=",
+    "hess": "leave it out, or give its bound as metric=",
+    "options": "give each option by its own name",
+    "gtol": "use tol=",
+    "seed": "use rng=",
+}
+
+
+def unknown_option(name: str, function: Callable[..., Any]) -> TypeError:
+    """The error for an option that a function does not have, and what to use instead."""
+    advice = ELSEWHERE.get(name, "")
+    if not advice:
+        known = list(inspect.signature(function).parameters)
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]}=?" if near else f"see help(cz.{function.__name__})"
+    return TypeError(f"{function.__name__} has no option {name}=; {advice}")
 
 
 def as_problem(fun: Any, jac: Any) -> Problem:

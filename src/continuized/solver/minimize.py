@@ -25,6 +25,7 @@ from continuized.solver.arguments import (
     check_nonfinite,
     checked_record,
     limits_of,
+    unknown_option,
 )
 from continuized.solver.dispatch import (
     adaptive_options,
@@ -65,6 +66,7 @@ def minimize(
     checkpoint: str | os.PathLike[str] | None = None,
     every: float = checkpoints.EVERY,
     resume: bool = False,
+    **unknown: Any,
 ) -> Result:
     """Minimise a smooth convex function.
 
@@ -156,6 +158,8 @@ def minimize(
     >>> r.success, r.x.round(6).tolist()
     (True, [1.0, 1.0, 1.0])
     """
+    if unknown:
+        raise unknown_option(next(iter(unknown)), minimize)
     problem = as_problem(fun, jac)
     if arrays.namespace(x0) is None:
         start = checked_start(x0, problem)
@@ -223,7 +227,13 @@ def minimize(
     with bar(stepper.name, limits.maxiter, progress) as show:
         loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
-        loop.run()
+        try:
+            loop.run()
+        except StopIteration as error:
+            raise RuntimeError(
+                "fun, jac or another function that was given raised StopIteration; only callback "
+                "may, to stop a run"
+            ) from error
     return _finished(loop.result(), why, nonfinite)
 
 

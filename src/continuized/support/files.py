@@ -1,4 +1,4 @@
-"""Writing files: whole or not at all.
+"""Writing files: whole or not at all, by one run at a time; and reading what is a file.
 
 Memory is asked for before it is taken, too.
 """
@@ -7,40 +7,34 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
+import stat
+import weakref
 from pathlib import Path
 
-
-def write(path: Path, content: str | bytes) -> Path:
-    """Write a file through a temporary one beside it: readers see the old or the new, whole."""
-    data = content.encode() if isinstance(content, str) else content
-    _through(path.with_name(f".{path.name}.{secrets.token_hex(4)}.part"), data, path)
-    return path
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
 
-def renew(path: Path, content: bytes | memoryview, previous: Path | None = None) -> None:
-    """Write a file that is written again and again; the old one is kept as `previous`.
+PART = re.compile(r"\.[0-9a-f]{8}\.part")
 
-    Wherever this is cut short, by a kill or a power failure, `path` or `previous` is whole: the
-    new file is on the disk before the old one gives up its name.  The temporary file always has
-    the same name, so that kills leave one of them at most, and the next call takes it away.
+
+def write(path: Path, content: str | bytes | memoryview, previous: Path | None = None) -> Path:
+    """Write a file through a temporary one beside it: readers see the old or the new, whole.
+
+    The old one is kept as `previous`, if that is given.  Wherever this is cut short, by a kill or a
+    power failure, `path` or `previous` is whole: the new file is on the disk before the old one
+    gives up its name.  The temporary file is new, and no link is followed.
     """
     if path.is_dir():  # a rename would move a folder too
         raise IsADirectoryError(f"{path} is a folder")
-    _through(path.with_name(f"{path.name}.part"), content, path, previous)
-    if os.name == "posix":  # the names are on the disk when the folder is
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _through(
-    temporary: Path, data: bytes | memoryview, path: Path, previous: Path | None = None
-) -> None:
+    data = content.encode() if isinstance(content, str) else content
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -55,6 +49,99 @@ def _through(
         if isinstance(error, OSError) and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from error
         raise
+    if os.name == "posix":  # the names are on the disk when the folder is
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    return path
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of `write` that kills have left; for one who holds its lock."""
+    prefix = f".{path.name}"
+    with contextlib.suppress(OSError):
+        for name in os.listdir(path.parent):
+            if name.startswith(prefix) and PART.fullmatch(name, len(prefix)):
+                with contextlib.suppress(OSError):
+                    os.unlink(path.with_name(name))
+
+
+def read(path: Path, most: float) -> bytes:
+    """The bytes of a regular file; ValueError for anything else, and for more than `most` bytes.
+
+    A pipe would be waited for, and a device read without end.
+    """
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            kind = "a folder" if stat.S_ISDIR(status.st_mode) else "a pipe or a device"
+            raise ValueError(f"{path} is {kind}, not a file")
+        if status.st_size > most:
+            size, room = status.st_size / 1e9, most / 1e9
+            raise ValueError(f"{path} has {size:.1f} GB, more than the {room:.1f} GB that fit here")
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return file.read(int(most) + 1)
+    finally:
+        os.close(descriptor)
+
+
+class Lock:
+    """A lock on a path, held by one run at a time; the system takes it away from a killed one.
+
+    BlockingIOError, with the number of the process that holds it, where it is taken.  On file
+    systems and systems without locks, there is none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.with_name(f".{path.name}.lock")
+        self._descriptor = -1
+        if fcntl is None:
+            return
+        while self._descriptor < 0:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                descriptor = os.open(self._file, flags, 0o600)
+            except OSError:  # the folder may not be there: the first write says so
+                return
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
+                os.close(descriptor)
+                raise BlockingIOError(f"process {holder or 'unknown'}") from None
+            except OSError:  # no locks on this file system
+                os.close(descriptor)
+                return
+            # Where its last holder has just removed the file, the lock is on one without a name.
+            if _is_at(descriptor, self._file):
+                self._descriptor = descriptor
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f"{os.getpid()}\n".encode())
+            else:
+                os.close(descriptor)
+        self._finalizer = weakref.finalize(self, _release, self._descriptor, self._file)
+
+    def release(self) -> None:
+        """Let others have it."""
+        if self._descriptor >= 0:
+            self._finalizer()
+
+
+def _is_at(descriptor: int, path: Path) -> bool:
+    try:
+        there = os.stat(path, follow_symlinks=False)
+    except OSError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), there)
+
+
+def _release(descriptor: int, path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)  # while the lock is held: nobody else's is removed
+    os.close(descriptor)
 
 
 def writable_folder(path: Path) -> Path:
@@ -72,9 +159,14 @@ def writable_folder(path: Path) -> Path:
 SHARE = 0.8  # of the machine's memory that a result may take
 
 
+def memory() -> float:
+    """The bytes that a result may take."""
+    return SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def check_memory(need: float, what: str, instead: str) -> None:
     """Refuse what would take `need` bytes, if that is more than there is."""
-    have = SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    have = memory()
     if need > have:
         raise MemoryError(
             f"{what} would take {need / 1e9:.1f} GB, more than {have / 1e9:.1f} GB here; "

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 
@@ -30,15 +31,25 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
     if not show:
         yield silent
         return
-    from rich.console import Console
-
-    console = Console(stderr=True)
+    console = _console()
     if console.is_terminal or console.is_jupyter:
         with _live(console, title, total, unit) as live:
             yield live
     else:
         with _plain(title, total, unit) as plain:
             yield plain
+
+
+def _console() -> Any:
+    """Standard error as rich sees it.  Importing rich draws from Python's `random`: its state is
+    the user's, and is put back."""
+    state = random.getstate()
+    try:
+        import rich.progress  # noqa: F401  (it imports all that is used below)
+        from rich.console import Console
+    finally:
+        random.setstate(state)
+    return Console(stderr=True)
 
 
 def _rate(done: int, started: float, unit: str) -> str:

@@ -54,9 +54,7 @@ def is_real(value: Any) -> bool:
     >>> is_real(2), is_real("2"), is_real(True), is_real(2j)
     (True, False, False, False)
     """
-    if isinstance(value, Real):
-        return not isinstance(value, bool)
-    return _is_array_of_one(value, NUMBERS, NUMBER_NAMES)
+    return _is_number(value, Real) or _is_array_of_one(value, NUMBERS, NUMBER_NAMES)
 
 
 def is_whole(value: Any) -> bool:
@@ -65,9 +63,7 @@ def is_whole(value: Any) -> bool:
     >>> is_whole(2), is_whole(2.0), is_whole(True)
     (True, False, False)
     """
-    if isinstance(value, Integral):
-        return not isinstance(value, bool)
-    return _is_array_of_one(value, "iu", ("int", "uint"))
+    return _is_number(value, Integral) or _is_array_of_one(value, "iu", ("int", "uint"))
 
 
 def real(
@@ -367,6 +363,12 @@ def _either(what: list[str], other: str | tuple[str, ...]) -> str:
     if not last:
         *others, last = others
     return f"{', '.join(others)} or {last}" if others else last
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    """Whether a value is of the kind; a bool is none, nor is NumPy's timedelta64, an Integral."""
+    is_one = isinstance(value, kind) and not isinstance(value, bool)
+    return is_one and type(value).__name__ != "timedelta64"
 
 
 def _is_array_of_one(value: Any, kinds: str, names: tuple[str, ...]) -> bool:

@@ -4,11 +4,12 @@ SciPy is imported inside the functions that need it.
 """
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
-from continuized.theory.event_times import (
+from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
     events_to,
     expected_gradients,
+    noise_tuned_L,
     time_to,
 )
 from continuized.theory.gossip_rate import gossip_rate
@@ -20,7 +21,6 @@ from continuized.theory.scaling import (
     scaling_distance,
     scaling_limit,
 )
-from continuized.theory.tuning import noise_tuned_L
 
 __all__ = [
     "Gap",

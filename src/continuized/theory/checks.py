@@ -1,4 +1,4 @@
-"""What the theorems need of their arguments, checked once for the whole room."""
+"""What the theorems need of their arguments, checked once for the whole package."""
 
 from __future__ import annotations
 
@@ -8,21 +8,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.gossip import Gossip
+from continuized.network.optimisation.a2cid2.method import A2CiD2
+from continuized.network.optimisation.dadao.method import DADAO
+from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem, checked_problem, checked_start
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import checked_method
+from continuized.process.methods import Continuized, checked_method
 from continuized.support import validation as check
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
+NETWORK_NAMES = {Gossip: "gossip", A2CiD2: "A²CiD²", Dual: "the dual method", DADAO: "DADAO"}
+
+
+def name_of(method: Any) -> str:
+    """Return what a method is called in a sentence."""
+    kind = type(method)
+    return NETWORK_NAMES.get(kind) or str(getattr(method, "name", kind.__name__))
+
+
+def check_continuized(method: Any, what: str) -> Continuized:
+    """Return the method where it is Continuized, for which alone `what` is known."""
+    if not isinstance(method, Continuized):
+        raise ValueError(f"{what} is known for Continuized only, got the method {name_of(method)}")
+    return method
 
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
-    """x0 as `minimize` would take it, in float64."""
+    """Return x0 as `minimize` would take it, in float64."""
     return checked_start(x0, checked_problem(problem)).astype(np.float64)
 
 
+def known_L(problem: Problem) -> float:
+    """Return L; raise ValueError where it is not known."""
+    if problem.L is None:
+        raise ValueError("the smoothness constant is not known: give L= to the problem")
+    return float(problem.L)
+
+
 def minimiser(problem: Problem) -> Array:
-    """x*, or a sentence that says it is missing."""
+    """Return x*; raise ValueError where it is not known."""
     if problem.x_star is None:
         raise ValueError(
             f"the minimiser of this {type(problem).__name__} is not known: set its x_star and "
@@ -32,7 +57,7 @@ def minimiser(problem: Problem) -> Array:
 
 
 def minimum(problem: Problem) -> float:
-    """f*, or a sentence that says it is missing."""
+    """Return f*; raise ValueError where it is not known."""
     if problem.f_star is None:
         raise ValueError(
             f"the minimum of this {type(problem).__name__} is not known: set its f_star, the "
@@ -42,18 +67,18 @@ def minimum(problem: Problem) -> float:
 
 
 def squared_distance(problem: Problem, x0: Array) -> float:
-    """|x_0 - x*|^2 (and z_0 = x_0)."""
+    """Return |x_0 - x*|^2 (and z_0 = x_0)."""
     difference = x0.ravel() - minimiser(problem).ravel()
     return float(difference @ difference)
 
 
 def excess(problem: Problem, x0: Array) -> float:
-    """f(x_0) - f*; a rounding error below zero is zero."""
+    """Return f(x_0) - f*; a rounding error below zero is zero."""
     return max(float(problem.fun(x0)) - minimum(problem), 0.0)
 
 
 def checked_counts(k: ArrayLike) -> Array:
-    """Numbers of events: integers >= 0."""
+    """Return numbers of events, integers >= 0, as an array."""
     return check.array(k, "k", dtype=np.int64, minimum=0, noun="integers >= 0")
 
 

@@ -27,7 +27,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support.files import check_memory
-from continuized.theory.bounds.gossip import check_graph
+from continuized.theory.bounds.network import check_graph
 
 TOL = 1e-5
 ROUNDS = 20

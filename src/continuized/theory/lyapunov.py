@@ -21,7 +21,7 @@ from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, jump
 from continuized.support import validation as check
 from continuized.theory.bounds.paper import log_A, log_B
-from continuized.theory.checks import check_fits, minimiser, minimum
+from continuized.theory.checks import check_continuized, check_fits, minimiser, minimum
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -45,8 +45,6 @@ def lyapunov(r: Result, p: Problem) -> Lyapunov:
     >>> phi.phi.shape, bool(phi.at(r.trace.t[7]) == phi.phi[7])
     ((51,), True)
     """
-    if r.path is None:
-        raise ValueError('the path was not recorded; call minimize with record="path"')
     return Lyapunov(r, p)
 
 
@@ -63,12 +61,14 @@ class Lyapunov:
     """
 
     def __init__(self, r: Result, p: Problem) -> None:
-        assert r.path is not None
-        self.method = _check_method(r.method, "lyapunov")
+        if r.path is None:
+            raise ValueError('the path was not recorded; call minimize with record="path"')
+        self.method = check_continuized(r.method, "lyapunov")
         check_fits(p, r.path.x)
         self.problem, self.result = p, r
         self.t = r.path.t
-        self.log_phi = _log_phi(self.method, p, self.t, _rows(r.path.x), _rows(r.path.z))
+        x, z = (path.astype(np.float64, copy=False) for path in (r.path.x, r.path.z))
+        self.log_phi = _log_phi(self.method, p, self.t, x, z)
 
     @property
     def phi(self) -> Array:
@@ -113,7 +113,7 @@ def drift(
     >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
     True
     """
-    method = _check_method(method, "drift")
+    method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t, x, z, single = _states(p, t, x, z)
     if np.any(t + method.start == 0.0):
@@ -126,7 +126,8 @@ def drift(
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
     f, w2 = _excess(p, x), _dot(w, w)
     flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
-    x1, z1 = jump(x, z, g, gamma, _column(gamma_prime, x))  # type: ignore[arg-type]
+    step_z: Any = gamma_prime.reshape(-1, *[1] * (x.ndim - 1))
+    x1, z1 = jump(x, z, g, gamma, step_z)
     w1 = z1 - minimiser(p).reshape(x.shape[1:])
     value = flow + A * (_excess(p, x1) - f) + B * (_dot(w1, w1) - w2)
     if sigma2 > 0.0:
@@ -166,7 +167,7 @@ def supermartingale_gap(
     >>> bool(np.all(supermartingale_gap(method, p, 1.0, x0, x0 + 0.5).value <= 0.0))
     True
     """
-    method = _check_method(method, "supermartingale_gap")
+    method = check_continuized(method, "supermartingale_gap")
     t, x, z, single = _states(p, t, x, z)
     moments = np.unique(t)
     value, error, phi = (np.empty(len(t)) for _ in range(3))
@@ -228,22 +229,9 @@ def _expected_phi(
 
 def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> Array:
     w = z - minimiser(p).reshape(x.shape[1:])
-    log_A_t, log_B_t = (_shared(f, method, t) for f in (log_A, log_B))
     with np.errstate(divide="ignore"):
-        return np.logaddexp(log_A_t + np.log(_excess(p, x)), log_B_t + np.log(_dot(w, w)))  # type: ignore[no-any-return]
-
-
-def _shared(log: Any, method: Continuized, t: Array) -> Array:
-    """log A or log B at times that are often all the same."""
-    if len(t) and np.all(t == t[0]):
-        return np.full(len(t), log(method, t[0]))
-    return log(method, t)  # type: ignore[no-any-return]
-
-
-def _check_method(method: Method, what: str) -> Continuized:
-    if not isinstance(method, Continuized):
-        raise ValueError(f"{what} is known for Continuized only, got the method {method.name!r}")
-    return method
+        in_x, in_z = np.log(_excess(p, x)), np.log(_dot(w, w))
+    return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
 def _states(
@@ -265,20 +253,12 @@ def _states(
     return times, x, z, False
 
 
-def _rows(path: Array) -> Array:
-    return path.astype(np.float64, copy=False)
-
-
 def _excess(p: Problem, points: Array) -> Array:
     return np.maximum(p.values(points) - minimum(p), 0.0)
 
 
 def _dot(u: Array, v: Array) -> Array:
     return (u * v).reshape(len(u), -1).sum(axis=1)  # type: ignore[no-any-return]
-
-
-def _column(values: Array, like: Array) -> Array:
-    return values.reshape(-1, *([1] * (like.ndim - 1)))
 
 
 def _mean_curvature(p: Problem) -> float:

@@ -23,7 +23,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
-from continuized.theory.checks import start_of
+from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
 from continuized.theory.moments.integrate import solve
 from continuized.theory.moments.pair import Rates, rates_of
@@ -75,7 +75,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     s = np.atleast_1d(check.times(times, "times", ordered=True))
     x = start_of(p, x0)
     mu = float(p.mu or 0.0)
-    first = _first_time(p) if mu == 0.0 else 0.0
+    first = FIRST / math.sqrt(known_L(p) or 1.0) if mu == 0.0 else 0.0  # L = 0: any will do
     early, rest = s[s <= first], s[s > first]
     g = _gradient(p, x, x.ravel())
     rows = [_series(x.ravel(), g, early)[:, 0]]
@@ -94,12 +94,6 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
             raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
         rows.append(solution.y.T[:, : x.size])
     return np.concatenate(rows).reshape(len(s), *x.shape)
-
-
-def _first_time(p: Problem) -> float:
-    if p.L is None:
-        raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return FIRST / math.sqrt(p.L or 1.0)  # L = 0: f is constant, any time will do
 
 
 def _gradient(p: Problem, like: Array, x: Array) -> Array:
@@ -167,11 +161,8 @@ def scaling_distance(
     >>> bool(near < far)
     True
     """
-    horizon = check.real(horizon, "horizon", above=0.0)
-    L = check_L_values(p, L_values)
     check.whole(runs, "runs", minimum=2)
-    s = check_points(horizon, points)
-    limit = scaling_limit(p, x0, s)
+    L, s, limit = _check_setting(p, x0, horizon, L_values, points)
     root = seeds.seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
@@ -181,8 +172,7 @@ def scaling_distance(
         worst = int(squares.mean(axis=0).argmax())
         distance[i] = math.sqrt(squares[:, worst].mean())
         error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
-    rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
-    return ScalingDistance(L, distance, error, rate)
+    return ScalingDistance(L, distance, error, _fit_rate(L, distance))
 
 
 def _squares(
@@ -221,9 +211,8 @@ def expected_scaling_distance(
             f"exact distances are known on a Quadratic only, got {type(p).__name__}; "
             "use scaling_distance"
         )
-    horizon = check.real(horizon, "horizon", above=0.0)
-    L, s = check_L_values(p, L_values), check_points(horizon, points)
-    limit = scaling_limit(p, x0, s).reshape(len(s), -1) - p.x_star
+    L, s, limit = _check_setting(p, x0, horizon, L_values, points)
+    limit = limit.reshape(len(s), -1) - p.x_star
     u0 = start_of(p, x0).ravel() - p.x_star
     distance = np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
@@ -232,8 +221,7 @@ def expected_scaling_distance(
         mean = mean_distances(rates_of(method), p.eigenvalues, u0, times)
         squares = (second - 2.0 * mean * limit + limit**2).sum(axis=1)
         distance[i] = math.sqrt(float(squares.max()))
-    rate = float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])
-    return ScalingDistance(L, distance, np.zeros(L.size), rate)
+    return ScalingDistance(L, distance, np.zeros(L.size), _fit_rate(L, distance))
 
 
 def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
@@ -255,17 +243,20 @@ def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
     return rows
 
 
-def check_L_values(p: Problem, L_values: ArrayLike) -> Array:
-    """Two or more different L, in increasing order, none below the function's."""
+def _check_setting(
+    p: Problem, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int
+) -> tuple[Array, Array, Array]:
+    """Return the different L in order, the times horizon/points, ..., and the ODE's x there."""
+    horizon = check.real(horizon, "horizon", above=0.0)
     L = np.unique(check.times(L_values, "L_values"))
     if L.size < 2:
         raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
     if p.L is not None and L[0] < p.L:
         raise ValueError(f"L_values must be at least the function's L, {p.L:.6g}, got {L[0]:.6g}")
-    return L
-
-
-def check_points(horizon: float, points: int) -> Array:
-    """The times horizon/points, ..., horizon."""
     check.whole(points, "points", minimum=1)
-    return horizon * np.arange(1, points + 1) / points
+    s = horizon * np.arange(1, points + 1) / points
+    return L, s, scaling_limit(p, x0, s)
+
+
+def _fit_rate(L: Array, distance: Array) -> float:
+    return float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])

@@ -245,7 +245,10 @@ PAIR = UNEVEN, ridge(3, 2.0)[0]
         (lambda: theory.bound(DADAO(), PAIR, [[1.0]], t=1.0), "x0 must be 0"),
         (lambda: theory.bound(DADAO(), PAIR, np.nan, t=1.0), "x0 must be 0"),
         (lambda: theory.bound(DADAO(), PAIR, 0.0, t=-1.0), "t must be finite and >= 0"),
-        (lambda: theory.bound(DADAO(), PAIR, 0.0, t=1.0, sigma2=1.0), "no theorem here covers"),
+        (
+            lambda: theory.bound(DADAO(), PAIR, 0.0, t=1.0, sigma2=1.0),
+            "no theorem covers noise for DADAO",
+        ),
         (lambda: theory.bound(DADAO(), ("path:2", PAIR[1]), 0.0, t=1.0), "the graph has 2 nodes"),
         (lambda: theory.bound(A2CiD2(), PAIR, 0.0, t=1.0), "the gradients of A²CiD²"),
     ],

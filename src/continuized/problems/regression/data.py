@@ -112,12 +112,8 @@ def _arrays(X: Any) -> list[Array]:
 
 def _refuse_not_finite(X: Any) -> None:
     entries = X if isinstance(X, np.ndarray) else X.data
-    with np.errstate(over="ignore", invalid="ignore"):
-        # The sum shows NaN and infinity in one pass, without an array as large as X.
-        if np.isfinite(entries.sum(dtype=np.float64)):
-            return
-    wrong = np.flatnonzero(~np.isfinite(entries))
-    if not wrong.size:  # the sum overflowed
+    wrong = find_not_finite(entries)
+    if not wrong.size:
         return
     first = int(wrong[0])
     if isinstance(X, np.ndarray):
@@ -128,6 +124,15 @@ def _refuse_not_finite(X: Any) -> None:
         f"X must be finite, but X[{i}, {j}] is {entries.flat[first]} "
         f"({wrong.size} such {'entry' if wrong.size == 1 else 'entries'} in all)"
     )
+
+
+def find_not_finite(entries: Array) -> Array:
+    """Find the entries that are NaN or infinite; return their places in a flat array."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # The sum shows them in one pass, without an array as large as X; it may overflow itself.
+        if np.isfinite(entries.sum(dtype=np.float64)):
+            return np.zeros(0, np.intp)
+    return np.flatnonzero(~np.isfinite(entries))
 
 
 def check_format(X: Any) -> None:
@@ -141,112 +146,106 @@ def check_format(X: Any) -> None:
     ...
     ValueError: X is not a valid sparse matrix: indices[0] is 7, it must be in [0, 2)
     """
-    find_fault = CHECKS.get(X.format)
-    wrong = None if find_fault is None else find_fault(X)
-    if wrong is not None:
-        raise ValueError(f"X is not a valid sparse matrix: {wrong}")
+    if X.format in CHECKS:
+        CHECKS[X.format](X)
 
 
-def _find_compressed_fault(X: Any) -> str | None:
-    """Find what is wrong in CSR or CSC: lines of entries, from indptr[i] to indptr[i + 1]."""
+def check_lines(data: Array, indices: Array, indptr: Array, lines: int, across: int) -> None:
+    """Check lines of entries, from indptr[i] to indptr[i + 1], with indices below `across`."""
+    _check_integers(indptr, "indptr")
+    _check_integers(indices, "indices")
+    held = min(len(indices), len(data))
+    if len(indptr) != lines + 1:
+        raise _fault(f"indptr has {len(indptr)} entries, it must have {lines + 1}")
+    if indptr[0] != 0 or indptr[-1] > held:
+        raise _fault(f"indptr must run from 0 to at most {held}, not {indptr[0]} to {indptr[-1]}")
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        raise _fault(f"indptr[{falls[0] + 1}] is less than the entry before it")
+    _check_inside(indices[: indptr[-1]], "indices", across)
+
+
+def _check_compressed(X: Any) -> None:
+    """Check CSR or CSC."""
     lines, across = X.shape if X.format == "csr" else X.shape[::-1]
-    return _find_wrong_array(X.data, "data", 1) or _find_line_fault(X, lines, across)
+    _check_array(X.data, "data", 1)
+    check_lines(X.data, X.indices, X.indptr, lines, across)
 
 
-def _find_block_fault(X: Any) -> str | None:
-    wrong = _find_wrong_array(X.data, "data", 3)
-    if wrong is not None:
-        return wrong
+def _check_blocks(X: Any) -> None:
+    _check_array(X.data, "data", 3)
     sides = X.data.shape[1:]
     if 0 in sides or X.shape[0] % sides[0] or X.shape[1] % sides[1]:
-        return f"blocks of {sides} do not fill the shape {X.shape}"
-    return _find_line_fault(X, X.shape[0] // sides[0], X.shape[1] // sides[1])
+        raise _fault(f"blocks of {sides} do not fill the shape {X.shape}")
+    lines, across = X.shape[0] // sides[0], X.shape[1] // sides[1]
+    check_lines(X.data, X.indices, X.indptr, lines, across)
 
 
-def _find_line_fault(X: Any, lines: int, across: int) -> str | None:
-    wrong = _find_wrong_integers(X.indptr, "indptr") or _find_wrong_integers(X.indices, "indices")
-    if wrong is not None:
-        return wrong
-    held = min(len(X.indices), len(X.data))
-    if len(X.indptr) != lines + 1:
-        return f"indptr has {len(X.indptr)} entries, it must have {lines + 1}"
-    if X.indptr[0] != 0 or X.indptr[-1] > held:
-        return f"indptr must run from 0 to at most {held}, not {X.indptr[0]} to {X.indptr[-1]}"
-    falls = np.flatnonzero(X.indptr[1:] < X.indptr[:-1])
-    if falls.size:
-        return f"indptr[{falls[0] + 1}] is less than the entry before it"
-    return _find_outside(X.indices[: X.indptr[-1]], "indices", across)
+def _check_coordinates(X: Any) -> None:
+    _check_array(X.data, "data", 1)
+    for name, indices, size in (("row", X.row, X.shape[0]), ("col", X.col, X.shape[1])):
+        _check_integers(indices, name)
+        if len(indices) != len(X.data):
+            raise _fault(f"{name} has {len(indices)} entries, but data has {len(X.data)}")
+        _check_inside(indices, name, size)
 
 
-def _find_coordinate_fault(X: Any) -> str | None:
-    parts = {"row": (X.row, X.shape[0]), "col": (X.col, X.shape[1])}
-    wrong = _find_wrong_array(X.data, "data", 1)
-    for name, (indices, size) in parts.items():
-        wrong = wrong or _find_wrong_integers(indices, name)
-        if wrong is None and len(indices) != len(X.data):
-            wrong = f"{name} has {len(indices)} entries, but data has {len(X.data)}"
-        wrong = wrong or _find_outside(indices, name, size)
-    return wrong
+def _check_diagonals(X: Any) -> None:
+    _check_integers(X.offsets, "offsets")
+    _check_array(X.data, "data", 2)
+    if len(X.offsets) != len(X.data):
+        raise _fault(f"there are {len(X.offsets)} offsets, but data has {len(X.data)} rows")
+    if len(np.unique(X.offsets)) != len(X.offsets):
+        raise _fault("offsets has an entry twice")
 
 
-def _find_diagonal_fault(X: Any) -> str | None:
-    wrong = _find_wrong_integers(X.offsets, "offsets") or _find_wrong_array(X.data, "data", 2)
-    if wrong is None and len(X.offsets) != len(X.data):
-        return f"there are {len(X.offsets)} offsets, but data has {len(X.data)} rows"
-    if wrong is None and len(np.unique(X.offsets)) != len(X.offsets):
-        return "offsets has an entry twice"
-    return wrong
-
-
-def _find_list_fault(X: Any) -> str | None:
-    """Find what is wrong in LIL: a list of columns and a list of entries for each row."""
-    wrong = _find_wrong_array(X.rows, "rows", 1) or _find_wrong_array(X.data, "data", 1)
-    if wrong is not None:
-        return wrong
+def _check_lists(X: Any) -> None:
+    """Check LIL: a list of columns and a list of entries for each row."""
+    _check_array(X.rows, "rows", 1)
+    _check_array(X.data, "data", 1)
     if not len(X.rows) == len(X.data) == X.shape[0]:
-        return f"there must be {X.shape[0]} lists in rows and in data"
+        raise _fault(f"there must be {X.shape[0]} lists in rows and in data")
     for i, (columns, entries) in enumerate(zip(X.rows, X.data, strict=True)):
         if not (isinstance(columns, list) and isinstance(entries, list)):
-            return f"rows[{i}] and data[{i}] must be lists"
+            raise _fault(f"rows[{i}] and data[{i}] must be lists")
         if len(columns) != len(entries):
-            return f"rows[{i}] has {len(columns)} entries, but data[{i}] has {len(entries)}"
+            raise _fault(f"rows[{i}] has {len(columns)} entries, but data[{i}] has {len(entries)}")
         if not all(0 <= j < X.shape[1] for j in columns):
-            return f"rows[{i}] must hold columns in [0, {X.shape[1]})"
-    return None
+            raise _fault(f"rows[{i}] must hold columns in [0, {X.shape[1]})")
 
 
-def _find_key_fault(X: Any) -> str | None:
+def _check_keys(X: Any) -> None:
     for i, j in X.keys():  # noqa: SIM118 (a matrix is no dictionary: iterating gives its rows)
         if not (0 <= i < X.shape[0] and 0 <= j < X.shape[1]):
-            return f"the entry ({i}, {j}) is outside the shape {X.shape}"
-    return None
+            raise _fault(f"the entry ({i}, {j}) is outside the shape {X.shape}")
 
 
-def _find_wrong_array(part: Any, name: str, ndim: int) -> str | None:
+def _check_array(part: Any, name: str, ndim: int) -> None:
     if not isinstance(part, np.ndarray) or part.ndim != ndim:
-        return f"{name} must be an array of dimension {ndim}"
-    return None
+        raise _fault(f"{name} must be an array of dimension {ndim}")
 
 
-def _find_wrong_integers(part: Any, name: str) -> str | None:
-    if _find_wrong_array(part, name, 1) or part.dtype.kind not in "iu":
-        return f"{name} must be a vector of integers"
-    return None
+def _check_integers(part: Any, name: str) -> None:
+    if not isinstance(part, np.ndarray) or part.ndim != 1 or part.dtype.kind not in "iu":
+        raise _fault(f"{name} must be a vector of integers")
 
 
-def _find_outside(indices: Array, name: str, size: int) -> str | None:
-    if not indices.size or (indices.min() >= 0 and indices.max() < size):
-        return None
-    k = int(np.argmax((indices < 0) | (indices >= size)))
-    return f"{name}[{k}] is {indices[k]}, it must be in [0, {size})"
+def _check_inside(indices: Array, name: str, size: int) -> None:
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        k = int(np.argmax((indices < 0) | (indices >= size)))
+        raise _fault(f"{name}[{k}] is {indices[k]}, it must be in [0, {size})")
 
 
-CHECKS: dict[str, Callable[[Any], str | None]] = {
-    "csr": _find_compressed_fault,
-    "csc": _find_compressed_fault,
-    "bsr": _find_block_fault,
-    "coo": _find_coordinate_fault,
-    "dia": _find_diagonal_fault,
-    "lil": _find_list_fault,
-    "dok": _find_key_fault,
+def _fault(what: str) -> ValueError:
+    return ValueError(f"X is not a valid sparse matrix: {what}")
+
+
+CHECKS: dict[str, Callable[[Any], None]] = {
+    "csr": _check_compressed,
+    "csc": _check_compressed,
+    "bsr": _check_blocks,
+    "coo": _check_coordinates,
+    "dia": _check_diagonals,
+    "lil": _check_lists,
+    "dok": _check_keys,
 }

@@ -14,17 +14,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, flat, pack
-from continuized.problems.losses import SQUARED, logistic_second_slope
-from continuized.problems.regression.data import INT32_MAX, checked_data, checked_weights
+from continuized.problems.base import Array, Problem
+from continuized.problems.losses import SQUARED
+from continuized.problems.regression.data import checked_data, checked_weights
 from continuized.problems.regression.spectrum import Spectrum, entries_of, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
 
 LEAST_SQUARE, MOST_SQUARE = 1e-280, 1e280  # for the largest sum of squares
 LARGE = 2**19  # entries of X from which all threads are quicker than one
-DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
-DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 
 
 class Linear(Problem):
@@ -36,7 +34,13 @@ class Linear(Problem):
     curvature: ClassVar[float]  # the largest second derivative of the loss
 
     def __init__(
-        self, X: Any, y: ArrayLike, l2: float, weights: ArrayLike | None, intercept: bool
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 0.0,
+        *,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
     ) -> None:
         self.X, self.y = checked_data(X, y)
         self.l2 = check.real(l2, "l2", minimum=0.0)
@@ -131,17 +135,10 @@ class Linear(Problem):
         With weights or an intercept, these take a copy of X while they are computed.
         """
         zeros = np.zeros(len(self.y))
-        parts = self._parts
 
         def multiply(v: Array) -> Array:
-            from continuized.problems.kernels import Wanted, pass_over_rows
-
             # The gradient of |Av|^2 / 2 is A^T A v: one pass over X, with all threads.
-            extras = (self.shares, self.intercept)
-            total = pass_over_rows(self.X, zeros, SQUARED, v, Wanted(False, True), parts, *extras)[
-                1
-            ]
-            return total / zeros.size
+            return self._sum_slopes(zeros, v, self.intercept) / zeros.size
 
         return spectrum(self.X if self.is_plain else self.sample_rows(slice(None)), multiply)
 
@@ -197,132 +194,20 @@ class Linear(Problem):
         """The minimum, where the minimiser is known."""
         return None if self.x_star is None else self.fun(self.x_star)
 
+    def _sum_slopes(self, y: Array, w: Array, intercept: bool = False) -> Array:
+        """Return the gradient of sum_i shares_i (<x_i, w> - y_i)^2 / 2, on all threads."""
+        from continuized.problems.kernels import pass_over_rows
+
+        extras: Any = {"weights": self.shares, "intercept": intercept}
+        _, slopes = pass_over_rows(
+            self.X, y, SQUARED, w, self._parts, value=False, gradient=True, **extras
+        )
+        return slopes
+
     @property
     def _parts(self) -> int:
         """Into how many parts a pass is cut: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
-
-
-class SingleOutput(Linear):
-    """A regression with one prediction for each row, whose loss is compiled."""
-
-    def __init__(
-        self,
-        X: Any,
-        y: ArrayLike,
-        l2: float = 0.0,
-        *,
-        weights: ArrayLike | None = None,
-        intercept: bool = False,
-    ) -> None:
-        super().__init__(X, y, l2, weights, intercept)
-
-    @property
-    def dim(self) -> int:
-        """The number of variables, the intercept included."""
-        return self.variables
-
-    # Constants, computed when first asked for
-
-    @cached_property
-    def row_norms2(self) -> Array:
-        """|x_i|^2 for each row, without its weight; with an intercept, |x_i|^2 + 1."""
-        if not self.is_sparse:
-            norms2 = np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
-        else:
-            n = len(self.y)
-            rows = np.repeat(np.arange(n), np.diff(self.X.indptr))
-            norms2 = np.bincount(rows, squares_of(self.X.data), minlength=n)
-        return norms2 + self.intercept
-
-    @cached_property
-    def columns(self) -> Any:
-        """X by columns, for coordinate methods: a CSC copy, or one in Fortran order.
-
-        As X itself without weights, and without the constant column of an intercept.
-        """
-        if not self.is_sparse:
-            return np.asfortranarray(self.X)
-        return self.X.tocsc()
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether X is small enough to solve linear systems made of it."""
-        n, d = self.X.shape
-        return bool(d <= DIRECT_UP_TO and (n + d) * d <= DIRECT_ENTRIES)
-
-    # The function and its gradient
-
-    @property
-    def threaded(self) -> bool:  # type: ignore[override]
-        """Whether `fun` and `grad` run on all threads: where X is large."""
-        return self._parts > 1
-
-    def fun(self, x: ArrayLike) -> float:
-        """f(x); ValueError where x is not of this dimension."""
-        w = flat(x, self.dim)
-        if self.threaded:
-            return self._pass(w, value=True, gradient=False)[0]
-        problem = self.compiled(w.dtype)
-        return float(problem.fun(w, problem.data))
-
-    def grad(self, x: ArrayLike) -> Array:
-        """The gradient of f at x, in the shape of x."""
-        w = flat(x, self.dim)
-        if self.threaded:
-            return self._pass(w, value=False, gradient=True)[1].reshape(np.shape(x))
-        problem = self.compiled(w.dtype)
-        out = np.empty_like(w)
-        problem.grad(w, out, problem.data)
-        return out.reshape(np.shape(x))
-
-    def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
-        """f(x) and its gradient, in one pass over the data."""
-        value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
-        return value, gradient.reshape(np.shape(x))
-
-    def _second_slopes(self, predictions: Array) -> Array:
-        if self.loss == SQUARED:
-            return np.ones(len(predictions))
-        return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
-
-    def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
-        from continuized.problems.kernels import Wanted, pass_over_rows
-
-        n, wanted = len(self.y), Wanted(value, gradient)
-        extras = (self.shares, self.intercept)
-        total, slopes = pass_over_rows(self.X, self.y, self.loss, w, wanted, self._parts, *extras)
-        penalised = w[: self.X.shape[1]].astype(np.float64, copy=False)
-        f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
-        if gradient:
-            slopes /= n
-            slopes[: penalised.size] += self.l2 * penalised
-        return f, slopes.astype(w.dtype, copy=False)
-
-    def compiled(self, dtype: Any = np.float64) -> Compiled:
-        """The problem on one thread, for compiled loops: several may run at once."""
-        char = np.dtype(dtype).char
-        cached: dict[str, Compiled] = self.__dict__.setdefault("_compiled", {})
-        if char not in cached:
-            cached[char] = self._compile(np.dtype(char))
-        return cached[char]
-
-    def _compile(self, dtype: Any) -> Compiled:
-        from continuized.problems.kernels import make_compiled
-
-        if self.is_plain:
-            prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
-        else:
-            shares = np.ones(len(self.y)) if self.shares is None else self.shares
-            header = [self.loss, self.l2, float(self.intercept)]
-            prefix, vector = "general_", np.concatenate([header, self.y, shares])
-        if not self.is_sparse:
-            return make_compiled(prefix + "dense", pack(self.X, vector, dtype=dtype), dtype)
-        if self.X.nnz > INT32_MAX:
-            raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
-        ints = np.concatenate([self.X.indptr, self.X.indices])
-        data = pack(self.X.data[np.newaxis], vector, ints, dtype)
-        return make_compiled(prefix + "csr", data, dtype)
 
 
 def squares_of(entries: Array) -> Array:

@@ -26,6 +26,7 @@ from typing import Any
 from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
 from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
+from continuized.support.files import Lock, remove_leftovers
 from continuized.support.warnings import warn_caller
 
 __all__ = [
@@ -77,10 +78,22 @@ class Checkpointer:
 
     def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
         self.path, self.every, self.identity = path, every, identity
+        try:
+            self._lock = Lock(path)
+        except BlockingIOError as error:
+            raise CheckpointError(
+                f"the checkpoint {path} is in use by {error}",
+                "wait for it to end, or give another path",
+            ) from None
         self._sound = False  # whether the file at `path` is good, and so may replace the previous
-        self._found = self._look() if resume else None
-        if not resume:
-            self._look_away()
+        try:
+            remove_leftovers(path)
+            self._found = self._look() if resume else self._look_away()
+            if not self._sound:
+                self._check_previous()
+        except BaseException:
+            self._lock.release()
+            raise
         self._latest: State | None = None  # not written yet
         self._when = -math.inf
         self._warned = False
@@ -92,7 +105,7 @@ class Checkpointer:
         OSError where the first state cannot be written: better now than after an hour.
         """
         if self._found is not None:
-            run.restore(*self._found)
+            self._restore(run, *self._found)
             self._found = None
         self._latest = capture(run)
         try:
@@ -108,6 +121,19 @@ class Checkpointer:
             yield
         finally:
             self._try()
+            self._lock.release()
+
+    def _restore(self, run: Checkpointed, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put the state back; CheckpointError where it is not one of such a run."""
+        try:
+            run.restore(plain, arrays)
+        except CheckpointError:
+            raise
+        except Exception as error:
+            raise CheckpointError(
+                f"the checkpoint {self.path} does not hold the state of such a run",
+                "give another path, or resume=False",
+            ) from error
 
     def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
@@ -154,8 +180,12 @@ class Checkpointer:
             except (CheckpointError, OSError):
                 raise error from None
             warn_caller(f"{error}; the one before it is used", CheckpointWarning)
-        self._check(found[0].get("identity", {}))
-        return State(found[0]["state"], found[1])
+        header, arrays = found
+        identity, state = header.get("identity"), header.get("state")
+        if not (isinstance(identity, dict) and isinstance(state, dict)):
+            raise CheckpointError(f"{self.path} is no checkpoint: it has no state of a run")
+        self._check(identity)
+        return State(state, arrays)
 
     def _look_away(self) -> None:
         """Start anew; but a file that is no checkpoint is somebody's, and not written over."""
@@ -166,6 +196,19 @@ class Checkpointer:
             pass  # the first write says so, if it is the folder that is missing
         except CheckpointError as error:
             raise CheckpointError(f"{error}; remove it, or give another path") from error
+
+    def _check_previous(self) -> None:
+        """Refuse to replace a file that is somebody's own, though it has the name of ours."""
+        before = previous(self.path)
+        try:
+            load(before)
+        except OSError:
+            pass
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{before} is no checkpoint, but the one before {self.path} is kept there",
+                "move it, or give another path",
+            ) from error
 
     def _check(self, saved: dict[str, str]) -> None:
         for part, now in self.identity.items():

@@ -103,13 +103,14 @@ class Checkpointed:
         return {name: _save(getattr(self, name), prefix + name, arrays) for name in self.changing}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Put back what `save` gave.  Arrays of the same shape are written in place: their layout
-        in memory, which kernels rely on, stays."""
+        """Put back what `save` gave.  Arrays are written in place: their shape, dtype and layout in
+        memory, which kernels rely on, stay.  ValueError where they are others."""
         for name in self.changing:
             now = getattr(self, name)
             value = _load(now, plain[name], arrays)
-            is_array = isinstance(now, np.ndarray) and isinstance(value, np.ndarray)
-            if is_array and now.shape == value.shape:
+            if isinstance(now, np.ndarray):
+                if (value.shape, value.dtype) != (now.shape, now.dtype):
+                    raise ValueError(f"{name} is not the array of such a run")
                 now[...] = value
             else:
                 setattr(self, name, value)
@@ -146,7 +147,10 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
         now.restore(saved, arrays)
         return now
     if isinstance(now, Rows):
-        now.replace(arrays[saved[ARRAY]])
+        rows = arrays[saved[ARRAY]]
+        if rows.dtype.kind not in "fiu" or rows.ndim == 0:
+            raise ValueError("rows are arrays of real numbers")
+        now.replace(rows)
         return now
     if isinstance(now, np.random.Generator):
         now.bit_generator.state = _load(None, saved, arrays)

@@ -1,7 +1,6 @@
 """The front door of the theorems: `bound` for every method, and the weights of Theorem 5.
 
-The right-hand sides are in `paper` (full gradients), `marked` (coordinates and rows), `gossip`,
-`dual` and `dadao` (networks).
+The right-hand sides are in `paper` (full gradients), `marked` (coordinates and rows) and `network`.
 """
 
 from __future__ import annotations
@@ -17,24 +16,21 @@ from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem, checked_problem
-from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.process.methods import Continuized, Method
 from continuized.support import validation as check
-from continuized.theory.bounds import dadao, dual, gossip
-from continuized.theory.bounds.paper import THEOREMS, log_A, log_scale, theorem_of
-from continuized.theory.checks import (
-    check_constants_hold,
-    start_of,
-)
+from continuized.theory.bounds import network
+from continuized.theory.bounds.paper import THEOREMS, Query, log_A, log_scale, theorem_of
+from continuized.theory.checks import check_constants_hold, checked_counts, name_of, start_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
     from continuized.network import Graph, Objective
 
 ON_NETWORKS: dict[type, Callable[..., Array]] = {
-    Gossip: gossip.log_bound,
-    A2CiD2: gossip.exchanges_log_bound,
-    Dual: dual.log_bound,
-    DADAO: dadao.log_bound,
+    Gossip: network.gossip_log_bound,
+    A2CiD2: network.exchanges_log_bound,
+    Dual: network.dual_log_bound,
+    DADAO: network.dadao_log_bound,
 }
 
 
@@ -119,16 +115,21 @@ def log_bound(
     if (t is None) == (k is None):
         raise ValueError("give exactly one of t= and k=")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    if sigma2 > 0.0 and not isinstance(method, Continuized):
+        name = name_of(method)
+        raise ValueError(f"no theorem covers noise for {name}; use Continuized, or sigma2=0")
+    times = None if t is None else check.times(t, "t")
+    query = Query(times, None if k is None else checked_counts(k), sigma2)
     if isinstance(method, tuple(ON_NETWORKS)):
-        return theorem_of(method, ON_NETWORKS)(method, problem, x0, t, k, sigma2)
+        return theorem_of(method, ON_NETWORKS)(method, problem, x0, query)
     p, x = checked_problem(problem), start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.bounds import marked
 
-        return marked.log_bound(method, p, x, t, k, sigma2)
+        return marked.log_bound(method, p, x, query)
     check_constants_hold(method, p)
-    return theorem_of(method, THEOREMS)(method, p, x, t, k, sigma2)
+    return theorem_of(method, THEOREMS)(method, p, x, query)
 
 
 def weight(method: Method, t: ArrayLike) -> Array:
@@ -154,12 +155,7 @@ def log_weight(method: Method, t: ArrayLike) -> Array:
     2000.0
     """
     times = check.times(t, "t")
-    if isinstance(method, GradientDescent | Nesterov):
-        return np.zeros_like(times)[()]
-    return log_A(_continuized(method), times) + log_scale(_continuized(method))
-
-
-def _continuized(method: Method) -> Continuized:
+    theorem_of(method, THEOREMS)  # raises where there is none
     if not isinstance(method, Continuized):
-        raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
-    return method
+        return np.zeros_like(times)[()]
+    return log_A(method, times) + log_scale(method)

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
 from continuized.marked.dual import DualCoordinate, DualStepper
@@ -21,22 +20,14 @@ from continuized.marked.row_constants import FULL_RANK, GIVEN, are_exact, row_co
 from continuized.marked.rows import Kaczmarz, RowStepper, StochasticLeastSquares
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
-from continuized.process.methods import Continuized
-from continuized.support import validation as check
 from continuized.theory.bounds.paper import (
+    Query,
     continuized_bound,
+    log_decay,
     log_of,
-    log_phi_0,
-    log_power,
     theorem_of,
 )
-from continuized.theory.checks import (
-    ROUNDING,
-    check_constants_hold,
-    checked_counts,
-    excess,
-    minimiser,
-)
+from continuized.theory.checks import ROUNDING, check_constants_hold, excess, minimiser
 
 CONSISTENT = 1e-8  # relative residual below which x* counts as a solution of Xx = y
 
@@ -51,38 +42,17 @@ class Terms(NamedTuple):
     D: float
 
 
-def log_bound(
-    method: Any,
-    problem: Problem,
-    x0: Array,
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float,
-) -> Array:
+def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
     """The logarithm of the bound of a marked method, at times t or at the k-th event."""
-    if sigma2 > 0.0:
-        raise ValueError(f"no theorem covers additive noise for {method.name}; use sigma2=0")
     theorem = theorem_of(method, THEOREMS)
     engine = method.prepare(problem, x0)
     terms = theorem(method, engine, problem, x0)
     if engine.accelerated:
-
-        def log_phi(process: Continuized) -> float:
-            return log_phi_0(process, terms.distance, terms.excess)
-
-        return continuized_bound(engine.process, log_phi, t, k)
-    if t is not None:
-        times = check.times(t, "t")
-        return _plain(terms, times, -terms.rate * times)
-    assert k is not None
-    counts = checked_counts(k).astype(np.float64)
-    return _plain(terms, counts, log_power(terms.rate, counts))
-
-
-def _plain(terms: Terms, s: Array, log_decay: Array) -> Array:
+        return continuized_bound(engine.process, terms.distance, terms.excess, query)
     if terms.rate > 0.0:
-        return log_of(terms.excess()) + log_decay
-    return log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s)
+        return log_decay(log_of(terms.excess()), terms.rate, query)
+    s: Any = query.t if query.k is None else query.k
+    return np.asarray(log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s))[()]
 
 
 def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:

@@ -7,23 +7,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
-from continuized.support import validation as check
 from continuized.theory.bounds import noise_terms
-from continuized.theory.checks import checked_counts, excess, squared_distance
+from continuized.theory.checks import excess, squared_distance
 
 T = TypeVar("T")
 
 
+class Query(NamedTuple):
+    """What a bound is asked for: times t, or counts k of events, and the noise's variance.
+
+    Exactly one of t and k is not None.
+    """
+
+    t: Array | None
+    k: Array | None
+    sigma2: float = 0.0
+
+
 def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callable[..., T]:
-    """The entry of a method's type, or of the nearest type that it derives from."""
+    """Look up the entry of a method's type, or of the nearest type that it derives from."""
     for kind in type(method).__mro__:
         if kind in theorems:
             return theorems[kind]
@@ -46,8 +56,10 @@ def log_of(value: float) -> float:
 
 
 def _each(function: Callable[[float], float], t: Array) -> Array:
-    flat = np.array([function(s) for s in t.ravel().tolist()], dtype=np.float64)
-    return flat.reshape(t.shape)[()]
+    """Compute a function of each of the times, which are often all the same."""
+    times, places = np.unique(t, return_inverse=True)
+    values = np.array([function(s) for s in times.tolist()], dtype=np.float64)
+    return values[places].reshape(t.shape)[()]
 
 
 def log_scale(method: Continuized) -> float:
@@ -66,31 +78,26 @@ def log_phi_0(method: Continuized, distance: float, excess: Callable[[], float])
 
 
 def continuized_bound(
-    method: Continuized,
-    log_phi: Callable[[Continuized], float],
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float = 0.0,
+    method: Continuized, distance: float, excess: Callable[[], float], query: Query
 ) -> Array:
-    """The log of phi_0 / A_t, or of the weighted bound at the k-th event, plus the noise's."""
+    """The log of phi_0 / A_t, or of the weighted bound at the k-th event, plus the noise's.
+
+    distance and excess: as for `log_phi_0`.
+    """
+    t, k, sigma2 = query
     if t is not None:
-        return _at_time(method, log_phi, check.times(t, "t"), sigma2)
-    assert k is not None
-    return _at_event(method, log_phi(method), checked_counts(k), sigma2)
-
-
-def _at_time(
-    method: Continuized, log_phi: Callable[[Continuized], float], t: Array, sigma2: float
-) -> Array:
-    same = _without_large_start(method)
-    # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
-    first = np.full(t.shape, -math.inf)
-    if log_phi(same) > -math.inf:
-        first = log_phi(same) - log_A(same, t)
+        same = _without_large_start(method)
+        log_phi = log_phi_0(same, distance, excess)
+        # Started at the minimiser, the first term is 0, even at t = 0 where A_0 may be 0 too.
+        first = log_phi - log_A(same, t) if log_phi > -math.inf else np.full(t.shape, -math.inf)
+        noise = partial(noise_terms.log_mean_A, method, t)
+    else:
+        assert k is not None
+        first = np.full(k.shape, log_phi_0(method, distance, excess) + log_scale(method))
+        noise = partial(noise_terms.log_mean_weight, method, k)
     if sigma2 == 0.0:
         return first[()]
-    noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_A(method, t)
-    return np.logaddexp(first, noise)  # type: ignore[no-any-return]
+    return np.logaddexp(first, np.log(sigma2) - np.log(method.L) + noise())  # type: ignore[no-any-return]
 
 
 def _without_large_start(method: Continuized) -> Continuized:
@@ -100,37 +107,33 @@ def _without_large_start(method: Continuized) -> Continuized:
     return Continuized(L, mu) if parameters.omega(L, mu) * start > 20.0 else method
 
 
-def _at_event(method: Continuized, log_phi: float, k: Array, sigma2: float) -> Array:
-    first = np.full(k.shape, log_phi + log_scale(method))
-    if sigma2 == 0.0:
-        return first[()]
-    noise = np.log(sigma2) - np.log(method.L) + noise_terms.log_mean_weight(method, k)
-    return np.logaddexp(first, noise)  # type: ignore[no-any-return]
+def log_decay(first: float, rate: float, query: Query, weighted: bool = False) -> Array:
+    """The log of a bound e^first e^{-rate t}, or e^first (1 - rate)^k at the k-th event.
+
+    Where `weighted`, what is bounded at events has the weight e^{rate T_k}, and nothing decays.
+    """
+    if query.t is not None:
+        return first - rate * query.t
+    assert query.k is not None
+    if weighted:
+        return np.full(query.k.shape, first)[()]
+    return first + log_power(rate, query.k)
 
 
-def _continuized_theorem(
-    method: Continuized,
-    problem: Problem,
-    x: Array,
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float,
-) -> Array:
-    def log_phi(same: Continuized) -> float:
-        return log_phi_0(same, squared_distance(problem, x), lambda: excess(problem, x))
-
-    return continuized_bound(method, log_phi, t, k, sigma2)
+def log_power(r: float, k: Array) -> Array:
+    """log (1 - r)^k, where 0^0 = 1."""
+    if r >= 1.0:
+        return np.where(k == 0, 0.0, -math.inf)[()]
+    return k * math.log1p(-r)
 
 
-def _nesterov_theorem(
-    method: Nesterov,
-    problem: Problem,
-    x: Array,
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float,
-) -> Array:
-    counts = _counts(method, t, k, sigma2)
+def _continuized_theorem(method: Continuized, problem: Problem, x: Array, query: Query) -> Array:
+    distance = squared_distance(problem, x)
+    return continuized_bound(method, distance, lambda: excess(problem, x), query)
+
+
+def _nesterov_theorem(method: Nesterov, problem: Problem, x: Array, query: Query) -> Array:
+    counts = _counts(method, query)
     log_R2 = log_of(squared_distance(problem, x))
     if method.mu == 0.0:
         if log_R2 == -math.inf:
@@ -142,14 +145,9 @@ def _nesterov_theorem(
 
 
 def _gradient_descent_theorem(
-    method: GradientDescent,
-    problem: Problem,
-    x: Array,
-    t: ArrayLike | None,
-    k: ArrayLike | None,
-    sigma2: float,
+    method: GradientDescent, problem: Problem, x: Array, query: Query
 ) -> Array:
-    counts = _counts(method, t, k, sigma2)
+    counts = _counts(method, query)
     log_R2 = log_of(squared_distance(problem, x))
     L, mu = method.L, problem.mu or 0.0
     if mu > 0.0:
@@ -157,23 +155,11 @@ def _gradient_descent_theorem(
     return math.log(2.0) + math.log(L) + log_R2 - np.log(counts + 4.0)
 
 
-def _counts(method: Method, t: ArrayLike | None, k: ArrayLike | None, sigma2: float) -> Array:
+def _counts(method: Method, query: Query) -> Array:
     """k for a method that counts iterations."""
-    if t is not None:
+    if query.k is None:
         raise ValueError(f"the bound of {method.name} counts iterations: give k=, not t=")
-    if sigma2 > 0.0:
-        raise ValueError(
-            f"no theorem of the paper covers noise for {method.name}; use Continuized, or sigma2=0"
-        )
-    assert k is not None
-    return checked_counts(k).astype(np.float64)
-
-
-def log_power(r: float, k: Array) -> Array:
-    """log (1 - r)^k, where 0^0 = 1."""
-    if r >= 1.0:
-        return np.where(k == 0.0, 0.0, -math.inf)[()]
-    return k * math.log1p(-r)
+    return query.k
 
 
 THEOREMS: dict[type, Callable[..., Array]] = {

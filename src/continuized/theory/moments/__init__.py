@@ -1,8 +1,12 @@
 """Exact second moments of the process, for every kind of mark: one equation, one integrator.
 
 `pair` has the equation, `integrate` follows it in time, and each kind of mark says what its events
-do: `full_gradient`, `marks` (coordinates and rows) and `edges` (gossip and the dual method).  Two
-have equations of their own: `events` (at the k-th event) and `dadao`.
+do: here full gradients, `marks` (coordinates and rows) and `edges` (gossip and the dual method).
+Two have equations of their own: `events` (at the k-th event) and `dadao`.
+
+With full gradients of f = 1/2 sum lambda_i (x_i - x*_i)^2 every coordinate lives alone, and G is
+the diagonal of the lambda_i.  The sampling-free value is the sharp test of an implementation; the
+theorems' bounds are slack.
 """
 
 from __future__ import annotations
@@ -17,10 +21,14 @@ from continuized.network.gossip import Gossip
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem
+from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
 from continuized.support import validation as check
-from continuized.theory.moments.full_gradient import full_gradient_moments
-from continuized.theory.moments.pair import Moments
+from continuized.support.files import check_memory
+from continuized.theory.checks import checked_counts, name_of, start_of
+from continuized.theory.moments.events import moments_at_events
+from continuized.theory.moments.integrate import integrate_moments
+from continuized.theory.moments.pair import Diagonal, Moments, rates_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -30,9 +38,9 @@ __all__ = ["Moments", "moments"]
 
 # For fixed times without noise.  The modules are imported when asked for: they bring Numba.
 SYSTEMS = {
-    Gossip: ("edges", "gossip_moments", "gossip"),
-    Dual: ("edges", "dual_moments", "the dual method"),
-    DADAO: ("dadao", "dadao_moments", "DADAO"),
+    Gossip: ("edges", "gossip_moments"),
+    Dual: ("edges", "dual_moments"),
+    DADAO: ("dadao", "dadao_moments"),
 }
 
 
@@ -99,21 +107,41 @@ def moments(
     if (times is None) == (k is None):
         raise ValueError("give exactly one of times and k=")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    t = None if times is None else np.atleast_1d(check.times(times, "times", ordered=True))
     system = next((row for kind, row in SYSTEMS.items() if isinstance(method, kind)), None)
     if system is None and hasattr(method, "prepare"):
-        system = "marks", "marked_moments", method.name
+        system = "marks", "marked_moments"
     if system is None:
-        return full_gradient_moments(p, method, x0, times, k, sigma2)  # type: ignore[arg-type]
-    module, function, name = system
-    t = _fixed_times(name, times, sigma2)
+        return _full_gradient_moments(p, method, x0, t, k, sigma2)
+    name = name_of(method)
+    if t is None:
+        raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
+    if sigma2 > 0.0:
+        raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
+    module, function = system
     compute = getattr(import_module(f"{__name__}.{module}"), function)
     found: Moments = compute(p, method, x0, t)
     return found
 
 
-def _fixed_times(name: str, times: Any, sigma2: float) -> Array:
-    if times is None:
-        raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
-    if sigma2 > 0.0:
-        raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
-    return np.atleast_1d(check.times(times, "times", ordered=True))
+def _full_gradient_moments(
+    p: Any, method: Any, x0: ArrayLike, t: Array | None, k: ArrayLike | None, sigma2: float
+) -> Moments:
+    """The moments of the methods of the paper, at fixed times or at events."""
+    if not isinstance(p, Quadratic):
+        raise TypeError(
+            f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
+        )
+    lam, variance = p.eigenvalues, sigma2 / max(p.dim, 1)
+    u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
+    if t is not None:
+        one, start = np.ones_like(lam), np.stack([u0, u0, u0])
+        marks = Diagonal(lam, lam * lam, one, one, variance)
+        found = list(integrate_moments(rates_of(method), marks, start, t))
+        return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
+    assert k is not None
+    counts = np.atleast_1d(checked_counts(k))
+    last = int(counts.max(initial=0))
+    check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
+    rows = moments_at_events(method, lam, u0, last, variance)[counts]
+    return Moments.on_quadratic(p, None, counts, rows)

@@ -14,7 +14,8 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,17 +35,13 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
-from continuized.theory.bounds.dadao import check_start
+from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
 
-if TYPE_CHECKING:
-    from continuized.network.simulation.instant import InstantEngine
-
 LARGEST = 8  # nodes times dimension
-PIECE = (
-    1.0  # times 1/rate: what is exponentiated at once; small moments drown in rounding otherwise
-)
+# Times 1/rate, what is exponentiated at once: small moments drown in rounding otherwise.
+PIECE = 1.0
 STEP = 0.25  # of time: F is the logarithm of what the flow does in it
 
 
@@ -65,7 +62,7 @@ def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array) -> Moments:
     L/mu up to 1e4.
     """
     graph, objective = check_ridge(pair, "DADAO", LARGEST)
-    check_start(x0)
+    check_dadao_start(x0)
     system, rate = system_of(graph, objective, method), method.rate(graph, objective)
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
     x, x_tilde = by_node[:, X], by_node[:, X_TILDE]
@@ -73,12 +70,11 @@ def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array) -> Moments:
     for k, M in enumerate(_follow(system, t, PIECE / rate)):
         for row, (u, v) in enumerate(((x, x), (x, x_tilde), (x_tilde, x_tilde))):
             rows[k, row] = np.einsum("ica,ab,icb->i", u, M, v)
-    xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
-    return Moments(t, None, xx.mean(axis=1), zz.sum(axis=1), xx, xz, zz)
+    return Moments.from_rows(t, None, rows[:, 0].mean(axis=1), rows)
 
 
 def limit(objective: Objective) -> Array:
-    """u*, (nodes, 6, dim); see `theory.bounds.dadao`."""
+    """u*, (nodes, 6, dim); see docs/proofs/dadao.md."""
     from continuized.network.optimisation.dual.function import slopes_at_minimiser
 
     slopes, x_star = slopes_at_minimiser(objective), objective.x_star
@@ -101,29 +97,27 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     engine = InstantEngine(graph, make_nodes(method, graph, linear), seeds.seed_sequence(0))
     state = engine.nodes.model.state
 
-    def flow() -> Array:
-        flow_all(engine.nodes.model, engine.work, STEP)
-        return np.asarray(state)
-
-    def event(mark: int) -> Callable[[], Array]:
-        at_once = Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark]))
-
-        def after() -> Array:
-            engine.advance(at_once)
-            return np.asarray(state)
-
-        return after
-
     T = _coordinates(method.steps(graph, objective), state.shape)
     Q = _zero_sums(T, state.shape)
-    marks = range(len(engine.rates))
 
-    def matrix(after: Callable[[], Array]) -> Array:
-        return np.asarray(np.linalg.solve(T, _images(engine, after, T)))
+    def find_matrix(act: Callable[[], Any]) -> Array:
+        """What an act of the engine does, from what becomes of each column of T."""
+        images = np.empty_like(T)
+        for column, u in enumerate(T.T):
+            engine.reset()
+            state[...] = u.reshape(state.shape)
+            act()
+            images[:, column] = state.ravel()
+        return np.asarray(np.linalg.solve(T, images))
 
+    def act_at(mark: int) -> None:
+        engine.advance(Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark])))
+
+    flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, STEP))
+    jumps = [find_matrix(partial(act_at, mark)) for mark in range(len(engine.rates))]
     return System(
-        Q.T @ np.real(logm(matrix(flow))) @ Q / STEP,
-        np.stack([Q.T @ matrix(event(mark)) @ Q for mark in marks]),
+        Q.T @ np.real(logm(flow)) @ Q / STEP,
+        np.stack([Q.T @ jump @ Q for jump in jumps]),
         engine.rates,
         -Q.T @ np.linalg.solve(T, limit(objective).ravel()),
         T @ Q,
@@ -134,7 +128,7 @@ def _coordinates(steps: Steps, shape: tuple[int, ...]) -> Array:
     """The states of unit coordinates, in columns.
 
     The coordinates are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: all weigh
-    about the same in the V of `theory.bounds.dadao`.  In z the moments of y + z, far smaller than
+    about the same in the V of docs/proofs/dadao.md.  In z the moments of y + z, far smaller than
     those of y and z, would lose their digits.
     """
     nodes, _, dim = shape
@@ -172,18 +166,6 @@ def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
         for _ in range(pieces):
             m = ahead @ m
         yield (basis @ m).reshape(system.flow.shape)
-
-
-def _images(engine: InstantEngine, after: Callable[[], Array], states: Array) -> Array:
-    """What is made of each column of `states`."""
-    state = engine.nodes.model.state
-
-    def image(u: Array) -> Array:
-        engine.reset()
-        state[...] = u.reshape(state.shape)
-        return after().ravel().copy()
-
-    return np.column_stack([image(u) for u in states.T])
 
 
 def _zero_sums(T: Array, shape: tuple[int, ...]) -> Array:

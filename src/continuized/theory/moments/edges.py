@@ -25,9 +25,8 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.theory.bounds.dual import check_pair, check_start
-from continuized.theory.bounds.gossip import centre, check_graph
-from continuized.theory.moments.integrate import exponentiate, integrate
+from continuized.theory.bounds.network import centre, check_dual_start, check_graph, check_pair
+from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, symmetrise
 
 LARGEST = 400  # nodes, times the dimension for the dual method
@@ -85,7 +84,7 @@ class Edges:
         project = partial(remove_means, dim=self.dim)
         if accelerated:
             rates = Rates.constant(*constants)
-            return integrate(rates, self, np.stack([start] * 3), times, project)
+            return integrate_moments(rates, self, np.stack([start] * 3), times, project)
         gamma = constants.gamma
 
         def slope(m: Array) -> Array:
@@ -128,8 +127,7 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Momen
     rows = np.empty((len(t), 3, g.nodes))
     for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t)):
         rows[k] = edges.traces(m)
-    xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
-    return Moments(t, None, xx.sum(axis=1), zz.sum(axis=1), xx, xz, zz)
+    return Moments.from_rows(t, None, rows[:, 0].sum(axis=1), rows)
 
 
 def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
@@ -142,7 +140,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
     from continuized.network.optimisation.dual.function import DualFunction
 
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
-    u = (check_start(y0, objective) - DualFunction(objective).minimiser).ravel()
+    u = (check_dual_start(y0, objective) - DualFunction(objective).minimiser).ravel()
     K = np.linalg.inv(objective.hessians())
     edges, constants = Edges(graph, K), method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
@@ -150,8 +148,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
         A = m[0].take(edges.own)
         fun[k] = np.einsum("iab,ibc,ica->", K, A, K) / graph.nodes  # the trace of K A K
         rows[k] = edges.traces(m)
-    xx, xz, zz = rows[:, 0], rows[:, 1], rows[:, 2]
-    return Moments(t, None, fun, zz.sum(axis=1), xx, xz, zz)
+    return Moments.from_rows(t, None, fun, rows)
 
 
 def check_ridge(pair: Any, name: str, largest: int) -> tuple[Graph, Objective]:

@@ -26,15 +26,16 @@ from continuized.theory.moments.pair import (
 )
 
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
-LEAST = 1e-3  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
+LEAST = 1e-2  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
 MAX_STEPS = 1_000_000  # of the integrator, in a piece
 FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
 
+FALL = 1e-3  # what a polynomial may leave of the largest moment: rounding errors grow by 1 / FALL
 FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
 TERM = 1e-17  # of the largest moment: the last term of a polynomial
 
 
-def integrate(
+def integrate_moments(
     rates: Rates,
     marks: Marks,
     start: PairMoments,
@@ -146,10 +147,10 @@ def exponentiate(
             fall = _largest(found) / _largest(m)
             if not math.isfinite(fall):
                 raise ArithmeticError(f"the moments grow beyond all numbers up to t = {end:.6g}")
-            if fall < LEAST:
+            if fall < FALL:
                 span = 0.5 * (end - now)
                 continue
-            if fall > math.sqrt(LEAST) and end < stop:
+            if fall > math.sqrt(FALL) and end < stop:
                 span *= 2.0
             now, m = end, project(found)
         yield m

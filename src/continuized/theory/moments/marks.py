@@ -24,9 +24,9 @@ from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array, checked_problem
 from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
-from continuized.theory.moments.full_gradient import pack
-from continuized.theory.moments.integrate import integrate
+from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import (
+    Diagonal,
     Marks,
     Moments,
     PairMoments,
@@ -37,24 +37,6 @@ from continuized.theory.moments.pair import (
 
 LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
 COORDINATES_OR_ROWS = (CoordinateDescent, StochasticLeastSquares)
-
-
-class Coordinates(NamedTuple):
-    """Coordinates of a diagonal quadratic; p is the rate of the events that move each."""
-
-    p: Array
-    steps: Array
-    weights: Array
-    eigenvalues: Array
-    noise: float = 0.0
-
-    def pull(self, A: Array) -> Array:
-        """p lambda A."""
-        return self.p * self.eigenvalues * A
-
-    def spread(self, A: Array) -> Array:
-        """p lambda^2 A."""
-        return self.p * self.eigenvalues * self.eigenvalues * A
 
 
 class Blocks(NamedTuple):
@@ -125,8 +107,10 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
 
 def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
     engine = method.prepare(p, x)
-    marks = Coordinates(engine.spread(engine.p), *_coordinate_steps(engine), p.eigenvalues)
-    return pack(p, t, None, follow(engine, marks, (x.ravel() - p.x_star) ** 2, t))
+    mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
+    marks = Diagonal(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
+    rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t)
+    return Moments.on_quadratic(p, t, None, rows)
 
 
 def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Moments:
@@ -140,8 +124,7 @@ def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Momen
     X = (p.X.toarray() if p.is_sparse else p.X).astype(np.float64)  # or X^T X is off by 1e-7
     hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
     fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
-    xx, xz, zz = np.moveaxis(np.einsum("tbii->tbi", m), 1, 0)
-    return Moments(t, None, fun, zz.sum(axis=1), xx, xz, zz)
+    return Moments.from_rows(t, None, fun, np.einsum("tbii->tbi", m))
 
 
 def follow(engine: Any, marks: Marks, start: Array, times: Array) -> Array:
@@ -151,10 +134,8 @@ def follow(engine: Any, marks: Marks, start: Array, times: Array) -> Array:
         project = symmetrise
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
-    rows = np.empty((len(times), 3, *start.shape))
-    for i, m in enumerate(integrate(rates, marks, np.stack([start] * 3), times, project)):
-        rows[i] = m
-    return rows
+    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project))
+    return np.array(found).reshape(len(times), 3, *start.shape)
 
 
 def _let_z_be_x(m: PairMoments) -> PairMoments:

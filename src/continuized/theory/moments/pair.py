@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array
+from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.methods import Continuized, CustomContinuized, Method, checked_method
 
@@ -45,6 +46,18 @@ class Moments(NamedTuple):
     xx: Array
     xz: Array
     zz: Array
+
+    @classmethod
+    def from_rows(cls, t: Array | None, k: Array | None, fun: Array, rows: Array) -> Moments:
+        """Put together E f and the pair moments, of shape (number of times, 3, columns)."""
+        xx, xz, zz = np.moveaxis(rows, 1, 0)
+        return cls(t, k, fun, zz.sum(axis=1), xx, xz, zz)
+
+    @classmethod
+    def on_quadratic(cls, p: Quadratic, t: Array | None, k: Array | None, rows: Array) -> Moments:
+        """Put together the pair moments of a quadratic, with a column to a coordinate."""
+        fun = p.f_star + 0.5 * (rows[:, 0] * p.eigenvalues).sum(axis=1)
+        return cls.from_rows(t, k, fun, rows)
 
 
 class Rates(NamedTuple):
@@ -80,6 +93,24 @@ class Marks(Protocol):
 
     def spread(self, A: Array) -> Array:
         """E[G A G^T], for symmetric A."""
+
+
+class Diagonal(NamedTuple):
+    """Marks under which every coordinate lives alone: G is diagonal, of these E[G] and E[G^2]."""
+
+    mean: Array
+    square: Array
+    steps: Array
+    weights: Array
+    noise: float = 0.0
+
+    def pull(self, A: Array) -> Array:
+        """E[G] A, of diagonals."""
+        return self.mean * A
+
+    def spread(self, A: Array) -> Array:
+        """E[G A G^T], of diagonals."""
+        return self.square * A
 
 
 def rates_of(method: Method) -> Rates:

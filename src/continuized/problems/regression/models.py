@@ -1,0 +1,390 @@
+"""The regressions: least squares, logistic and multinomial logistic (softmax)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.problems.base import Array, Compiled, flat, pack
+from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
+from continuized.problems.regression.data import INT32_MAX, check_labels, checked_classes
+from continuized.problems.regression.linear import Linear, squares_of
+from continuized.support import threads
+
+DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
+DIRECT_ENTRIES = 2**25  # unless X has more entries than this
+ROWS = 8192  # of softmax at once: their predictions stay in cache, and float32 rows are widened
+
+MOST_STEPS = 100
+MOST_HALVINGS = 40
+SMALL_STEP = 1e-9  # of the last step, relative to |w|, and to what changes predictions by about 1
+
+
+class SingleOutput(Linear):
+    """A regression with one prediction for each row, whose loss is compiled."""
+
+    @property
+    def dim(self) -> int:
+        """The number of variables, the intercept included."""
+        return self.variables
+
+    # Constants, computed when first asked for
+
+    @cached_property
+    def row_norms2(self) -> Array:
+        """|x_i|^2 for each row, without its weight; with an intercept, |x_i|^2 + 1."""
+        if not self.is_sparse:
+            norms2 = np.asarray(np.einsum("ij,ij->i", self.X, self.X, dtype=np.float64))
+        else:
+            n = len(self.y)
+            rows = np.repeat(np.arange(n), np.diff(self.X.indptr))
+            norms2 = np.bincount(rows, squares_of(self.X.data), minlength=n)
+        return norms2 + self.intercept
+
+    @cached_property
+    def columns(self) -> Any:
+        """X by columns, for coordinate methods: a CSC copy, or one in Fortran order.
+
+        As X itself without weights, and without the constant column of an intercept.
+        """
+        if not self.is_sparse:
+            return np.asfortranarray(self.X)
+        return self.X.tocsc()
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether X is small enough to solve linear systems made of it."""
+        n, d = self.X.shape
+        return bool(d <= DIRECT_UP_TO and (n + d) * d <= DIRECT_ENTRIES)
+
+    # The function and its gradient
+
+    @property
+    def threaded(self) -> bool:  # type: ignore[override]
+        """Whether `fun` and `grad` run on all threads: where X is large."""
+        return self._parts > 1
+
+    def fun(self, x: ArrayLike) -> float:
+        """f(x); ValueError where x is not of this dimension."""
+        w = flat(x, self.dim)
+        if self.threaded:
+            return self._pass(w, value=True, gradient=False)[0]
+        problem = self.compiled(w.dtype)
+        return float(problem.fun(w, problem.data))
+
+    def grad(self, x: ArrayLike) -> Array:
+        """The gradient of f at x, in the shape of x."""
+        w = flat(x, self.dim)
+        if self.threaded:
+            return self._pass(w, value=False, gradient=True)[1].reshape(np.shape(x))
+        problem = self.compiled(w.dtype)
+        out = np.empty_like(w)
+        problem.grad(w, out, problem.data)
+        return out.reshape(np.shape(x))
+
+    def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
+        """f(x) and its gradient, in one pass over the data."""
+        value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
+        return value, gradient.reshape(np.shape(x))
+
+    def _second_slopes(self, predictions: Array) -> Array:
+        if self.loss == SQUARED:
+            return np.ones(len(predictions))
+        return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
+
+    def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
+        from continuized.problems.kernels import pass_over_rows
+
+        n, extras = len(self.y), {"weights": self.shares, "intercept": self.intercept}
+        asked: Any = {"value": value, "gradient": gradient, **extras}
+        total, slopes = pass_over_rows(self.X, self.y, self.loss, w, self._parts, **asked)
+        penalised = w[: self.X.shape[1]].astype(np.float64, copy=False)
+        f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
+        if gradient:
+            slopes /= n
+            slopes[: penalised.size] += self.l2 * penalised
+        return f, slopes.astype(w.dtype, copy=False)
+
+    def compiled(self, dtype: Any = np.float64) -> Compiled:
+        """The problem on one thread, for compiled loops: several may run at once."""
+        char = np.dtype(dtype).char
+        cached: dict[str, Compiled] = self.__dict__.setdefault("_compiled", {})
+        if char not in cached:
+            cached[char] = self._compile(np.dtype(char))
+        return cached[char]
+
+    def _compile(self, dtype: Any) -> Compiled:
+        from continuized.problems.kernels import compile_problem
+
+        if self.is_plain:
+            prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
+        else:
+            shares = np.ones(len(self.y)) if self.shares is None else self.shares
+            header = [self.loss, self.l2, float(self.intercept)]
+            prefix, vector = "general_", np.concatenate([header, self.y, shares])
+        if not self.is_sparse:
+            data = pack(self.X, vector, dtype=dtype)
+            return Compiled(*compile_problem(prefix + "dense", dtype.char), data)
+        if self.X.nnz > INT32_MAX:
+            raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
+        ints = np.concatenate([self.X.indptr, self.X.indices])
+        data = pack(self.X.data[np.newaxis], vector, ints, dtype)
+        return Compiled(*compile_problem(prefix + "csr", dtype.char), data)
+
+
+class LeastSquares(SingleOutput):
+    """f(w) = |Xw - y|^2 / (2n) + l2/2 |w|^2, X dense or sparse.
+
+    X: an array, or a SciPy sparse matrix, which is kept as CSR (duplicate entries are added
+    up, indices sorted).  float32 stays float32, integers become float64.  An array that is
+    C-contiguous, or a canonical CSR matrix, is not copied: do not change it afterwards.
+    weights: a number >= 0 for each row; the mean over the rows becomes the weighted mean.
+    intercept: if True, w has one entry more, the last, which is added to every prediction and
+    is not penalised.  y: a number for each row.  l2: the penalty, finite and >= 0.
+
+    Raises TypeError or ValueError for data that are not finite real numbers, or do not fit.
+
+    >>> p = LeastSquares([[2.0, 0.0], [0.0, 1.0]], [2.0, 3.0])
+    >>> round(p.L, 9), round(p.mu, 9), p.x_star.round(9).tolist()
+    (2.0, 0.5, [1.0, 3.0])
+    """
+
+    loss = SQUARED
+    curvature = 1.0
+
+    @cached_property
+    def mu(self) -> float:  # type: ignore[override]
+        """A lower bound of the strong convexity: the smallest eigenvalue of the Hessian.
+
+        That of the mean of a_i a_i^T, plus l2, where it is computed: where X has a small side.
+        With an intercept it is the larger of that eigenvalue alone and of what l2 gives.
+        """
+        if not self.intercept:
+            return self.spectrum.smallest + self.l2
+        return max(self.spectrum.smallest, self._mu_by_l2)
+
+    @property
+    def _mu_by_l2(self) -> float:
+        """A lower bound with an intercept, l2 / (1 + l2 + m^2), m the norm of the mean row.
+
+        With u that row, the curvature along (v, b) is at least l2 |v|^2 + (<u, v> + b)^2, for the
+        variance of <x_i, v> is not negative.  The worst v is along u: what is left is the matrix
+        [[l2 + m^2, m], [m, 1]], whose smallest eigenvalue is at least determinant / trace.
+        """
+        n, d = self.X.shape
+        # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.
+        total = self._sum_slopes(np.full(n, -1.0), np.zeros(d))
+        size = float(np.average(self.row_norms2, weights=self.shares))
+        rounding = n * math.ulp(1.0) * math.sqrt(size)
+        m = threads.norm(total) / n + rounding
+        return float(self.l2 / (1.0 + self.l2 + m * m))
+
+    @cached_property
+    def x_star(self) -> Array | None:  # type: ignore[override]
+        """The least-norm minimiser, by a direct solver; None where that would be too dear."""
+        n, d = self.X.shape
+        if not self._is_small:
+            return None
+        A, y = self.sample_rows(slice(None)), self.y
+        A = A.toarray() if self.is_sparse else A
+        if self.shares is not None:
+            y = y * np.sqrt(self.shares)
+        ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
+        rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
+        right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
+        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+
+
+class LogisticRegression(SingleOutput):
+    """f(w) = mean_i log(1 + exp(-y_i <x_i, w>)) + l2/2 |w|^2, y in {-1, +1}.
+
+    X, l2, weights and intercept as for `LeastSquares`, and so are the errors; ValueError, too, for
+    other labels.
+
+    >>> p = LogisticRegression([[1.0], [1.0]], [1, -1], l2=0.5)
+    >>> round(p.L, 9), p.mu
+    (0.75, 0.5)
+    """
+
+    loss = LOGISTIC
+    curvature = 0.25
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 1e-4,
+        *,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
+    ) -> None:
+        super().__init__(X, y, l2, weights=weights, intercept=intercept)
+        check_labels(self.y)
+
+    @cached_property
+    def x_star(self) -> Array | None:  # type: ignore[override]
+        """The minimiser, by Newton's method, to rounding.
+
+        None where X is too large for that, l2 is 0 (there may be no minimum), or there is an
+        intercept but only one class.
+        """
+        counted = self.y if self.weights is None else self.y[self.weights > 0.0]
+        is_bounded = not self.intercept or len(np.unique(counted)) == 2
+        if not (self.l2 > 0.0 and is_bounded and self._is_small):
+            return None
+        with np.errstate(all="ignore"):
+            unit = 1.0 / np.sqrt(np.average(self.row_norms2, weights=self.weights))
+        return minimise_by_newton(self.grad, self._hessian, self.variables, float(unit))
+
+    def _hessian(self, w: Array) -> Array:
+        """The mean of q_i s_i s_i^T, and l2 for each penalised variable."""
+        rows, q = self.sampled(w, slice(None))
+        found: Any
+        if self.is_sparse:
+            from scipy import sparse
+
+            found = (rows.T @ (sparse.diags_array(q) @ rows.astype(np.float64))).toarray()
+        else:
+            found = rows.T @ (q[:, np.newaxis] * rows)
+        found = found / len(q)
+        penalised = np.arange(self.X.shape[1])
+        found[penalised, penalised] += self.l2
+        return np.asarray(found)
+
+    def separated_by(self, x: ArrayLike) -> bool:
+        """Tell whether <x_i, x> has the sign of y_i in every row: no minimum without l2, then."""
+        predictions = self.predictions(flat(x, self.dim), slice(None))
+        return bool(np.all(self.y * predictions > 0.0))
+
+
+def minimise_by_newton(
+    grad: Callable[[Array], Array], hessian: Callable[[Array], Array], variables: int, unit: float
+) -> Array | None:
+    """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
+
+    The Hessian must be positive definite.  Along Newton's direction |gradient|^2 falls at first,
+    its derivative is -2 |gradient|^2: so a step is halved until the norm falls, and where no
+    halving makes it fall, what is left is rounding.  The step that is then left to take is at
+    most 1e-9 (|w| + unit), or else nothing was found.
+
+    `network.optimisation.local_solver` has the compiled one, for a node's few rows at every event.
+    """
+    w = np.zeros(variables)
+    step, slope = w, w
+    with np.errstate(all="ignore"):  # what is not finite ends the search
+        gradient = grad(w)
+        for _ in range(MOST_STEPS):
+            step = _newton_step(hessian, w, gradient)
+            norm = float(np.linalg.norm(gradient))
+            for halvings in range(MOST_HALVINGS):
+                trial = w - 0.5**halvings * step
+                slope = grad(trial)
+                if np.linalg.norm(slope) < norm:
+                    break
+            else:
+                break
+            w, gradient = trial, slope
+        is_found = np.linalg.norm(step) <= SMALL_STEP * (np.linalg.norm(w) + unit)
+    return w if is_found else None
+
+
+def _newton_step(hessian: Callable[[Array], Array], w: Array, gradient: Array) -> Array:
+    if not w.size:
+        return w
+    try:
+        return np.linalg.solve(hessian(w), gradient)
+    except np.linalg.LinAlgError:  # singular, by rounding or underflow
+        return np.full(w.size, np.nan)
+
+
+class SoftmaxRegression(Linear):
+    """f(W) = mean_i [log sum_k exp(<x_i, W_k>) - <x_i, W_{y_i}>] + l2/2 |W|^2.
+
+    X, l2, weights and intercept as for `LeastSquares`; y: labels 0, ..., classes - 1 (by default
+    as many as there are).  W has shape (d, classes), with the intercepts as one row more, and
+    may be given flattened.  The second derivative of the loss in the predictions is
+    diag(p) - p p^T, at most 1/2.
+
+    Adding the same vector to every column of W changes no loss: with l2 > 0 the columns of the
+    minimiser add up to zero, but the intercepts are determined up to a constant only.
+
+    Raises TypeError or ValueError for data that are not finite real numbers, or do not fit, and
+    for labels that are none of these.
+
+    >>> p = SoftmaxRegression([[1.0], [1.0]], [0, 2], l2=0.5)
+    >>> p.dim, p.curvature, round(p.L, 9), round(p.fun(np.zeros((1, 3))), 9)
+    (3, 0.5, 1.0, 1.098612289)
+    """
+
+    loss = SOFTMAX
+    curvature = 0.5
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 1e-4,
+        *,
+        classes: int | None = None,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
+    ) -> None:
+        super().__init__(X, y, l2, weights=weights, intercept=intercept)
+        self.labels, self.classes = checked_classes(self.y, classes)
+
+    @property
+    def dim(self) -> int:
+        """The number of entries of W."""
+        return self.variables * self.classes
+
+    def fun(self, x: ArrayLike) -> float:
+        """f(W); ValueError where x has not so many entries."""
+        return self.value_and_gradient(x)[0]
+
+    def grad(self, x: ArrayLike) -> Array:
+        """The gradient of f at W, in the shape of x."""
+        return self.value_and_gradient(x)[1]
+
+    def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
+        """f(W) and its gradient, in the shape and the precision of x."""
+        point = flat(x, self.dim)
+        W = point.astype(np.float64).reshape(-1, self.classes)
+        n, d = self.X.shape
+        gradient, total = np.zeros_like(W), 0.0
+        for first in range(0, n, ROWS):
+            rows = slice(first, min(first + ROWS, n))
+            value, slopes = self._losses(self.predictions(W, rows), rows)
+            total += value
+            gradient[:d] += self.X[rows].T @ slopes
+            gradient[d:] += slopes.sum(axis=0)
+        gradient[:d] += self.l2 * W[:d]
+        f = total + 0.5 * self.l2 * float(np.vdot(W[:d], W[:d]))
+        return f, gradient.astype(point.dtype, copy=False).reshape(np.shape(x))
+
+    def _second_slopes(self, predictions: Array) -> Array:
+        """A bound on diag(p) - p p^T, the largest 2 p_k (1 - p_k) (Gershgorin)."""
+        p = np.exp(predictions - predictions.max(axis=1, keepdims=True))
+        p /= p.sum(axis=1, keepdims=True)
+        return np.asarray((2.0 * p * (1.0 - p)).max(axis=1))
+
+    def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:
+        """The part of these rows in the mean loss, and its slopes in their scores."""
+        labels = self.labels[rows]
+        each = np.arange(len(labels))
+        scores = scores - scores.max(axis=1, keepdims=True)
+        slopes = np.exp(scores)
+        sums = slopes.sum(axis=1)
+        losses = np.log(sums) - scores[each, labels]
+        slopes /= sums[:, np.newaxis]
+        slopes[each, labels] -= 1.0
+        share = 1.0 / len(self.y) if self.shares is None else self.shares[rows] / len(self.y)
+        return float(np.sum(share * losses)), slopes * np.reshape(share, (-1, 1))
+
+    def compiled(self, dtype: Any = np.float64) -> None:
+        """None: the gradient is NumPy's."""
+        return

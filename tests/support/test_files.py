@@ -1,0 +1,227 @@
+"""Files on a machine with other people and other processes: links, pipes, devices and locks."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import threading
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import continuized as cz
+from continuized.support import files
+from continuized.support.checkpoints import files as checkpoint_files
+
+P = cz.problems.Quadratic([1.0, 4.0], [1.0, 1.0])
+
+
+def run(path: Path, **options: Any) -> Any:
+    return cz.minimize(P, [3.0, 3.0], maxiter=20, rng=0, checkpoint=path, **options)
+
+
+@pytest.mark.parametrize("name", ["run.part", "run.previous", ".run.lock"])
+def test_no_link_is_written_through(name: str, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / name).symlink_to(victim)
+    if name == "run.previous":
+        with pytest.raises(cz.CheckpointError, match="previous is no checkpoint"):
+            run(tmp_path / "run")
+    else:
+        run(tmp_path / "run")
+    assert victim.read_text() == "precious"
+    assert (tmp_path / name).is_symlink()
+
+
+@pytest.mark.parametrize("name", ["run.part", "run.previous", ".run.part", ".run.0123.part"])
+def test_a_file_of_the_users_own_stays(name: str, tmp_path: Path) -> None:
+    own = tmp_path / name
+    own.write_text("precious")
+    if name == "run.previous":
+        with pytest.raises(cz.CheckpointError, match="move it, or give another path"):
+            run(tmp_path / "run")
+    else:
+        run(tmp_path / "run")
+        run(tmp_path / "run", resume=True)
+    assert own.read_text() == "precious"
+
+
+def test_what_a_kill_left_is_removed_by_the_next_run(tmp_path: Path) -> None:
+    left = tmp_path / ".run.0123abcd.part"
+    left.write_bytes(b"half")
+    run(tmp_path / "run")
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.previous"]
+
+
+def test_a_path_is_for_one_run_at_a_time(tmp_path: Path) -> None:
+    """The second is refused by name, the first goes on, and the lock goes with it."""
+    seen: list[str] = []
+
+    def callback(x: Any) -> None:
+        if not seen:
+            with pytest.raises(cz.CheckpointError) as refused:
+                run(tmp_path / "run", resume=True)
+            seen.append(str(refused.value))
+
+    r = run(tmp_path / "run", callback=callback)
+    assert r.nit == 20
+    assert f"is in use by process {os.getpid()}; wait for it to end" in seen[0]
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.previous"]
+    run(tmp_path / "run", resume=True)
+
+
+HOLD = """
+import sys, time
+from pathlib import Path
+from continuized.support.files import Lock
+lock = Lock(Path(sys.argv[1]))
+print("held", flush=True)
+time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with subprocess.Popen([sys.executable, "-c", HOLD, path], stdout=subprocess.PIPE) as holder:
+        try:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == b"held\n"
+            with pytest.raises(cz.CheckpointError, match=f"in use by process {holder.pid};"):
+                run(path)
+        finally:
+            holder.kill()
+    assert run(path).nit == 20
+    assert sorted(os.listdir(tmp_path)) == ["run", "run.previous"]
+
+
+def test_many_that_want_a_lock_have_it_one_at_a_time(tmp_path: Path) -> None:
+    path, inside, most, taken = tmp_path / "run", [0], [0], [0]
+    guard = threading.Lock()
+
+    def want() -> None:
+        for _ in range(200):
+            try:
+                lock = files.Lock(path)
+            except BlockingIOError:
+                continue
+            with guard:
+                inside[0] += 1
+                taken[0] += 1
+                most[0] = max(most[0], inside[0])
+            with guard:
+                inside[0] -= 1
+            lock.release()
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most[0] == 1
+    assert taken[0] >= 200
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_pipe_is_not_waited_for(resume: bool, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "run")
+    with pytest.raises(cz.CheckpointError, match="a pipe or a device, not a file"):
+        run(tmp_path / "run", resume=resume)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no such device here")
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "run").symlink_to("/dev/zero")
+    with pytest.raises(cz.CheckpointError, match="a pipe or a device, not a file"):
+        run(tmp_path / "run", resume=True)
+
+
+def test_a_file_larger_than_memory_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "run").write_bytes(bytes(2000))
+    monkeypatch.setattr(files, "memory", lambda: 3000.0)
+    with pytest.raises(cz.CheckpointError, match=r"more than the .* GB that fit here"):
+        run(tmp_path / "run", resume=True)
+
+
+def forge(path: Path, header: Any, compression: int = zipfile.ZIP_STORED, **raw: bytes) -> None:
+    """A file with a checksum that fits, and anything inside."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        archive.comment = bytes(checkpoint_files.DIGEST)
+        text = json.dumps(header).encode()
+        for name, array in {"header": np.frombuffer(text, np.uint8)}.items():
+            with archive.open(f"{name}.npy", "w") as member:
+                np.lib.format.write_array(member, array)
+        for name, content in raw.items():
+            archive.writestr(f"{name}.npy", content)
+    data = bytearray(buffer.getvalue())
+    n = checkpoint_files.DIGEST
+    data[-n:] = hashlib.sha256(data[:-n]).hexdigest().encode()
+    path.write_bytes(data)
+
+
+HUGE = b"\x93NUMPY\x01\x00v\x00" + (
+    b"{'descr': '<f8', 'fortran_order': False, 'shape': (1000000000000,), }".ljust(117) + b"\n"
+)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [[], 3, None, "text", {}, {"format": 2}, {"format": 2, "identity": []},
+     {"format": 2, "identity": {}, "state": 5}, {"format": 2, "identity": {}}],
+)  # fmt: skip
+def test_a_forged_header_is_refused(header: Any, tmp_path: Path) -> None:
+    forge(tmp_path / "run", header)
+    with pytest.raises(cz.CheckpointError):
+        run(tmp_path / "run", resume=True)
+
+
+def test_a_forged_state_is_refused(tmp_path: Path) -> None:
+    """Parts that are missing, of another kind, or arrays of another shape or dtype."""
+    path = tmp_path / "run"
+    run(path)
+    header, arrays = checkpoint_files.load(path)
+    states: list[tuple[Any, dict[str, Any]]] = [({}, arrays)]
+    for part in header["state"]:
+        states.append(({k: v for k, v in header["state"].items() if k != part}, arrays))
+        states.extend((header["state"] | {part: other}, arrays) for other in (None, 3, [], {}))
+    for name, array in arrays.items():
+        states.append((header["state"], {k: v for k, v in arrays.items() if k != name}))
+        others = [np.zeros(array.shape, dtype) for dtype in (np.int8, np.complex128, "U3")]
+        others += [array[:1], array[:0], np.zeros((*array.shape, 2))]
+        states.extend(
+            (header["state"], arrays | {name: other})
+            for other in others
+            if (other.shape, other.dtype) != (array.shape, array.dtype)
+        )
+    refused = 0
+    for state, data in states:
+        checkpoint_files.save(path, header | {"state": state}, data, keep=False)
+        try:
+            r = run(path, resume=True)
+        except cz.CheckpointError:
+            refused += 1
+        else:  # what was changed is not looked at, and the run is none the worse
+            assert r.nit == 20
+            assert np.all(np.isfinite(r.x))
+    assert refused > 0.5 * len(states)
+
+
+@pytest.mark.parametrize(
+    ("compression", "content"),
+    [(zipfile.ZIP_DEFLATED, HUGE), (zipfile.ZIP_STORED, HUGE), (zipfile.ZIP_STORED, b"no array")],
+)
+def test_a_forged_array_is_refused(compression: int, content: bytes, tmp_path: Path) -> None:
+    forge(tmp_path / "run", {"format": 2, "identity": {}, "state": {}}, compression, x=content)
+    with pytest.raises(cz.CheckpointError, match="no checkpoint"):
+        run(tmp_path / "run", resume=True)
