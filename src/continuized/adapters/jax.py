@@ -64,7 +64,7 @@ class Result(NamedTuple):
     @property
     def message(self) -> str:
         """The status of one run in words."""
-        return STATUSES[int(self.status)].value
+        return str(STATUSES[int(self.status)].value)
 
 
 class _Carry(NamedTuple):
