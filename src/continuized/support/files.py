@@ -12,11 +12,13 @@ import secrets
 import stat
 import weakref
 from pathlib import Path
+from typing import Any
 
+fcntl: Any
 try:
     import fcntl
 except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 
 PART = re.compile(r"\.[0-9a-f]{8}\.part")

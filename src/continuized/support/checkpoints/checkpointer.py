@@ -88,7 +88,9 @@ class Checkpointer:
         self._sound = False  # whether the file at `path` is good, and so may replace the previous
         try:
             remove_leftovers(path)
-            self._found = self._look() if resume else self._look_away()
+            self._found = self._look() if resume else None
+            if not resume:
+                self._look_away()
             if not self._sound:
                 self._check_previous()
         except BaseException:

@@ -117,8 +117,6 @@ def _arrays(data: bytes) -> dict[str, Array]:
             if dtype.hasobject:
                 raise ValueError("a checkpoint holds numbers")
             flat = np.frombuffer(content, dtype, math.prod(shape), stream.tell())
-            order = "F" if by_columns else "C"
-            arrays[member.filename.removesuffix(".npy")] = flat.reshape(shape, order=order).copy(
-                "K"
-            )
+            array = flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
+            arrays[member.filename.removesuffix(".npy")] = array.copy("K")
     return arrays
