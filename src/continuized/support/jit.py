@@ -23,7 +23,7 @@ from numba import types
 from numba.core import caching
 from numba.extending import intrinsic, register_jitable
 
-if numba.config.DISABLE_JIT:
+if getattr(numba.config, "DISABLE_JIT", 0):
     raise RuntimeError(
         "NUMBA_DISABLE_JIT is set, but the loops here run only when Numba compiles them: unset it"
     )
