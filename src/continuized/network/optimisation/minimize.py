@@ -123,6 +123,8 @@ def minimize(
     check_limits(tol, events, record)
     rates = _check_speeds(speeds, chosen, graph.nodes)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
+    if faults is not None:
+        faults.wait(chosen.edge_rate(graph))  # refuses a timeout too short
     root = seeds.seed_sequence(rng)
     path = checkpoints.checked_path(checkpoint, every, resume)
     who = partial(

@@ -100,8 +100,10 @@ def simulate(
     gossip = as_gossip(method)
     constants = gossip.constants(graph)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
-    if faults is not None and until is None:
-        faults.check_cost(graph.nodes)
+    if faults is not None:
+        faults.wait()  # refuses a timeout too short, before a checkpoint is opened
+        if until is None:
+            faults.check_cost(graph.nodes)
     listed = check.sequence(snapshots, "snapshots", "a sequence of times")
     times = sorted(set(check.times(listed, "snapshots").tolist()))
     limits = _check_limits(graph, gossip, tol, events, until)
