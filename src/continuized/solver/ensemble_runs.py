@@ -114,7 +114,8 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     keys = [seeds.TIMES] if task.noise is None else [seeds.TIMES, seeds.MARKS]
     roots = seeds.branches(task.root, range(rows.first, rows.first + runs), keys)
-    streams = [_Streams(task, root) for root in roots]
+    streams = [task.method.clock(root).stream() for root in roots]
+    rngs = [] if task.noise is None else [seeds.generator(root, seeds.MARKS) for root in roots]
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
     k = 0
@@ -127,7 +128,7 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([stream.marks(n, dim) for stream in streams])
+            marks = np.stack([drawn(task.noise, rng, n, dim, dtype) for rng in rngs])
         block = (grad, fun, data, states, scratch, coefs, marks)
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
@@ -147,23 +148,6 @@ def _block(task: Task, k: int, runs: int) -> int:
     # About as many as happen before the last time, and some more.
     horizon = float(task.times[-1]) if k == 0 else 0.0
     return min(most, int(horizon + 4.0 * math.sqrt(horizon)) + 16)
-
-
-class _Streams:
-    """The random streams of one run, as `minimize` draws them."""
-
-    def __init__(self, task: Task, root: seeds.Root) -> None:
-        self._stream = task.method.clock(root).stream()
-        self._noise, self._dtype = task.noise, task.x0.dtype
-        self._rng = None if task.noise is None else seeds.generator(root, seeds.MARKS)
-
-    def gaps(self, n: int) -> Array:
-        return self._stream.gaps(n)
-
-    def marks(self, n: int, d: int) -> Array:
-        assert self._noise is not None
-        assert self._rng is not None
-        return drawn(self._noise, self._rng, n, d, self._dtype)
 
 
 def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:

@@ -15,16 +15,8 @@ from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
-from continuized.support.jit import (
-    data_type,
-    flow_type,
-    gradient_type,
-    is_ours,
-    jit,
-    matrix,
-    value_type,
-    vector,
-)
+from continuized.support import jit as numba_types
+from continuized.support.jit import is_ours, jit, matrix, vector
 
 # An event is written out in both loops.  As a function it would be too long for LLVM to inline,
 # and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
@@ -108,9 +100,9 @@ def _shared(dtype: Any) -> tuple[Any, ...]:
     """The types of the arguments that both loops begin with."""
     blocks = types.Array(matrix(dtype).dtype, 3, "C")
     return (
-        types.FunctionType(gradient_type(dtype)),
-        types.FunctionType(value_type(dtype)),
-        data_type(dtype),
+        types.FunctionType(numba_types.gradient_type(dtype)),
+        types.FunctionType(numba_types.value_type(dtype)),
+        numba_types.data_type(dtype),
         blocks,
         matrix(dtype),
         types.Array(types.float64, 3, "C"),
@@ -135,7 +127,7 @@ def compiled_times(dtype: Any) -> Any:
         pass_times,
         types.void(
             *_shared(dtype),
-            types.FunctionType(flow_type()),
+            types.FunctionType(numba_types.flow_type()),
             asked,
             matrix(np.float64),
         ),
@@ -146,4 +138,4 @@ def compiled_times(dtype: Any) -> Any:
 @cache
 def compiled_flow(flow: FlowRule) -> Any:
     """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
-    return jit(flow, flow_type(), cached=is_ours(flow))
+    return jit(flow, numba_types.flow_type(), cached=is_ours(flow))

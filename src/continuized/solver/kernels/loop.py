@@ -125,12 +125,6 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
     return i, GO_ON
 
 
-@jit
-def begin(work, coefficients):
-    """y and z at the first event of a block."""
-    mix_next(work, coefficients, 0)
-
-
 @cache
 def compiled_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype."""
@@ -138,10 +132,7 @@ def compiled_loop(dtype: Any) -> Any:
         types.FunctionType(gradient_type(dtype)),
         data_type(dtype),
         vector(dtype),
-        matrix(dtype),
-        matrix(dtype),
-        matrix(dtype),
-        matrix(dtype),
+        *[matrix(dtype)] * 4,
         matrix(np.float64),
         vector(np.float64),
         types.int64,
