@@ -10,8 +10,8 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import row_constants
+from continuized.marked.kernels.events import Rows, batch_events, row_events
 from continuized.marked.kernels.layout import Columns
-from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients

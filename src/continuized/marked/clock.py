@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array
+from continuized.marked.stepper import MarkedStepper
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
-from continuized.process.marks import Batches, Finite, batch_of, mark_shares, probabilities
-from continuized.support.validation import short_repr
+from continuized.process.marks import Batches, batch_of, mark_shares, probabilities
 
 SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
 
 
-class Drawn(Protocol):
-    """What is asked of a marked method on a problem: the law that its steps are made for.
-
-    for_another_law: what to give for marks of another law; "" where no step depends on it.
-    """
-
-    name: str
-    law: Finite
-    for_another_law: str
-
-
-def clock_with_marks(clock: Any, stepper: Drawn, root: seeds.Root) -> clocks.Clock:
+def clock_with_marks(clock: Any, stepper: MarkedStepper, root: seeds.Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
@@ -58,7 +46,7 @@ def clock_with_marks(clock: Any, stepper: Drawn, root: seeds.Root) -> clocks.Clo
     raise ValueError("the clock of a marked method must have marks: give it marks=")
 
 
-def _check_law(clock: Any, stepper: Drawn) -> None:
+def _check_law(clock: Any, stepper: MarkedStepper) -> None:
     """Steps are made for the probabilities of their marks; where they are not, every mark must
     still come.  Raises ValueError with the first mark for which it is otherwise."""
     drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(stepper.law)
@@ -91,23 +79,3 @@ def _check_law(clock: Any, stepper: Drawn) -> None:
             f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {stepper.name} "
             f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
         )
-
-
-def checked_marks(events: clocks.Events, law: Finite) -> Array:
-    """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
-    values, n = np.asarray(events.marks), law.size
-    shape: tuple[int, ...] = ()
-    wanted = f"marks must be integers in [0, {n})"
-    if isinstance(law, Batches):
-        shape, wanted = (law.batch,), f"marks must be batches of {law.batch} integers in [0, {n})"
-    elif values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its mark or -1)
-        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
-    if values.ndim == 0 or values.shape[1:] != shape or values.dtype.kind not in "iu":
-        given = "none" if events.marks is None else short_repr(values[0].tolist())
-        raise ValueError(f"{wanted}, but that of event {events.k0 + 1} is {given}")
-    is_out = (values < 0) | (values >= n)
-    bad = np.flatnonzero(is_out.reshape(len(values), -1).any(axis=1))
-    if bad.size:
-        given = short_repr(values[bad[0]].tolist())
-        raise ValueError(f"{wanted}, but that of event {events.k0 + 1 + bad[0]} is {given}")
-    return np.ascontiguousarray(values, np.int64)

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels.coordinate import BETA
+from continuized.marked.kernels.events import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
 from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem

@@ -14,23 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from continuized.marked.kernels.coordinate import ALPHA
-from continuized.marked.kernels.layout import (
-    REBASED,
-    Columns,
-    at_factor,
-    index_arrays,
-    occurring,
-    pairs_at,
-)
-from continuized.marked.kernels.row import Rows, batch_events, row_events
-from continuized.marked.row_constants import (
-    GIVEN,
-    are_exact,
-    batch_constants,
-    largest_eigenvalue,
-    row_constants,
-)
+from continuized.marked import row_constants as constants
+from continuized.marked.kernels import layout
+from continuized.marked.kernels.events import ALPHA, Rows, batch_events, row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -170,18 +156,18 @@ class RowStepper(MarkedStepper):
         super().__init__(problem)
         self.accelerated, self.name = method.accelerated, method.name
         self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
-        self.row = row_constants(rows, p, factors, *given)
-        self.exact = given == (None, None, None) and are_exact(rows)
+        self.row = constants.row_constants(rows, p, factors, *given)
+        self.exact = given == (None, None, None) and constants.are_exact(rows)
         self.for_another_law = method.for_another_law
         law, used = Categorical(p), self.row
         self.law: Finite = law
         if self.batch > 1:
-            self.L_H = largest_eigenvalue(rows, p, factors)
-            used = batch_constants(self.row, self.L_H, self.batch)
+            self.L_H = constants.largest_eigenvalue(rows, p, factors)
+            used = constants.batch_constants(self.row, self.L_H, self.batch)
             self.law = Batches(law, self.batch)
         self.R2, self.kappa, mu = used
         L = self.R2 * self.kappa
-        if mu > L * (1.0 + GIVEN):
+        if mu > L * (1.0 + constants.GIVEN):
             raise ValueError(
                 f"mu must be at most R2 kappa = {L:.6g}, whatever the rows, got mu = {mu:.6g}; "
                 "leave out what you gave, or give smaller mu"
@@ -189,14 +175,14 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.indptr, indices = index_arrays(rows)
-        self.kept, self.indices = occurring(indices, x0.size)  # other entries of x stay
+        self.indptr, indices = layout.index_arrays(rows)
+        self.kept, self.indices = layout.occurring(indices, x0.size)  # other entries of x stay
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
-        self.scalars = np.array(REBASED)
+        self.scalars = np.array(layout.REBASED)
         self.x0 = np.array(x0.ravel(), dtype=np.float64)
-        self.pairs = pairs_at(self.x0[self.kept])
+        self.pairs = layout.pairs_at(self.x0[self.kept])
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -207,11 +193,11 @@ class RowStepper(MarkedStepper):
     def take(self, marks: Array, coefficients: Array) -> None:
         events = row_events if self.batch == 1 else batch_events
         rows = Rows(self.factors, self.rhs)
-        columns = Columns(self.indptr, self.indices, self.values)
+        columns = layout.Columns(self.indptr, self.indices, self.values)
         step = 1.0 / self.R2
         events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = at_factor(self.pairs, self.scalars[ALPHA])
+        x[self.kept] = layout.at_factor(self.pairs, self.scalars[ALPHA])
         return x

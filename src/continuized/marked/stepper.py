@@ -11,19 +11,20 @@ hand at every event.  What grows for ever ends as NOT_FINITE, at the last point 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from continuized.marked.clock import checked_marks
 from continuized.problems.base import Array, Problem
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
-from continuized.process.marks import events_of
+from continuized.process.marks import Batches, Finite, events_of
 from continuized.process.methods import Method
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.support.threads import norm
+from continuized.support.validation import short_repr
 
 SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
 LOOKS = 4  # entries that are touched by events for one of the point that is looked at
@@ -44,7 +45,9 @@ class MarkedStepper(Stepper):
     law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
     for_another_law: what to give for marks of another law; "" where no step depends on it.
     measures_gap: whether `measure` bounds f - f*.  process: the method whose coefficients are used.
-    costs: what an event of each mark touches; size: what a pass does.
+    costs: what an event of each mark touches; size: what a pass does.  take: lets the events of
+    these marks happen, with these coefficients.  point: gives x now, in the problem's own
+    variables, a vector of float64.
     """
 
     columns = ("k", "t", "fun", "passes")
@@ -57,6 +60,8 @@ class MarkedStepper(Stepper):
     process: Method
     costs: Array
     size: int
+    take: Callable[[Array, Array], None]
+    point: Callable[[], Array]
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -69,14 +74,6 @@ class MarkedStepper(Stepper):
     @property
     def constants(self) -> dict[str, Any]:
         """What was used, given or computed."""
-        raise NotImplementedError
-
-    def take(self, marks: Array, coefficients: Array) -> None:
-        """The events of these marks."""
-        raise NotImplementedError
-
-    def point(self) -> Array:
-        """x now, in the problem's own variables: a vector of float64."""
         raise NotImplementedError
 
     def value(self) -> float:
@@ -177,6 +174,26 @@ class MarkedStepper(Stepper):
 
     def after_restoring(self) -> None:
         self.good = self.point()
+
+
+def checked_marks(events: Events, law: Finite) -> Array:
+    """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
+    values, n = np.asarray(events.marks), law.size
+    shape: tuple[int, ...] = ()
+    wanted = f"marks must be integers in [0, {n})"
+    if isinstance(law, Batches):
+        shape, wanted = (law.batch,), f"marks must be batches of {law.batch} integers in [0, {n})"
+    elif values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its mark or -1)
+        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
+    if values.ndim == 0 or values.shape[1:] != shape or values.dtype.kind not in "iu":
+        given = "none" if events.marks is None else short_repr(values[0].tolist())
+        raise ValueError(f"{wanted}, but that of event {events.k0 + 1} is {given}")
+    is_out = (values < 0) | (values >= n)
+    bad = np.flatnonzero(is_out.reshape(len(values), -1).any(axis=1))
+    if bad.size:
+        given = short_repr(values[bad[0]].tolist())
+        raise ValueError(f"{wanted}, but that of event {events.k0 + 1 + bad[0]} is {given}")
+    return np.ascontiguousarray(values, np.int64)
 
 
 def _passes_a_block(marks: int, dim: int, size: int) -> int:

@@ -68,10 +68,6 @@ class Criterion:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
         return norm(at.y - x) / gamma
 
-    def remark(self, x: Array) -> str:
-        """What there is to say of x beside the status: that it separates the data, if it does."""
-        return NO_MINIMUM if separates(self._problem, x) else ""
-
 
 def can_be_separated(problem: Any) -> bool:
     """Whether it is a regression without a penalty, that separable data leave without a minimum."""

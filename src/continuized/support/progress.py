@@ -32,12 +32,9 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
         yield silent
         return
     console = _console()
-    if console.is_terminal or console.is_jupyter:
-        with _live(console, title, total, unit) as live:
-            yield live
-    else:
-        with _plain(title, total, unit) as plain:
-            yield plain
+    is_live = console.is_terminal or console.is_jupyter
+    with _live(console, title, total, unit) if is_live else _plain(title, total, unit) as shown:
+        yield shown
 
 
 def _console() -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from continuized.process.clock.events import Floats, Stream
+from continuized.process.clock.events import Clock, Floats, Stream
 from continuized.process.marks import Law
 from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.support import validation as check
@@ -31,7 +31,7 @@ def _drawn(
 
 
 @dataclass(frozen=True)
-class Poisson:
+class Poisson(Clock):
     """Events at the times of a Poisson process: independent exponential gaps of mean 1/rate.
 
     With `marks`, a law such as `cz.marks.Categorical(p)`, every event has a mark drawn from it.
@@ -55,7 +55,6 @@ class Poisson:
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
-        """The clock from its beginning, the same at each call."""
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
         times, rate = generator(self.root, TIMES), float(self.rate)
@@ -66,7 +65,7 @@ class Poisson:
 
 
 @dataclass(frozen=True)
-class Unit:
+class Unit(Clock):
     """Events at 1, 2, 3, ...: the iteration counter of a discrete method.
 
     With `marks`, every event has a mark drawn from that law with the generator of `rng`.
@@ -86,13 +85,12 @@ class Unit:
         object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
-        """The clock from its beginning, the same at each call."""
         marks, generators = _drawn(self.marks, self.root)
         return Stream(np.ones, marks=marks, generators=generators)
 
 
 @dataclass(frozen=True, eq=False)
-class Recorded:
+class Recorded(Clock):
     """Events at given times 0 < T_1 < T_2 < ..., to replay a run.
 
     Give `gaps`, if they were recorded too, for a replay to the last bit: T_k - T_{k-1}
@@ -162,7 +160,6 @@ class Recorded:
         return int(np.size(self.times))
 
     def stream(self) -> Stream:
-        """The clock from its beginning, the same at each call."""
         marks = None if self.marks is None else _next_of(np.asarray(self.marks))
         return Stream(_next_of(np.asarray(self.gaps)), np.asarray(self.times), marks)
 

@@ -14,7 +14,7 @@ from continuized.support import validation as check
 
 
 @dataclass(frozen=True, eq=False)
-class Merged:
+class Merged(Clock):
     """Several independent clocks as one: the mark of an event says whose it is.
 
     Marks are rows (number of the clock, its own mark, or -1 where it has none).  The merger of
@@ -43,7 +43,6 @@ class Merged:
         object.__setattr__(self, "clocks", clocks)
 
     def stream(self) -> Stream:
-        """The clock from its beginning, the same at each call."""
         return _MergedStream([clock.stream() for clock in self.clocks])
 
 

@@ -27,7 +27,7 @@ from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.steppers.schedule import AdaptiveSchedule, FixedSchedule
-from continuized.solver.stopping import FIRST_LOOK, Criterion, separates
+from continuized.solver.stopping import FIRST_LOOK, NO_MINIMUM, Criterion, separates
 from continuized.support.checkpoints.fingerprint import probe
 from continuized.support.checkpoints.state import ARRAY
 
@@ -288,7 +288,8 @@ class AdaptiveStepper(Stepper):
         }
 
     def remark(self) -> str:
-        return self.measured.remark(self.end.y) + skipped_sentence(self.skipped)
+        separated = NO_MINIMUM if separates(self.problem, self.end.y) else ""
+        return separated + skipped_sentence(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:
         return self.options.fingerprint(probe(self.start))

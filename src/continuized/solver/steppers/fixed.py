@@ -48,20 +48,16 @@ class _KnownConstants(Stepper):
     of one event, for a callback.  timed: whether blocks are to take about `BLOCK_SECONDS`.
     skipping: whether an event whose gradient is not finite makes no jump, in place of the run's
     end.
-
-    The two kinds of arrays differ in x, after the last event; in the states of the first row; in
-    what takes a block of events, with its coefficients, up to one that ends the run; in f at x, at
-    the start and at the end; in the gradient at x without noise, as an array of the run's own; in
-    the norm; in the way back to the start; and in the count of the gradients.
     """
 
-    x: Any
-    states_at_start: tuple[Any, Any]
-    _block: Callable[[Events, Array], Progress]
-    _value_at_end: Callable[[], float]
-    _gradient: Callable[[], Any]
+    # What differs between the two kinds of arrays
+    x: Any  # after the last event
+    states_at_start: tuple[Any, Any]  # x and z of the first row
+    _block: Callable[[Events, Array], Progress]  # events up to one that ends the run
+    _value_at_end: Callable[[], float]  # f at x, at the start and at the end
+    _gradient: Callable[[], Any]  # at x, without noise, as an array of the run's own
     _norm: Callable[[Any], float]
-    _go_back: Callable[[], None]
+    _go_back: Callable[[], None]  # to the start
     _gradients_asked: Callable[[], int]
 
     def __init__(

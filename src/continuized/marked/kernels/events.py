@@ -1,4 +1,4 @@
-"""Events that touch one coordinate: everything else mixes lazily.
+"""Events that touch a coordinate, a block of them, a row or a batch of rows: all else mixes lazily.
 
 Between events all coordinates mix by the same two weights, so that with two global scalars
 
@@ -20,6 +20,8 @@ function of their own, given the arrays, an event takes up to three times as lon
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from continuized.marked.kernels.columns import (
@@ -32,6 +34,8 @@ from continuized.marked.kernels.columns import (
 )
 from continuized.marked.kernels.entropy import entropy_step, logit
 from continuized.marked.kernels.layout import REBASED, D, S
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED
 from continuized.process.coefficients import GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.support.jit import fetch, jit
@@ -162,4 +166,132 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
             )
         else:
             subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def block_events(
+    marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
+):
+    """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
+
+    Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
+    `coordinate_events`, on a function without entropy and with scale 1.
+
+    All of g is of the same x: it is taken before anything is subtracted.  Where points and images
+    are vectors, the steps are plain.
+    """
+    steps, weights, ridge, center, _, _ = terms
+    kind, c, targets = loss
+    indptr, indices, values = columns
+    g = np.empty(members.size)
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    for e in range(marks.size):
+        if points.ndim == 2:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, points)
+                rebase(alpha, beta, images)
+                alpha, beta = REBASED
+        block = marks[e]
+        for j in range(bounds[block], bounds[block + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
+            x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
+            g[j] = c * slope + ridge[i] * (x - center[i])
+        for j in range(bounds[block], bounds[block + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            ds, dd = steps[block] * g[j], 0.0
+            if points.ndim == 1:
+                points[i] -= ds
+            else:
+                dz = coefficients[e, GAMMA_PRIME] * weights[block] * g[j]
+                dd = (ds - dz) / (alpha - beta)
+                ds -= alpha * dd
+                points[i, S] -= ds
+                points[i, D] -= dd
+            subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+class Rows(NamedTuple):
+    """What the rows of the data are multiplied by, and their labels."""
+
+    factors: Array
+    rhs: Array
+
+
+@jit
+def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
+    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
+    x -= step r a and z -= gamma' r a.
+
+    The rows are given as `layout.Columns` are: row i is values[indptr[i]:indptr[i + 1]], in the
+    coordinates `indices`.
+    """
+    factors, rhs = rows
+    indptr, indices, values = columns
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(factors, coming)
+            fetch(rhs, coming)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        gamma_prime = coefficients[e, GAMMA_PRIME]
+        if accelerated:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = REBASED
+        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
+        residual *= factors[i] * factors[i]
+        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
+        ds = step * residual - alpha * dd
+        subtract_column(begin, end, indices, values, ds, dd, pairs)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
+    """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
+    r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
+
+    All residuals are of the same x: they are taken before anything is subtracted.
+    """
+    factors, rhs = rows
+    indptr, indices, values = columns
+    batch = marks.shape[1]
+    residuals = np.empty(batch)
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    for e in range(marks.shape[0]):
+        if e + 1 < marks.shape[0]:
+            for j in range(batch):
+                fetch_column(marks[e + 1, j], indptr, indices, values)
+        gamma_prime = coefficients[e, GAMMA_PRIME]
+        if accelerated:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = REBASED
+        for j in range(batch):
+            i = np.uintp(marks[e, j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs)
+            residuals[j] = factors[i] * factors[i] * (slope - rhs[i]) / batch
+        for j in range(batch):
+            i = np.uintp(marks[e, j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
+            ds = step * residuals[j] - alpha * dd
+            subtract_column(begin, end, indices, values, ds, dd, pairs)
     scalars[ALPHA], scalars[BETA] = alpha, beta
