@@ -15,8 +15,8 @@ from continuized.process.marks import events_of
 from continuized.process.methods import Method
 from continuized.process.noise import Noise, checked_noise
 from continuized.process.stepper import Status, Stepper
-from continuized.solver import arguments, dispatch
 from continuized.solver import array_api as arrays
+from continuized.solver import dispatch
 from continuized.solver.loop import Loop
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveStepper
@@ -142,12 +142,12 @@ def minimize(
     (True, [1.0, 1.0, 1.0])
     """
     if unknown:
-        raise arguments.unknown_option(next(iter(unknown)), minimize)
-    problem = arguments.as_problem(fun, jac)
+        raise dispatch.unknown_option(next(iter(unknown)), minimize)
+    problem = dispatch.as_problem(fun, jac)
     if arrays.namespace(x0) is None:
         start = checked_start(x0, problem)
     else:
-        arguments.check_foreign(method, metric, prox, noise, checkpoint)
+        dispatch.check_foreign(method, metric, prox, noise, checkpoint)
         problem = arrays.ForeignProblem(problem, x0)
         start = problem.start
     why = ""
@@ -155,19 +155,18 @@ def minimize(
         asked = any(option is not None for option in (L, mu, prox, noise))
         method, metric, why = dispatch.chosen_for(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    dispatch.check_metric_and_prox(method, metric, prox, noise)
     adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
-    chosen: Any = method if is_marked or adapts else arguments.as_method(method, problem, L, mu)
-    limits = arguments.limits_of(tol, maxiter, clock)
-    record = arguments.checked_record(record)
-    arguments.check_nonfinite(nonfinite, checkpoint)
+    chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
+    limits = dispatch.limits_of(tol, maxiter, clock)
+    record = dispatch.checked_record(record)
+    dispatch.check_nonfinite(nonfinite, checkpoint)
     if noise is not None:
         checked_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
-    called = None if callback is None else arguments.as_callback(callback)
+    called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"
     stepper: Stepper
     if adapts:
@@ -176,10 +175,10 @@ def minimize(
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked:
-        arguments.check_marked(chosen, L, mu, noise, record, nonfinite)
+        dispatch.check_marked(chosen, L, mu, noise, record, nonfinite)
         marked: MarkedStepper = chosen.prepare(problem, start)
         stepper, law = marked, marked.law
-        limits = arguments.limits_of(tol, maxiter, clock, events_of(law, law.size))
+        limits = dispatch.limits_of(tol, maxiter, clock, events_of(law, law.size))
         marked.configure(start, limits.tol, bool(record))
         ticking = clock_with_marks(clock, marked, root)
     else:
