@@ -21,7 +21,7 @@ from continuized.process.methods import Continuized
 from continuized.process.stepper import Status
 from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.minimize import minimize as minimize_arrays
-from continuized.solver.steppers.schedule import MOST_L
+from continuized.solver.steppers.adaptive import MOST_L
 from continuized.support import validation as check
 
 __all__ = ["Result", "gaps", "minimize"]

@@ -61,17 +61,12 @@ def partition(blocks: Any, d: int) -> Partition:
     if check.is_whole(blocks):
         size = check.whole(blocks, "the size of blocks", minimum=1)
         return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
-    indices = [_checked_block(block, b, d) for b, block in enumerate(_sequence(blocks))]
+    what = "None, an integer >= 1 or a list of vectors of indices"
+    listed = check.sequence(blocks, "blocks", what)
+    indices = [_checked_block(block, b, d) for b, block in enumerate(listed)]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)
     return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
-
-
-def _sequence(blocks: Any) -> list[Any]:
-    if isinstance(blocks, list | tuple) or (isinstance(blocks, np.ndarray) and blocks.ndim):
-        return list(blocks)
-    what = "None, an integer >= 1 or a list of vectors of indices"
-    raise check.refusal(TypeError, "blocks", what, blocks)
 
 
 def _checked_block(block: Any, b: int, d: int) -> Array:

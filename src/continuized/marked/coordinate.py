@@ -87,7 +87,7 @@ class CoordinateDescent:
 class CoordinateStepper(MarkedStepper):
     """A run of coordinate steps: the state, and what may be asked of it between two blocks."""
 
-    unit = "coordinate"  # what a mark is
+    unit, largest = "coordinate", "max_L_i"  # what a mark is, and the largest of its constants
 
     def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
         super().__init__(problem)
@@ -136,7 +136,7 @@ class CoordinateStepper(MarkedStepper):
     @property
     def constants(self) -> dict[str, float]:
         """What was used, given or computed."""
-        found = {"mu": self.form.mu, "max_L_i": float(self.form.L_i.max(initial=0.0))}
+        found = {"mu": self.form.mu, self.largest: float(self.form.L_i.max(initial=0.0))}
         return {"S": self.S, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
@@ -210,7 +210,7 @@ class CoordinateStepper(MarkedStepper):
 class BlockStepper(CoordinateStepper):
     """Marks are blocks of coordinates: p, steps, weights and form.L_i have an entry to a block."""
 
-    unit = "block"
+    unit, largest = "block", "max_L_B"
 
     def __init__(
         self, form: SeparableForm, method: Any, x0: Array, problem: Problem, together: Partition
@@ -218,12 +218,6 @@ class BlockStepper(CoordinateStepper):
         super().__init__(form, method, x0, problem)
         self.partition = together
         self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """What was used, given or computed."""
-        found = super().constants
-        return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         known = (*self._function(), *self.partition)

@@ -242,17 +242,10 @@ def _checked_task(
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
     root = seeds.seed_sequence(rng)
-    return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
-
-
-def checked_times(times: ArrayLike | None) -> Array:
-    """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
-    if times is None:
-        return np.zeros(0)
-    values = np.atleast_1d(check.times(times, ordered=True))
-    if not values.size:
+    asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
+    if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
-    return values
+    return Task(problem, method, start, int(steps or 0), asked, noise, root)
 
 
 def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from continuized.marked.clock import clock_with_marks
-from continuized.marked.stepper import Marked, MarkedStepper
+from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
@@ -23,7 +22,7 @@ from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
 

@@ -31,15 +31,11 @@ class Criterion:
     def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
         self._problem: Any = problem
         self._prox = prox
-        self.strong = self._strong_convexity() if certified else 0.0
+        # What turns a gradient into a duality gap; 0 where nothing does.
+        regression = certified and prox is None and hasattr(problem, "curvature")
+        known = regression and not getattr(problem, "intercept", False)
+        self.strong = float(getattr(problem, "l2", 0.0)) if known else 0.0
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
-
-    def _strong_convexity(self) -> float:
-        """What turns a gradient into a duality gap; 0 where nothing does."""
-        problem = self._problem
-        if self._prox is not None or not hasattr(problem, "curvature"):
-            return 0.0
-        return 0.0 if getattr(problem, "intercept", False) else float(problem.l2)
 
     @property
     def name(self) -> str:

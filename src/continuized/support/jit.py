@@ -44,7 +44,10 @@ def _stamped(locator: Any) -> Any:
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = tuple(map(_stamped, caching.CompileResultCacheImpl._locator_classes))
+    pass
+
+
+_CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
 
 
 class _Cache(caching.FunctionCache):
