@@ -7,7 +7,7 @@ of the loss, plus l2, of a regression.  It lies between the largest L_i of the b
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,6 @@ class Partition(NamedTuple):
             np.all(self.members == np.arange(self.members.size))
         )
 
-    def each(self) -> list[Array]:
-        """The blocks, one by one."""
-        return [self.members[first:last] for first, last in pairwise(self.bounds.tolist())]
-
     def spread(self, values: Array) -> Array:
         """A value to a block as one to a coordinate."""
         out = np.empty(self.members.size, values.dtype)
@@ -51,8 +47,8 @@ def partition(blocks: Any, d: int) -> Partition:
     smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
     ValueError for anything else.
 
-    >>> [block.tolist() for block in partition(2, 5).each()]
-    [[0, 1], [2, 3], [4]]
+    >>> partition(2, 5)
+    Partition(members=array([0, 1, 2, 3, 4]), bounds=array([0, 2, 4, 5]))
     >>> partition([[0, 1], [1, 2]], 3)
     Traceback (most recent call last):
         ...

@@ -231,12 +231,10 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if not L_i.size:
         raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
-        if sampling == "uniform":
-            return np.full(L_i.size, 1.0 / L_i.size)
         check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
-        roots = np.sqrt(L_i)
-        total = float(roots.sum())
-        return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)
+        by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
+        shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
+        return np.asarray(shares / shares.sum())
     p = checked_probabilities(sampling)
     if p.shape != L_i.shape:
         raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")

@@ -74,11 +74,8 @@ class Diagonal(Metric):
         self._entries = check.array(entries, "metric", dtype=np.float64, ndim=1, above=0.0)
         self.size = self._entries.size
 
-    def _shaped(self, v: Array) -> Array:
-        return self._entries.reshape(-1, *[1] * (v.ndim - 1))
-
     def solve(self, g: Array) -> Array:
-        return np.asarray(g / self._shaped(g))
+        return np.asarray(g / self._entries.reshape(-1, *[1] * (g.ndim - 1)))
 
 
 class Dense(Metric):

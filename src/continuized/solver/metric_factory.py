@@ -64,16 +64,16 @@ class MetricFactory:
     def build(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
+        made: Any
         with threads.blas_on_one_thread():
-            made = self._made(w.ravel(), rng)
+            if self.kind == "diag":
+                diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
+                made = metrics.Diagonal(diagonal)
+            elif self.kind == "gram":
+                made = metrics.Dense.of(gram(self.problem, w.ravel(), rng))
+            else:
+                made = nystrom(self.problem, w.ravel(), rng)
         return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
-
-    def _made(self, w: Array, rng: np.random.Generator) -> Any:
-        if self.kind == "diag":
-            return metrics.Diagonal(np.maximum(self.problem.coordinate_L, _least(self.problem)))
-        if self.kind == "gram":
-            return metrics.Dense.of(gram(self.problem, w, rng))
-        return nystrom(self.problem, w, rng)
 
 
 def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:

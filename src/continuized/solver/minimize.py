@@ -159,8 +159,7 @@ def minimize(
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.checked_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
-    if noise is not None:
-        checked_noise(noise)
+    checked_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.checked_path(checkpoint, every, resume)
@@ -215,10 +214,7 @@ def minimize(
                 "fun, jac or another function that was given raised StopIteration; only callback "
                 "may, to stop a run"
             ) from error
-    return _finished(loop.result(), why, nonfinite)
-
-
-def _finished(r: Result, why: str, nonfinite: str) -> Result:
+    r = loop.result()
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "

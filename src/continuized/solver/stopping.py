@@ -35,13 +35,10 @@ class Criterion:
         regression = certified and prox is None and hasattr(problem, "curvature")
         known = regression and not getattr(problem, "intercept", False)
         self.strong = float(getattr(problem, "l2", 0.0)) if known else 0.0
+        self.name = "duality gap" if self.strong > 0.0 else "gradient norm"
+        if prox is not None:
+            self.name = "norm of the gradient mapping"
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
-
-    @property
-    def name(self) -> str:
-        if self._prox is not None:
-            return "norm of the gradient mapping"
-        return "duality gap" if self.strong > 0.0 else "gradient norm"
 
     def gap(self, at: Evaluation) -> float | None:
         """A bound of f - f*.

@@ -247,8 +247,14 @@ class _MergedStream(Stream):
         """The next events of a clock, all of whose events were given; none where it has ended."""
         events = self._streams[whose].draw(self._ahead)
         self._waiting[whose, : events.size] = events.t
-        if events.marks is not None:
-            self._own[whose, : events.size] = _whole(events.marks)
+        marks = events.marks
+        if marks is not None:
+            if marks.size and (marks.ndim != 1 or marks.dtype.kind not in "iu"):
+                raise ValueError(
+                    "clocks can be merged if their marks are integers, got marks of shape "
+                    f"{marks.shape[1:]} and dtype {marks.dtype}"
+                )
+            self._own[whose, : events.size] = marks
         self._counts[whose], self._given[whose] = events.size, 0
 
     def draw(self, n: int) -> Events:
@@ -324,12 +330,3 @@ def _compiled() -> tuple[Any, Any]:
 
     compile_formulas(_sift)
     return jit(_merge), jit(_sift)
-
-
-def _whole(marks: Any) -> Any:
-    if marks.size and (marks.ndim != 1 or marks.dtype.kind not in "iu"):
-        raise ValueError(
-            "clocks can be merged if their marks are integers, got marks of shape "
-            f"{marks.shape[1:]} and dtype {marks.dtype}"
-        )
-    return marks

@@ -98,16 +98,11 @@ def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, aske
 
 def _shared(dtype: Any) -> tuple[Any, ...]:
     """The types of the arguments that both loops begin with."""
-    blocks = types.Array(matrix(dtype).dtype, 3, "C")
-    return (
-        types.FunctionType(numba_types.gradient_type(dtype)),
-        types.FunctionType(numba_types.value_type(dtype)),
-        numba_types.data_type(dtype),
-        blocks,
-        matrix(dtype),
-        types.Array(types.float64, 3, "C"),
-        blocks,
-    )
+    grad = types.FunctionType(numba_types.gradient_type(dtype))
+    fun = types.FunctionType(numba_types.value_type(dtype))
+    blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
+    data = numba_types.data_type(dtype)
+    return grad, fun, data, blocks, matrix(dtype), coefficients, blocks
 
 
 @cache
@@ -123,16 +118,9 @@ def compiled_times(dtype: Any) -> Any:
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
-    return jit(
-        pass_times,
-        types.void(
-            *_shared(dtype),
-            types.FunctionType(numba_types.flow_type()),
-            asked,
-            matrix(np.float64),
-        ),
-        no_cfunc_wrapper=True,
-    )
+    flow = types.FunctionType(numba_types.flow_type())
+    signature = types.void(*_shared(dtype), flow, asked, matrix(np.float64))
+    return jit(pass_times, signature, no_cfunc_wrapper=True)
 
 
 @cache

@@ -32,7 +32,7 @@ from continuized.solver.array_api import ForeignProblem
 from continuized.solver.constant_checks import SIGNALS
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
-from continuized.support.warnings import warn_caller
+from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
@@ -346,6 +346,8 @@ class FixedStepper(_KnownConstants):
 class ArrayStepper(_KnownConstants):
     """On arrays of another library, event by event."""
 
+    _norm = staticmethod(arrays.norm)
+
     def __init__(
         self, method: Method, problem: ForeignProblem, tol: float | None, **options: Any
     ) -> None:
@@ -402,9 +404,6 @@ class ArrayStepper(_KnownConstants):
 
     def _gradient(self) -> Any:
         return self.foreign.grad(self.x)
-
-    def _norm(self, g: Any) -> float:
-        return arrays.norm(g)
 
     def _go_back(self) -> None:
         self.k, self.x = 0, self.start

@@ -27,7 +27,7 @@ from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
 from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
 from continuized.support.files import Lock, remove_leftovers
-from continuized.support.warnings import warn_caller
+from continuized.support.progress import warn_caller
 
 EVERY = 30.0  # seconds
 

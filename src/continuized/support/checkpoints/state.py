@@ -47,8 +47,8 @@ class Rows:
     >>> rows = Rows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
-    >>> rows.joined().tolist(), float(rows.last())
-    ([1.0, 2.0, 3.0], 3.0)
+    >>> rows.joined().tolist()
+    [1.0, 2.0, 3.0]
     """
 
     def __init__(self) -> None:
@@ -64,11 +64,6 @@ class Rows:
     def joined(self) -> Array:
         """All rows as one array."""
         return self.so_far().joined()
-
-    def last(self) -> Any:
-        """The last row."""
-        part = self.parts[-1]
-        return part[-1] if isinstance(part, np.ndarray) else part
 
     def replace(self, rows: Array) -> None:
         """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
