@@ -211,7 +211,8 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     ('diag', 'dense')
     """
     if hasattr(metric, "solve") and not isinstance(metric, type):
-        return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
+        is_ours = isinstance(metric, Diagonal | Dense | LowRank)
+        return fitting(metric, shape) if is_ours else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
         names = '"diag", "gram", "nystrom", "auto"'
         what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
@@ -230,6 +231,3 @@ def fitting(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metri
         f"the metric is one of {metric.size} variables, but x0 has shape {shape}: give one for "
         "its first axis or for all of its entries"
     )
-
-
-OURS = (Diagonal, Dense, LowRank)
