@@ -28,7 +28,6 @@ from continuized.support import validation as check
 DEFAULT_TOL = 1e-6
 DEFAULT_MAXITER = 100_000
 DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
-NONFINITE = ("stop", "raise", "skip")
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 OWN = 'It is the process with the constants of the problem (method="continuized").'
@@ -142,7 +141,7 @@ def checked_record(record: Any) -> bool | str:
 
 def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
     """Raise ValueError unless it is one of the names, and goes with the checkpoint, if any."""
-    check.one_of(nonfinite, "nonfinite", NONFINITE)
+    check.one_of(nonfinite, "nonfinite", ("stop", "raise", "skip"))
     if nonfinite == "skip" and checkpoint is not None:
         raise ValueError(
             'nonfinite="skip" keeps no checkpoints, for what was skipped is not in them; drop '

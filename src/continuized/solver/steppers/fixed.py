@@ -28,8 +28,6 @@ from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
-from continuized.solver.array_api import ForeignProblem
-from continuized.solver.constant_checks import SIGNALS
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
 from continuized.support.progress import warn_caller
@@ -243,7 +241,7 @@ class FixedStepper(_KnownConstants):
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
         done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
-        self.compiled_calls += done - i + (signal in SIGNALS)
+        self.compiled_calls += done - i + (signal in checks.SIGNALS)
         return done, signal
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
@@ -261,7 +259,7 @@ class FixedStepper(_KnownConstants):
             signal = step(g, work, coefs, watch, j)
             if not (signal or recording):
                 continue
-            if signal in SIGNALS:
+            if signal in checks.SIGNALS:
                 return j, signal
             if recording:
                 self._keep_states(j)
@@ -282,7 +280,7 @@ class FixedStepper(_KnownConstants):
             if signal == checks.NOT_FINITE and self.skipping:
                 i = self._skip(coefs, i)
                 continue
-            status = SIGNALS.get(signal)
+            status = checks.SIGNALS.get(signal)
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
         rows = None
@@ -349,7 +347,7 @@ class ArrayStepper(_KnownConstants):
     _norm = staticmethod(arrays.norm)
 
     def __init__(
-        self, method: Method, problem: ForeignProblem, tol: float | None, **options: Any
+        self, method: Method, problem: arrays.ForeignProblem, tol: float | None, **options: Any
     ) -> None:
         super().__init__(method, problem, problem.start, tol, **options)
         self.foreign = problem
@@ -378,8 +376,8 @@ class ArrayStepper(_KnownConstants):
         signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
-        elif signal in SIGNALS:
-            return SIGNALS[signal]
+        elif signal in checks.SIGNALS:
+            return checks.SIGNALS[signal]
         else:
             x, z = jump(y, z, g, gamma, gamma_prime)
             self.last = y, g
