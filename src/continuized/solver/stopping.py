@@ -29,7 +29,6 @@ class Criterion:
     dual norm of the metric, or of the gradient mapping."""
 
     def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
-        self._problem: Any = problem
         self._prox = prox
         # What turns a gradient into a duality gap; 0 where nothing does.
         regression = certified and prox is None and hasattr(problem, "curvature")

@@ -16,10 +16,10 @@ import math
 from typing import Any, NamedTuple
 
 from continuized.problems.base import Array, Problem
+from continuized.process import parameters
 from continuized.process.clock import Event, Events
 from continuized.process.flow import convex_flow, mix
 from continuized.process.methods import Continuized, Method
-from continuized.process.parameters import carried_time, convex_gamma_prime, gamma
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
@@ -78,12 +78,12 @@ class AdaptiveSchedule(Checkpointed):
         return convex_flow(before, self._s, event.dt, self.L, 0.0, 0.0)
 
     def steps(self) -> tuple[float, float]:
-        return gamma(self.L), convex_gamma_prime(self._s, self.L, 0.0)
+        return parameters.gamma(self.L), parameters.convex_gamma_prime(self._s, self.L, 0.0)
 
     def change_L(self, L: float) -> None:
         """Carry on from the same pair with another L."""
         L = min(max(L, LEAST_L), MOST_L)
-        self._s = carried_time(self._s, self.L, L)
+        self._s = parameters.carried_time(self._s, self.L, L)
         self.L = L
 
     def restart(self) -> None:
@@ -182,20 +182,20 @@ class AdaptiveStepper(Stepper):
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
-        step, step_prime = self.schedule.steps()
-        x, g, q = after_step(at, step, self.prox)
+        gamma, gamma_prime = self.schedule.steps()
+        x, g, q = after_step(at, gamma, self.prox)
         found = at.y, at.f
         if self.prox is not None:
             if not is_finite(x):
                 return math.nan
-            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, step)
-        small = self.tol is not None and self.measured.at(at, x, step) <= self.tol
+            found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
+        small = self.tol is not None and self.measured.at(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
         if not small:
-            self._jump(at, x, z - step_prime * q, g)
+            self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
@@ -242,8 +242,8 @@ class AdaptiveStepper(Stepper):
     def _back(self) -> None:
         """To the best point, with the larger L."""
         self.rejected, self.in_a_row = self.rejected + 1, self.in_a_row + 1
-        step, _ = self.schedule.steps()
-        self._begin(after_step(self.best, step, self.prox)[0])
+        gamma, _ = self.schedule.steps()
+        self._begin(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
 
     def _hopeless(self, at: Evaluation) -> Status | None:
