@@ -18,8 +18,7 @@ from continuized.network.result import Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
-from continuized.support.progress import Bar
-from continuized.support.warnings import warn_caller
+from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
 BEGIN_WITHIN = 10.0
