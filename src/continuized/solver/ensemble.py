@@ -166,6 +166,7 @@ def ensemble(
     """
     task = _checked_task(problem, method, x0, runs, steps, times, rng, noise)
     check.one_of(keep, "keep", ("all", "mean"))
+    check.flag(progress, "progress")
     workers = os.cpu_count() or 1
     if threads is not None:
         workers = check.whole(threads, "threads", minimum=1, maximum=MOST)

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from continuized.support import validation as check
+
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 
 
@@ -28,7 +30,7 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
 
     A terminal or a notebook gets a live bar; anything else one line now and then.
     """
-    if not show:
+    if not check.flag(show, "progress"):
         yield silent
         return
     console = _console()

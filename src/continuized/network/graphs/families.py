@@ -239,7 +239,8 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
     >>> name, made.nodes
     ('erdos:10:0.5:0', 10)
     """
-    kind, *fields = spec.strip().split(":")
+    spec = spec.strip()
+    kind, *fields = spec.split(":")
     if kind not in FAMILIES:
         raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
     form, make, random = FAMILIES[kind]
@@ -256,10 +257,10 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
         raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
     if not random:
         if rng is not None:
-            raise ValueError(f"{spec} is not random: leave out rng=")
+            raise ValueError(f"{short_repr(spec)} is not random: leave out rng=")
         return make(*given), spec
     if rest and rng is not None:
-        raise ValueError(f"{spec} has a seed already: leave out rng=, or the last number")
+        raise ValueError(f"{short_repr(spec)} has a seed already: leave out rng=, or the last number")
     chosen = rest[0] if rest else 0 if rng is None else rng
     rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
     known = is_whole(chosen)
@@ -294,7 +295,7 @@ def _check_digits(text: str, what: str, most: int) -> None:
 
 def _read_number(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text if text == text.strip() else "")
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
