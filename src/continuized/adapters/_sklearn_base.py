@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -53,19 +55,25 @@ class LinearEstimator(BaseEstimator):
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """Check X, y and the weights of the rows, and return them; no weights are None."""
         check.real(self.tol, "tol", minimum=0.0, finite=False)
+        check.flag(self.fit_intercept, "fit_intercept")
+        check.flag(self.warm_start, "warm_start")
         most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
         if not most.is_integer():  # floats such as 1e4 are taken
             raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         _check_sparse(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
+        with _refusing_huge("X or y"):
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options
+            )
         if sample_weight is None:
             return X, y, None
         n = X.shape[0]
         if check.is_real(sample_weight):
-            sample_weight = np.full(n, float(sample_weight))
-        weights = check_array(
-            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-        )
+            sample_weight = np.full(n, check.as_float(sample_weight))
+        with _refusing_huge("sample_weight"):
+            weights = check_array(
+                sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+            )
         check_row_weights(weights, n)
         return X, y, weights
 
@@ -103,7 +111,8 @@ class LinearEstimator(BaseEstimator):
         """Compute X coef^T + intercept."""
         check_is_fitted(self)
         _check_sparse(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        with _refusing_huge("X"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -242,6 +251,17 @@ def root_mean_square(y: Array, weights: Array | None) -> float:
         return 1.0
     mean = float(np.average((y / largest) ** 2, weights=weights))
     return largest * math.sqrt(mean) if mean > 0.0 else 1.0
+
+
+@contextmanager
+def _refusing_huge(what: str) -> Iterator[None]:
+    """Say what scikit-learn does not: that an integer is too large for a float."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"{what} has an integer in it that is too large for a float; drop its row, or scale it"
+        ) from error
 
 
 def _check_sparse(X: Any) -> None:

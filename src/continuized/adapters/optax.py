@@ -128,6 +128,7 @@ def continuized(
     [1.0, 1.0]
     """
     _check(learning_rate, mu, start, nonfinite)
+    mu, start = (check.as_float(v) if isinstance(v, Rational) else v for v in (mu, start))
     start = in_jax(parameters.default_start)(mu) if start is None else start
     optimiser = _Optimiser(learning_rate, mu, start, key_of(key), recorded_gaps(clock), nonfinite)
     return optax.GradientTransformationExtraArgs(optimiser.init, optimiser.update)
@@ -188,7 +189,11 @@ class _Optimiser(NamedTuple):
     def _L(self, count: Any) -> Any:
         rate = self.learning_rate
         if callable(rate):
-            rate = jnp.asarray(rate(count))
+            rate = rate(count)
+            if isinstance(rate, Rational):
+                most = {"minimum": 1.0 / MOST_L, "maximum": MOST_L}
+                rate = check.real(rate, "what the schedule learning_rate gives", **most)
+            rate = jnp.asarray(rate)
         # A plain number stays one, so that what depends on it alone is computed once; an array
         # may be 0, and L infinite: then nothing moves.
         return 1.0 / (rate.astype(real_dtype()) if isinstance(rate, jax.Array) else rate)

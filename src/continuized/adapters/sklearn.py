@@ -97,7 +97,7 @@ class ContinuizedRidge(LinearRegressor):
 
         The target is centred and scaled first, so that `tol` is relative to its size.
         """
-        intercept, d = bool(self.fit_intercept), X.shape[1]
+        intercept, d = self.fit_intercept, X.shape[1]
         middle = float(np.average(y, weights=weights)) if intercept else 0.0
         scale = root_mean_square(y - middle, weights)
         l2 = float(alpha) / (len(y) if weights is None else float(weights.sum()))
@@ -105,7 +105,7 @@ class ContinuizedRidge(LinearRegressor):
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
-        w, n_iter, reached = solve(problem, w0, float(self.tol), int(self.max_iter), seed)
+        w, n_iter, reached = solve(problem, w0, check.as_float(self.tol), int(self.max_iter), seed)
         return scale * w[:d], middle + scale * float(w[d:].sum()), n_iter, reached
 
 
@@ -167,7 +167,7 @@ class ContinuizedLogisticRegression(LinearClassifier):
         labels, weights = self._label_rows(y, weights)
         count, d = len(self.classes_), X.shape[1]
         l2 = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
-        options: dict[str, Any] = {"weights": weights, "intercept": bool(self.fit_intercept)}
+        options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
         if count == 2:
             problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, l2, **options)
         else:
@@ -176,7 +176,7 @@ class ContinuizedLogisticRegression(LinearClassifier):
         start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
         w, n_iter, reached = solve(
-            problem, w0, float(self.tol), int(self.max_iter), self._draw_seed()
+            problem, w0, check.as_float(self.tol), int(self.max_iter), self._draw_seed()
         )
         W = w.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray(W[:d].T)

@@ -27,6 +27,7 @@ from continuized.support.progress import bar
 from continuized.support.statistics import Moments, normal_quantile
 
 MOST = 2**63 - 1  # what a count in compiled code holds
+MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,7 @@ def ensemble(
     if threads is not None:
         workers = check.whole(threads, "threads", minimum=1, maximum=MOST)
     _check_memory(task, runs, keep, workers)
+    _check_hours(task, runs, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
     moments = Moments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
@@ -219,6 +221,18 @@ def checked_times(times: ArrayLike | None) -> Array:
     if not values.size:
         raise ValueError("times must be one or more, got none")
     return values
+
+
+def _check_hours(task: Task, runs: int, workers: int) -> None:
+    """Refuse what would not end."""
+    events = float(runs) * (task.steps or float(task.times[-1]))
+    hours = events * task.seconds / min(workers, -(-runs // CHUNK)) / 3600.0
+    if hours > MOST_HOURS:
+        each = f"steps = {task.steps}" if task.steps else f"t = {task.times[-1]:.6g}"
+        raise ValueError(
+            f"{runs} runs up to {each} are about {events:.2g} events, which take {hours:.2g} hours "
+            f"or more; ask for fewer runs, or for a part that takes {MOST_HOURS:.0f} hours at most"
+        )
 
 
 def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:

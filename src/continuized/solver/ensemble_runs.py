@@ -7,6 +7,7 @@ bounds the memory and changes nothing else.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from continuized.process.noise import Noise, drawn
 
 CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
+BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
 class Task(NamedTuple):
@@ -38,6 +40,17 @@ class Task(NamedTuple):
     def columns(self) -> int:
         """How many values of f a run gives."""
         return int(self.times.size) or self.steps + 1
+
+    @property
+    def seconds(self) -> float:
+        """About how long an event of a run takes, if its gradient is compiled and reads all data.
+
+        Users' own gradients may take longer, those in Python about 5 microseconds at least.
+        """
+        compiled = self.problem.compiled(self.x0.dtype)
+        if compiled is None:
+            return 5e-6
+        return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in compiled.data))
 
     @property
     def numbers(self) -> int:
@@ -63,15 +76,17 @@ def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]
                 yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
         return
     waiting: list[Future[Rows]] = []
+    over: list[bool] = []  # not empty when the runs under way are to be left
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_compiled_runs, task, engine, part))
+                waiting.append(pool.submit(_compiled_runs, task, engine, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
                 yield waiting.pop(0).result()
         finally:
+            over.append(True)
             pool.shutdown(cancel_futures=True)
 
 
@@ -102,7 +117,7 @@ def _engine(task: Task) -> Engine | None:
     return Engine(problem, loop, flow)
 
 
-def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
+def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels import ensemble as many
 
@@ -117,9 +132,9 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
     streams = [_Streams(task, root) for root in roots]
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
-    k = 0
-    while k < task.steps or np.any(passed < task.times.size):
-        n = _block(task, k, runs)
+    k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
+    while not over and (k < task.steps or np.any(passed < task.times.size)):
+        n, started = min(most, _block(task, k, runs)), time.perf_counter()
         dt = np.stack([stream.gaps(n) for stream in streams])
         t = dt.copy()
         t[:, 0] += t0
@@ -136,6 +151,8 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
             asked = many.Asked(task.method.constants, t0, t, task.times, passed)
             engine.loop(*block, engine.flow, asked, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
+        if time.perf_counter() - started > BLOCK_SECONDS:
+            most = max(1, n // 2)
     return rows
 
 

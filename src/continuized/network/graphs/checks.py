@@ -13,6 +13,8 @@ from continuized.network.graphs.files import Edges
 from continuized.problems.base import Array
 from continuized.support import validation as check
 
+MANY = 1_000_000  # nodes: to find the components takes a second and more
+
 
 def checked_pairs(graph: Any) -> Array:
     """Pairs of nodes as an array of integers (m, 2)."""
@@ -55,6 +57,12 @@ def check_connected(
     nodes: int, edges: Array, name: str, labels: tuple[Any, ...] | None = None
 ) -> None:
     """Refuse a graph in several components, and name them."""
+    if len(edges) < nodes - 1 and nodes > MANY:
+        raise ValueError(
+            f"the graph{' ' + name if name else ''} is not connected: {len(edges)} edges cannot "
+            f"join {nodes} nodes; number them 0, 1, ... without gaps, or add edges"
+        )
+    families.check_nodes(nodes)
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

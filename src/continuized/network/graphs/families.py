@@ -21,6 +21,7 @@ GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
     "smallworld:N:K:P; the last four also with :SEED"
 )
+MOST_NODES = 20_000_000  # making a graph of them takes a minute, and its constants hours
 MOST_DIGITS = 18  # what 64 bits hold
 MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
@@ -35,7 +36,12 @@ class Member(NamedTuple):
 
 
 def check_nodes(n: int, degree: float = 2.0) -> None:
-    """Refuse more nodes, of about this degree, than fit into memory."""
+    """Refuse more nodes, of about this degree, than can be used or fit into memory."""
+    if n > MOST_NODES:
+        raise ValueError(
+            f"a graph of {n} nodes would take {n / MOST_NODES:.0f} minutes to make, and days to "
+            f"use; take at most {MOST_NODES} nodes"
+        )
     check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
 
 

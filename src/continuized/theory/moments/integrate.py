@@ -9,7 +9,10 @@ polynomial in G, of a degree that grows as sqrt(t).
 from __future__ import annotations
 
 import math
+import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -30,6 +33,10 @@ LEAST = 1e-2  # of a moment at the beginning of a piece: then a new one begins, 
 MAX_STEPS = 1_000_000  # of the integrator, in a piece
 FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
 
+NOTHING = 1e-280  # a moment below would soon underflow, and is taken for 0
+FIRST_LOOK = 2**13  # evaluations, after which it is asked how many there will be; later at twice
+MOST = 50_000_000  # evaluations of a slope: an hour or less
+
 FALL = 1e-3  # what a polynomial may leave of the largest moment: rounding errors grow by 1 / FALL
 FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
 TERM = 1e-17  # of the largest moment: the last term of a polynomial
@@ -45,17 +52,47 @@ def integrate_moments(
     """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
 
     `project` puts back, after each piece, what rounding has taken from the moments.
-    Raises ArithmeticError where the integrator gives up.
+    Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
-    t, m = 0.0, start
+    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)))
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
             m = _leave_start(rates, marks, start, t)
         while t < stop and m.size:
-            t, m = _integrate_piece(rates, marks, m, t, stop)
-            m = project(m)
+            t, m = _integrate_piece(rates, marks, m, t, stop, work)
+            m = _without_nothing(project(m))
         yield m
+
+
+class Work:
+    """Counts the evaluations on the way to a last time; ValueError where they would not end."""
+
+    def __init__(self, last: float) -> None:
+        self.last, self.count, self.look_at, self.before = last, 0, FIRST_LOOK, 0.0
+        self.started = time.perf_counter()
+
+    def add(self, t: float) -> None:
+        """Count an evaluation at time t."""
+        self.count += 1
+        if self.count < self.look_at:
+            return
+        # As many for each unit of time to come as in the half of them that came last.
+        pace = 0.5 * self.count / max(t - self.before, 1e-300)
+        all_of_them = self.count + pace * (self.last - t)
+        if all_of_them > MOST:
+            hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
+            raise ValueError(
+                f"times up to {self.last:.6g} would take {all_of_them:.2g} evaluations of the "
+                f"equation, about {hours:.2g} hours; ask for times up to {MOST / pace:.2g}"
+            )
+        self.look_at, self.before = 2 * self.count, t
+
+
+def _without_nothing(m: PairMoments) -> PairMoments:
+    """The moments with 0 in place of what would underflow: no equation can be solved there."""
+    nothing = sizes(m).max(axis=0, initial=0.0) < NOTHING
+    return np.where(nothing, 0.0, m) if np.any(nothing) else m
 
 
 def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMoments:
@@ -71,7 +108,7 @@ def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMo
 
 
 def _integrate_piece(
-    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float
+    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float, work: Work
 ) -> tuple[float, PairMoments]:
     """The time and the moments where one has fallen to LEAST, or those at `stop`."""
     # A moment that is 0 has the size that the noise of one event gives it.
@@ -84,6 +121,7 @@ def _integrate_piece(
     noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)
 
     def scaled_slope(t: float, y: Array) -> Array:
+        work.add(t)
         eta, eta_prime, gamma, gamma_prime = (rate(t) for rate in rates)
         a, b = gamma * marks.steps, gamma_prime * weights
         return slope(eta, eta_prime, ratio, a, b, marks, y, noise)
@@ -109,22 +147,40 @@ def solve(
     from scipy.integrate import ode
 
     shape, done = y.shape, False
+    failed: list[BaseException] = []
 
     def flat(t: float, y: Array) -> Array:
-        return slope(t, y.reshape(shape)).reshape(-1)
+        try:
+            return slope(t, y.reshape(shape)).reshape(-1)
+        except Exception as error:  # the integrator would lose it, and go on
+            failed.append(error)
+            return np.zeros_like(y)
 
     def after_step(t: float, y: Array) -> int:
         nonlocal done
         done = is_enough(y.reshape(shape))
-        return -1 if done else 0  # -1: no further
+        return -1 if done or failed else 0  # -1: no further
 
     # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
     solver = ode(flat).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
     solver.set_solout(after_step)
     solver.set_initial_value(y.ravel(), t)
-    found = solver.integrate(stop).reshape(shape)
+    # On a thread of its own, so that this one hears Ctrl-C.
+    with (
+        warnings.catch_warnings(action="ignore", category=UserWarning),  # the error says it
+        ThreadPoolExecutor(1) as pool,
+    ):
+        try:
+            found = pool.submit(solver.integrate, stop).result().reshape(shape)
+        except BaseException as error:
+            failed.append(error)  # the thread ends after its next step
+    if failed:
+        raise failed[0]
     if not solver.successful():
-        raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
+        raise ArithmeticError(
+            f"the moments could not be integrated up to t = {stop:.6g}: the equation is stiff "
+            "there; ask for earlier times"
+        )
     return (float(solver.t) if done else stop), np.asarray(found)
 
 
