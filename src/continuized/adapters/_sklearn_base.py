@@ -69,7 +69,7 @@ class LinearEstimator(BaseEstimator):
             return X, y, None
         n = X.shape[0]
         if check.is_real(sample_weight):
-            sample_weight = np.full(n, check.as_float(sample_weight))
+            sample_weight = np.full(n, check.real(sample_weight, "sample_weight", minimum=0.0))
         with _refusing_huge("sample_weight"):
             weights = check_array(
                 sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"

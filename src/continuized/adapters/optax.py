@@ -8,6 +8,7 @@ event: the jump with the gradient given, then the flow up to the next event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Rational
 from typing import Any, NamedTuple
 
 from continuized.adapters._jax_formulas import in_jax, jax, jnp, real_dtype
@@ -191,8 +192,8 @@ class _Optimiser(NamedTuple):
         if callable(rate):
             rate = rate(count)
             if isinstance(rate, Rational):
-                most = {"minimum": 1.0 / MOST_L, "maximum": MOST_L}
-                rate = check.real(rate, "what the schedule learning_rate gives", **most)
+                what = "what learning_rate gives"
+                rate = check.real(rate, what, minimum=0.0, maximum=MOST_L)
             rate = jnp.asarray(rate)
         # A plain number stays one, so that what depends on it alone is computed once; an array
         # may be 0, and L infinite: then nothing moves.

@@ -302,3 +302,22 @@ def test_networkx_is_not_needed(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Graph.of("regular:3x10").nodes == 10
+
+
+def test_huge_graphs_are_refused_without_making_them():
+    with pytest.raises(ValueError, match="not connected: 1 edges cannot join 100000001 nodes; "):
+        Graph.of([(0, 10**8)])
+    sentence = (
+        "^a graph of 99999999 nodes would take 100 s and 10 GB to make; take at most 20000000"
+    )
+    for spec in ("path:99999999", "cycle:99999999", "star:99999999", "erdos:99999999:1e-9"):
+        with pytest.raises(ValueError, match=sentence):
+            Graph.of(spec)
+
+
+def test_an_error_about_a_spec_with_a_line_break_is_one_line():
+    assert Graph.of("path:3\n").name == "path:3"
+    for spec in ("path:3\n", "erdos:10:0.5:1\n", "erdos:10:0.5\n:3", "path\n:3"):
+        with pytest.raises(ValueError) as refused:
+            Graph.of(spec, rng=0)
+        assert "\n" not in str(refused.value)

@@ -21,7 +21,7 @@ GRAMMAR = (
     "path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN, erdos:N:P, geometric:N:R or "
     "smallworld:N:K:P; the last four also with :SEED"
 )
-MOST_NODES = 20_000_000  # making a graph of them takes a minute, and its constants hours
+MOST_NODES = 20_000_000
 MOST_DIGITS = 18  # what 64 bits hold
 MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
@@ -39,8 +39,8 @@ def check_nodes(n: int, degree: float = 2.0) -> None:
     """Refuse more nodes, of about this degree, than can be used or fit into memory."""
     if n > MOST_NODES:
         raise ValueError(
-            f"a graph of {n} nodes would take {n / MOST_NODES:.0f} minutes to make, and days to "
-            f"use; take at most {MOST_NODES} nodes"
+            f"a graph of {n} nodes would take {n * 1e-6:.0f} s and {n * 1e-7:.0f} GB to make; take "
+            f"at most {MOST_NODES} nodes"
         )
     check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
 
@@ -266,7 +266,9 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
             raise ValueError(f"{short_repr(spec)} is not random: leave out rng=")
         return make(*given), spec
     if rest and rng is not None:
-        raise ValueError(f"{short_repr(spec)} has a seed already: leave out rng=, or the last number")
+        raise ValueError(
+            f"{short_repr(spec)} has a seed already: leave out rng=, or the last number"
+        )
     chosen = rest[0] if rest else 0 if rng is None else rng
     rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
     known = is_whole(chosen)

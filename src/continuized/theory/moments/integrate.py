@@ -60,16 +60,21 @@ def integrate_moments(
             t = min(FIRST, 0.5 * stop)
             m = _leave_start(rates, marks, start, t)
         while t < stop and m.size:
+            work.size = math.log(max(float(sizes(m).max()), NOTHING))
             t, m = _integrate_piece(rates, marks, m, t, stop, work)
             m = _without_nothing(project(m))
         yield m
 
 
 class Work:
-    """Counts the evaluations on the way to a last time; ValueError where they would not end."""
+    """Counts the evaluations on the way to a last time; ValueError where they would not end.
+
+    size: the logarithm of what is followed, where it may fall to NOTHING before that time.
+    """
 
     def __init__(self, last: float) -> None:
-        self.last, self.count, self.look_at, self.before = last, 0, FIRST_LOOK, 0.0
+        self.last, self.count, self.look_at = last, 0, FIRST_LOOK
+        self.size, self.before = 0.0, (0.0, math.inf)
         self.started = time.perf_counter()
 
     def add(self, t: float) -> None:
@@ -78,15 +83,19 @@ class Work:
         if self.count < self.look_at:
             return
         # As many for each unit of time to come as in the half of them that came last.
-        pace = 0.5 * self.count / max(t - self.before, 1e-300)
-        all_of_them = self.count + pace * (self.last - t)
+        (before, size), self.before = self.before, (t, self.size)
+        passed, left = max(t - before, 1e-300), self.last - t
+        pace = 0.5 * self.count / passed
+        if self.size < size:
+            left = min(left, passed * (self.size - math.log(NOTHING)) / (size - self.size))
+        all_of_them = self.count + pace * left
         if all_of_them > MOST:
             hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
             raise ValueError(
                 f"times up to {self.last:.6g} would take {all_of_them:.2g} evaluations of the "
                 f"equation, about {hours:.2g} hours; ask for times up to {MOST / pace:.2g}"
             )
-        self.look_at, self.before = 2 * self.count, t
+        self.look_at = 2 * self.count
 
 
 def _without_nothing(m: PairMoments) -> PairMoments:
