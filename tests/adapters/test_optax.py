@@ -204,5 +204,5 @@ def test_fractions_are_numbers_and_a_huge_integer_gets_a_sentence() -> None:
     for name in ("learning_rate", "mu"):
         with pytest.raises(ValueError, match=f"^{name} must be .*, got 1000"):
             update(**{"learning_rate": 0.1, name: 10**400})
-    with pytest.raises(ValueError, match="^what learning_rate gives must be .*, got 1000"):
+    with pytest.raises(ValueError, match=r"^what learning_rate gives must be .*, got 1000"):
         update(learning_rate=lambda count: 10**400)

@@ -265,7 +265,7 @@ def test_huge_integers_and_arrays_for_flags_get_a_sentence(model: Any) -> None:
     }.items():
         with pytest.raises(ValueError, match=f"^{what} has an integer in it that is too large"):
             call()
-    with pytest.raises(ValueError, match="^sample_weight must be a finite number >= 0"):
+    with pytest.raises(ValueError, match=r"^sample_weight must be a finite number >= 0"):
         model().fit(X, y, sample_weight=huge)
     assert model(tol=huge).fit(X, y).n_iter_ is not None
     for name in ("fit_intercept", "warm_start"):

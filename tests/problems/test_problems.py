@@ -206,10 +206,10 @@ def test_constants_that_are_no_finite_numbers_are_refused(name: str) -> None:
 
 def test_an_array_is_no_flag() -> None:
     both = np.array([True, False])
-    with pytest.raises(TypeError, match="^value_and_grad must be True or False, got array"):
+    with pytest.raises(TypeError, match=r"^value_and_grad must be True or False, got array"):
         cz.Problem(lambda x: 0.0, lambda x: x, value_and_grad=both)  # type: ignore[arg-type]
     p = cz.problems.paper_strongly_convex()
-    with pytest.raises(TypeError, match="^progress must be True or False, got array"):
+    with pytest.raises(TypeError, match=r"^progress must be True or False, got array"):
         cz.minimize(p, np.zeros(3), progress=both)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="^progress must be True or False, got array"):
+    with pytest.raises(TypeError, match=r"^progress must be True or False, got array"):
         cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=2, steps=2, progress=both)  # type: ignore[arg-type]

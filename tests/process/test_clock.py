@@ -191,11 +191,11 @@ def test_a_rate_may_be_a_fraction_but_not_so_extreme_that_times_overflow():
     assert np.array_equal(half.stream().draw(9).t, same.stream().draw(9).t)
     assert type(half.rate) is float
     for rate in (5e-324, 1e-300, 1e300):
-        with pytest.raises(ValueError, match="^rate must be .*; count time in another unit$"):
+        with pytest.raises(ValueError, match=r"^rate must be .*; count time in another unit$"):
             clocks.Poisson(0, rate=rate)
 
 
 @pytest.mark.parametrize("law", [None, 3, "p", [0.5, 0.5]])
 def test_batches_of_no_law_are_refused_when_made(law):
-    with pytest.raises(TypeError, match="^law must be a law such as cz.marks.Categorical"):
+    with pytest.raises(TypeError, match=r"^law must be a law such as cz.marks.Categorical"):
         cz.marks.Batches(law, 2)

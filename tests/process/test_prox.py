@@ -271,8 +271,8 @@ def test_a_box_of_the_wrong_shape_is_refused_before_the_first_step():
 
 def test_huge_integers_and_fractions_are_numbers():
     assert Box(-(10**400), 10**400)(np.ones(2), 1.0).tolist() == [1.0, 1.0]
-    with pytest.raises(ValueError, match="^weight must be a finite number >= 0, got 1000"):
+    with pytest.raises(ValueError, match=r"^weight must be a finite number >= 0, got 1000"):
         L1(10**400)
-    with pytest.raises(ValueError, match="^total must be a finite number > 0, got 1000"):
+    with pytest.raises(ValueError, match=r"^total must be a finite number > 0, got 1000"):
         Simplex(10**400)
     assert type(Simplex(Fraction(1, 2)).total) is float

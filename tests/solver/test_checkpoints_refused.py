@@ -94,6 +94,6 @@ def test_arguments_that_make_no_sense(given: Any, error: Any) -> None:
 def test_a_name_that_no_file_can_have_is_refused(path: str, resume: bool) -> None:
     p = cz.problems.paper_strongly_convex()
     with pytest.raises(
-        ValueError, match="^checkpoint must be the path of a file, got .* character"
+        ValueError, match=r"^checkpoint must be the path of a file, got .* character"
     ):
         cz.minimize(p, np.zeros(3), maxiter=3, checkpoint=path, resume=resume)

@@ -109,6 +109,6 @@ def test_wrong_types_are_refused_in_a_sentence(wrong):
         lambda: cz.theory.lyapunov(wrong, p),
     ]
     for call in calls:
-        with pytest.raises(TypeError, match="^(method|problem|r) must be a ") as refused:
+        with pytest.raises(TypeError, match=r"^(method|problem|r) must be a ") as refused:
             call()
         assert "\n" not in str(refused.value)
