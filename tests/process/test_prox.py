@@ -243,7 +243,7 @@ def test_bad_proxes(make: Any, error: Any, words: str) -> None:
         ({"prox": L1(1.0), "mu": 0.1}, ValueError, "mu without L"),
         ({"prox": lambda v, step: v[:2]}, ValueError, r"shape of x, \(3,\)"),
         ({"prox": lambda v, step: "no"}, ValueError, r"shape of x, \(3,\)"),
-        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, r"got shape \(2, 3\)"),
+        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, r"have shape \(2, 1\), but x has"),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: Any, words: str) -> None:

@@ -62,7 +62,8 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).
 
     p: a Problem, with L known where mu = 0.  x0: the start.  Raises ValueError where times are
-    negative, not in order, or so late that the integration would not end, ArithmeticError where the integration fails.
+    negative, not in order, or so late that the integration would not end, ArithmeticError where it
+    fails.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)

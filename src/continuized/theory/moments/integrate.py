@@ -54,13 +54,13 @@ def integrate_moments(
     `project` puts back, after each piece, what rounding has taken from the moments.
     Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
-    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)))
+    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)), _log_size(start))
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
             m = _leave_start(rates, marks, start, t)
         while t < stop and m.size:
-            work.size = math.log(max(float(sizes(m).max()), NOTHING))
+            work.size = _log_size(m)
             t, m = _integrate_piece(rates, marks, m, t, stop, work)
             m = _without_nothing(project(m))
         yield m
@@ -72,9 +72,9 @@ class Work:
     size: the logarithm of what is followed, where it may fall to NOTHING before that time.
     """
 
-    def __init__(self, last: float) -> None:
+    def __init__(self, last: float, size: float = 0.0) -> None:
         self.last, self.count, self.look_at = last, 0, FIRST_LOOK
-        self.size, self.before = 0.0, (0.0, math.inf)
+        self.size, self.before = size, (0.0, size)
         self.started = time.perf_counter()
 
     def add(self, t: float) -> None:
@@ -96,6 +96,10 @@ class Work:
                 f"equation, about {hours:.2g} hours; ask for times up to {MOST / pace:.2g}"
             )
         self.look_at = 2 * self.count
+
+
+def _log_size(m: PairMoments) -> float:
+    return math.log(max(float(sizes(m).max(initial=0.0)), NOTHING))
 
 
 def _without_nothing(m: PairMoments) -> PairMoments:
