@@ -240,7 +240,8 @@ def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
     unit = float(np.abs(u0).max(initial=0.0)) or 1.0
     t, y, rows = FIRST_EVENT, np.stack([u0, u0]) / unit, np.empty((len(times), u0.size))
     for i, stop in enumerate(times.tolist()):
-        t, y = solve(slope, y, t, stop)
+        while t < stop:
+            t, y = solve(slope, y, t, stop)
         rows[i] = unit * y[0]
     return rows
 

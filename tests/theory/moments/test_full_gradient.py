@@ -232,6 +232,8 @@ def test_moments_that_would_not_end_are_refused_and_those_that_die_out_are_zero(
     sentence = r"^times up to 1e\+09 would take .* evaluations .* hours; ask for times up to"
     with pytest.raises(ValueError, match=sentence):
         moments(p, method, x0, 1e9, sigma2=0.1)
+    settled = moments(p, method, x0, [1e3, 1e4], sigma2=0.1).fun
+    assert settled[1] == pytest.approx(settled[0], rel=1e-9)
     assert moments(p, method, x0, 1e9).fun == 0.0  # below the smallest number from t = 7,000 on
 
 
