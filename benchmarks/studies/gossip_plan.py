@@ -65,7 +65,7 @@ def show_bytes() -> None:
 
 
 def frame_bytes(dim: int) -> dict[str, int]:
-    from continuized.network.protocol import messages as kinds
+    from continuized.network.protocol import transitions as kinds
     from continuized.network.runtime import wire_format as frames
 
     codec = frames.Codec(bytes(frames.KEY_BYTES), dim)

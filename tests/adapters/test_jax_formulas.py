@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from continuized import flow, parameters
-from continuized.adapters._jax_formulas import in_jax
+from continuized.adapters._jax_process import in_jax
 from continuized.process import methods
 
 # Of the epsilon of the dtype, relative: 8 of the weights, the rest for omega and omega t, and for

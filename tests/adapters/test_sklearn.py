@@ -16,8 +16,7 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
 
 from continuized.adapters import sklearn as adapter
-from continuized.adapters._sklearn_base import solve
-from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge, solve
 from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
 from tests.invariants.registry import same_bits
 

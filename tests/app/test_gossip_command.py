@@ -295,7 +295,7 @@ def test_real_nodes_over_the_local_transport(tmp_path: Path):
 
 def test_a_run_that_fell_back_is_no_acceleration() -> None:
     """What is said of one; real nodes fall back only where the machine is busy."""
-    from continuized.app.commands import gossip_report as output
+    from continuized.app.commands import gossip as output
 
     graph = Graph.of("path:5")
     start = np.eye(5)[0]
@@ -310,6 +310,6 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))
     told = " ".join(output._sentences(setting, [runs[0], fallen]))
     assert told == "Answers were too old for acceleration: that run went on as plain gossip."
-    said = json.loads(output.json_text(setting, [runs[0], fallen]))
+    said = json.loads(output._json(setting, [runs[0], fallen]))
     assert [r["fell_back"] for r in said["results"]] == [False, True]
     assert said["faults"] == {"loss": 0.1}

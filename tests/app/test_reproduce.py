@@ -144,7 +144,7 @@ def test_the_users_matplotlib_is_left_alone(figures: tuple[reproduce.Figure, ...
 def test_any_number_of_steps_can_be_drawn(steps: int) -> None:
     # 5000: on the right, f(x_k) - f* falls to rounding, and to exactly 0.
     for figure in reproduce.figures(0, steps):
-        plot.render(figure, ("svg",))
+        plot.render(figure)
 
 
 def test_no_text_overlaps_or_leaves_the_picture() -> None:

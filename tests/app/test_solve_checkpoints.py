@@ -16,6 +16,27 @@ import pytest
 from continuized.app import model_file as model
 from tests.helpers.solve_command import rows, run, write_svmlight
 
+# A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
+LISTENING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("continuized.app.cli", run_name="__main__")
+"""
+# Ctrl-C comes while LLVM takes over a module, which llvmlite has not noted yet.
+WHILE_LINKING = """
+import os, signal
+from llvmlite.binding import ffi
+
+link = ffi.lib.LLVMPY_LinkModules
+
+def link_and_interrupt(*modules):
+    failed = link(*modules)
+    os.kill(os.getpid(), signal.SIGINT)
+    return failed
+
+ffi.lib._fntab["LLVMPY_LinkModules"] = link_and_interrupt
+"""
+
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
@@ -75,13 +96,8 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     first = run(*base, "--maxiter", 60_000, "--out", whole)
     assert first.exit_code == 1
     arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
-    # A shell lets what it starts in the background ignore SIGINT, and its children inherit that.
-    listening = (
-        "import runpy, signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
-        "runpy.run_module('continuized.app.cli', run_name='__main__')"
-    )
     child = subprocess.Popen(
-        [sys.executable, "-c", listening, *map(str, arguments)],
+        [sys.executable, "-c", LISTENING, *map(str, arguments)],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
     )
@@ -98,3 +114,15 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     assert not out.exists()
     assert run(*arguments).exit_code == 1
     assert np.array_equal(model.load(out).w, model.load(whole).w)
+
+
+def test_control_c_while_llvm_links_ends_the_process_in_order(tmp_path: Path) -> None:
+    X, scores = rows()
+    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_LINKING + LISTENING, "solve", str(data)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, "continuized: interrupted")

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from continuized.app.cli import main
-from continuized.app.verify import runner
+from continuized.app.verify import registry
 from continuized.app.verify.claims import (
     QUICK,
     Check,
@@ -28,7 +28,7 @@ BY_NAME = {check.claim: check for check in CHECKS}
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.claim)
 def test_the_library_passes(check):
-    claim = runner.measure(check, effort=QUICK)
+    claim = registry.measure(check, effort=QUICK)
     assert claim.verdict == "holds", claim.measurement
 
 
@@ -81,7 +81,7 @@ def nan_step(method):
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_method_that_gives_nan_is_caught(name):
     subject = Subject(nan_step(Continuized), nan_step(Nesterov), nan_step(GradientDescent))
-    claim = runner.measure(BY_NAME[name], subject, Effort(seed=0, runs=20, states=20))
+    claim = registry.measure(BY_NAME[name], subject, Effort(seed=0, runs=20, states=20))
     assert claim.verdict == "FAILS", claim.measurement
 
 
@@ -97,8 +97,7 @@ def test_the_worst_is_what_cannot_be_judged_then_nan_then_the_largest():
 def two_checks(monkeypatch):
     """Two cheap checks in place of all; returns how to make them fail."""
     checks = [BY_NAME["mixing keeps its digits"], BY_NAME["T_k is Gamma(k, 1)"]]
-    monkeypatch.setattr(runner, "CHECKS", checks)
-    monkeypatch.setattr("continuized.app.verify.registry.CHECKS", checks)
+    monkeypatch.setattr(registry, "CHECKS", checks)
 
     def fail():
         broken = checks[0]._replace(measure=lambda subject, effort: Measurement(5.0, 4.0))
@@ -135,8 +134,8 @@ def test_json_is_one_object(two_checks):
 
 
 def test_json_stays_json_when_the_measurement_is_nan(two_checks, monkeypatch):
-    nan = runner.CHECKS[0]._replace(measure=lambda subject, effort: Measurement(math.nan, 1.0))
-    monkeypatch.setattr(runner, "CHECKS", [nan])
+    nan = registry.CHECKS[0]._replace(measure=lambda subject, effort: Measurement(math.nan, 1.0))
+    monkeypatch.setattr(registry, "CHECKS", [nan])
     result = CliRunner().invoke(main, ["verify", "--quick", "--json"])
     assert result.exit_code == 1
     answer = json.loads(result.stdout, parse_constant=pytest.fail)
@@ -148,7 +147,7 @@ def test_a_check_that_raises_fails_and_the_rest_go_on(two_checks, monkeypatch):
         raise ZeroDivisionError("by nought")
 
     checks = [CHECKS[0]._replace(measure=raises), BY_NAME["T_k is Gamma(k, 1)"]]
-    monkeypatch.setattr(runner, "CHECKS", checks)
+    monkeypatch.setattr(registry, "CHECKS", checks)
     result = CliRunner().invoke(main, ["verify", "--quick"])
     assert result.exit_code == 1
     assert "ZeroDivisionError" in result.stdout

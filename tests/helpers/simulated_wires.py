@@ -8,9 +8,9 @@ import numpy as np
 
 from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
-from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.transport import list_neighbours
 
 # Stays connected without any one or two of its nodes.

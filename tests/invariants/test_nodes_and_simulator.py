@@ -9,9 +9,17 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph
-from continuized.network.protocol.messages import ACK, ANSWER, REQUEST, TRANSFER, Message
 from continuized.network.protocol.node import SELF, Node
-from continuized.network.protocol.transitions import NOT_BEFORE, OWN_SEQ, WAKEUPS
+from continuized.network.protocol.transitions import (
+    ACK,
+    ANSWER,
+    NOT_BEFORE,
+    OWN_SEQ,
+    REQUEST,
+    TRANSFER,
+    WAKEUPS,
+    Message,
+)
 from continuized.network.result import ANSWER as ANSWERED
 from continuized.network.result import PAY, Log
 from tests.helpers.simulated_wires import Wire, make_nodes

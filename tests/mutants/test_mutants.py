@@ -2,8 +2,7 @@
 
 import pytest
 
-from continuized.app.verify import runner
-from continuized.app.verify.registry import CHECKS
+from continuized.app.verify.registry import CHECKS, measure
 from tests.mutants import network, process
 from tests.mutants.mutant import EFFORT
 
@@ -25,5 +24,5 @@ LONG = ("gamma' taken at T_k (the paper's Theorem 4 as printed)", "a quarter of 
 )
 def test_the_planted_mistake_is_caught(mutant):
     for name in mutant.caught_by:
-        claim = runner.measure(BY_NAME[name], mutant.subject, EFFORT)
+        claim = measure(BY_NAME[name], mutant.subject, EFFORT)
         assert claim.verdict == "FAILS", (name, claim.measurement)

@@ -13,23 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.adapters._jax_formulas import in_jax, jax, jnp, lax, real_dtype
-from continuized.adapters._jax_process import (
-    Time,
-    Tree,
-    all_finite,
-    copy_checked,
-    gap,
-    gaps,
-    jump,
-    key_of,
-    mix,
-    norm,
-    recorded_gap,
-    recorded_gaps,
-    time_at,
-    where,
-)
+from continuized.adapters import _jax_process as process
+from continuized.adapters._jax_process import Tree, gaps, in_jax, jax, jnp, lax, real_dtype
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized
@@ -48,6 +33,9 @@ STATUSES = (
     Status.MAXITER,
     Status.CLOCK_ENDED,
     Status.NOT_FINITE,
+    Status.WRONG_GRADIENT,  # this and what follows: without L only
+    Status.NO_DESCENT,
+    Status.NO_MINIMUM,
 )
 
 
@@ -81,7 +69,7 @@ class Result(NamedTuple):
 
 class _Carry(NamedTuple):
     k: Any
-    t: Time
+    t: process.Time
     x: Tree
     z: Tree
     small: Any  # the gradient of the last event was
@@ -186,11 +174,12 @@ def minimize(
         limits = {"tol": tol, "maxiter": maxiter, "nonfinite": nonfinite}
         return _minimize_without_L(fun, x0, args, mu, start, key, clock, limits)
     rule, constants = _choose_rule(L, mu, start)
-    recorded = recorded_gaps(clock)
+    recorded = process.recorded_gaps(clock)
     tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
-    run = _Inputs(args, constants, key_of(key), recorded, tol, maxiter)
+    run = _Inputs(args, constants, process.key_of(key), recorded, tol, maxiter)
     check_nonfinite(nonfinite, None)
-    result: Result = _solve(fun, rule, nonfinite == "skip", copy_checked(x0, "x0"), run)
+    x = process.copy_checked(x0, "x0")
+    result: Result = _solve(fun, rule, nonfinite == "skip", x, run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)
     return result
@@ -229,32 +218,35 @@ def _solve(fun: Callable[..., Any], rule: Rule, skipping: bool, x0: Tree, run: _
 
     def event(c: _Carry) -> _Carry:
         k = c.k + 1
-        dt = gap(run.key, k) if run.recorded is None else recorded_gap(run.recorded, k)
+        dt = process.find_gap(run.key, run.recorded, k)
         t = c.t.after(dt)
         a, b, *steps, _ = in_jax(rule)(k, c.t.hi, t.hi, dt, 0.0, *run.constants)
-        y, z = mix(c.x, c.z, a, b)
+        y, z = process.mix(c.x, c.z, a, b)
         g = gradient(y, *run.args)
-        after = _Carry(k, t, *jump(y, z, g, *steps), norm(g) <= run.tol, c.failed, c.skipped)
+        x, z_after = process.jump(y, z, g, *steps)
+        small = process.norm(g) <= run.tol
+        after = _Carry(k, t, x, z_after, small, c.failed, c.skipped)
         if skipping:
             otherwise = _Carry(k, t, y, z, false, c.failed, c.skipped + 1)
         else:
             otherwise = c._replace(failed=~false)
-        return _Carry(*where(all_finite(after.x, after.z), after, otherwise))
+        finite = process.all_finite(after.x, after.z)
+        return _Carry(*process.where(finite, after, otherwise))
 
     def try_to_stop(end: _End) -> _End:
         """Events until a gradient is small, or the last; then is the gradient at x small, too?"""
         c = end.at._replace(small=false)
         c = lax.while_loop(lambda c: goes_on(c) & ~c.small, event, c)
         g = gradient(c.x, *run.args)
-        converged = norm(g) <= run.tol
+        converged = process.norm(g) <= run.tol
         return _End(c, g, converged, converged | ~goes_on(c), end.asked + 1)
 
     false, zero = jnp.asarray(False), jnp.zeros((), jnp.int32)
-    first = _Carry(zero, time_at(0.0), x0, x0, false, false, zero)
+    first = _Carry(zero, process.time_at(0.0), x0, x0, false, false, zero)
     begin = _End(first, x0, false, false, zero)
     c, g, converged, _, asked = lax.while_loop(lambda end: ~end.done, try_to_stop, begin)
     value = fun(c.x, *run.args)
-    failed = c.failed | ~all_finite(value, g)
+    failed = c.failed | ~process.all_finite(value, g)
     status = _find_status(failed, converged, c.k, run)
     success = jnp.asarray([each.success for each in STATUSES])[status]
     njev = c.k + c.failed + asked
@@ -305,14 +297,14 @@ def _minimize_without_L(
         raise ValueError(
             "L is missing: give L= inside jit or vmap; elsewhere it is found on the way"
         )
-    x, tree = ravel_pytree(copy_checked(x0, "x0"))
+    x, tree = ravel_pytree(process.copy_checked(x0, "x0"))
     compiled = jax.jit(jax.value_and_grad(lambda x, *args: fun(tree(x), *args)))
 
     def value_and_gradient(x: Any) -> tuple[Any, Any]:
         value, gradient = compiled(x, *args)
         return float(value), gradient
 
-    events = _make_clock(key, recorded_gaps(clock), clock)
+    events = _make_clock(key, process.recorded_gaps(clock), clock)
     r = minimize_arrays(value_and_gradient, x, True, clock=events, record=False, **limits)
     value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
     fields = r.nit, r.njev, r.success, STATUSES.index(r.status), r.get("skipped", 0)
@@ -322,7 +314,7 @@ def _minimize_without_L(
 
 def _make_clock(key: Any, recorded: Any, clock: Any) -> clocks.Clock:
     if recorded is None:
-        return _Keyed(key_of(key))
+        return _Keyed(process.key_of(key))
     if isinstance(clock, clocks.Recorded):
         return clock
     drawn = np.asarray(recorded, float)
@@ -336,7 +328,7 @@ class _Keyed:
     key: Any
 
     def stream(self) -> clocks.Stream:
-        block = jax.jit(jax.vmap(gap, (None, 0)))
+        block = jax.jit(jax.vmap(process.gap, (None, 0)))
         waiting, drawn = np.empty(0), 0
 
         def draw(n: int) -> Any:

@@ -11,25 +11,8 @@ from collections.abc import Callable
 from numbers import Rational
 from typing import Any, NamedTuple
 
-from continuized.adapters._jax_formulas import in_jax, jax, jnp, real_dtype
-from continuized.adapters._jax_process import (
-    Time,
-    Tree,
-    all_finite,
-    cast_like,
-    check_gradients,
-    copy_checked,
-    gap,
-    gaps,
-    jump,
-    key_of,
-    mix,
-    recorded_gap,
-    recorded_gaps,
-    time_at,
-    where,
-    widen,
-)
+from continuized.adapters import _jax_process as process
+from continuized.adapters._jax_process import Tree, gaps, in_jax, jax, jnp, real_dtype
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
 from continuized.solver.steppers.schedule import MOST_L
@@ -67,7 +50,7 @@ class ContinuizedState(NamedTuple):
     count: Any
     skipped: Any
     key: Any
-    tau: Time
+    tau: process.Time
     x: Tree
     z: Tree
 
@@ -131,7 +114,8 @@ def continuized(
     _check(learning_rate, mu, start, nonfinite)
     mu, start = (check.as_float(v) if isinstance(v, Rational) else v for v in (mu, start))
     start = in_jax(parameters.default_start)(mu) if start is None else start
-    optimiser = _Optimiser(learning_rate, mu, start, key_of(key), recorded_gaps(clock), nonfinite)
+    key, recorded = process.key_of(key), process.recorded_gaps(clock)
+    optimiser = _Optimiser(learning_rate, mu, start, key, recorded, nonfinite)
     return optax.GradientTransformationExtraArgs(optimiser.init, optimiser.update)
 
 
@@ -150,19 +134,20 @@ class _Optimiser(NamedTuple):
         L = self._L(count)
         tau, _ = in_jax(parameters.unit_start)(self.start, L)
         first = in_jax(parameters.unit_time)(self._gap(1, data), L)
-        x, z = copy_checked(params, "params"), copy_checked(params, "params")
-        return ContinuizedState(count, skipped, data, time_at(tau).after(first), x, z)
+        x, z = (process.copy_checked(params, "params") for _ in range(2))
+        tau = process.time_at(tau).after(first)
+        return ContinuizedState(count, skipped, data, tau, x, z)
 
     def update(
         self, updates: Tree, state: ContinuizedState, params: Tree | None = None, **extra: Any
     ) -> tuple[Tree, ContinuizedState]:
         if params is None:
             raise ValueError("params is missing: call update(gradients, state, params)")
-        check_gradients(updates, params)
-        y = widen(params)
-        y_next, after = self._event(cast_like(updates, y), state, y)
-        change = cast_like(jax.tree.map(jnp.subtract, y_next, y), params)
-        finite = all_finite(after.x, after.z, change)
+        process.check_gradients(updates, params)
+        y = process.widen(params)
+        y_next, after = self._event(process.cast_like(updates, y), state, y)
+        change = process.cast_like(jax.tree.map(jnp.subtract, y_next, y), params)
+        finite = process.all_finite(after.x, after.z, change)
         if self.nonfinite == "raise":
             _raise_unless(finite)
             if self.recorded is None:
@@ -171,7 +156,8 @@ class _Optimiser(NamedTuple):
         if self.recorded is not None:
             taken &= state.count < self.recorded.size
         kept = state._replace(skipped=state.skipped + ~finite)
-        return where(taken, change, optax.tree.zeros_like(change)), where(taken, after, kept)
+        change = process.where(taken, change, optax.tree.zeros_like(change))
+        return change, process.where(taken, after, kept)
 
     def _event(self, g: Tree, state: ContinuizedState, y: Tree) -> tuple[Tree, ContinuizedState]:
         """The jump at y, and the flow to the next event: its y, and the state there."""
@@ -179,12 +165,12 @@ class _Optimiser(NamedTuple):
         _, start = in_jax(parameters.unit_start)(self.start, L)
         gamma = in_jax(parameters.gamma)(L)
         gamma_prime = in_jax(parameters.carried_gamma_prime)(state.tau.hi, L, self.mu, start)
-        x, z = jump(y, widen(state.z), g, gamma, gamma_prime)
+        x, z = process.jump(y, process.widen(state.z), g, gamma, gamma_prime)
         dtau = in_jax(parameters.unit_time)(self._gap(count + 1, state.key), L)
         tau = state.tau.after(dtau)
         a, b = in_jax(flow.weights)(state.tau.hi, tau.hi, dtau, 1.0, self.mu, start)
-        y, z = mix(x, z, a, b)
-        x, z = cast_like(x, state.x), cast_like(z, state.z)
+        y, z = process.mix(x, z, a, b)
+        x, z = process.cast_like(x, state.x), process.cast_like(z, state.z)
         return y, state._replace(count=count, tau=tau, x=x, z=z)
 
     def _L(self, count: Any) -> Any:
@@ -200,10 +186,8 @@ class _Optimiser(NamedTuple):
         return 1.0 / (rate.astype(real_dtype()) if isinstance(rate, jax.Array) else rate)
 
     def _gap(self, event: Any, data: Any) -> Any:
-        if self.recorded is not None:
-            return recorded_gap(self.recorded, event)
         key = jax.random.wrap_key_data(data, impl=jax.random.key_impl(self.key))
-        return gap(key, event)
+        return process.find_gap(key, self.recorded, event)
 
 
 def continuized_eval_params(state: Any, params: Tree) -> Tree:

@@ -7,7 +7,6 @@ names finite differences becomes None (hence the option `finite_differences`).
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -17,19 +16,20 @@ from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
 from continuized.problems.base import Array, writes_into_out
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
 from continuized.solver.arguments import DEFAULT_TOL
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
-from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.validation import short_repr
 
 __all__ = ["scipy_method"]
 
 SCHEMES = ("2-point", "3-point", "cs")
+# Options that `minimize` is given as they are.
+PASSED_ON = (
+    "maxiter", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every", "resume",
+)  # fmt: skip
 
 
 def scipy_method(
@@ -44,23 +44,14 @@ def scipy_method(
     callback: Callable[..., Any] | None = None,
     *,
     tol: float | None = None,
-    maxiter: int | None = None,
     L: float | None = None,
     mu: float | None = None,
     start: float | None = None,
     metric: Any = None,
-    clock: clocks.Clock | None = None,
-    rng: seeds.Seed = None,
-    record: bool | str = True,
-    progress: bool = False,
     disp: bool = False,
-    nonfinite: str = "stop",
-    checkpoint: str | os.PathLike[str] | None = None,
-    every: float = checkpoints.EVERY,
-    resume: bool = False,
     finite_differences: str = "2-point",
     finite_diff_rel_step: Any = None,
-    **unknown: Any,
+    **options: Any,
 ) -> OptimizeResult:
     """The continuized acceleration as a method of `scipy.optimize.minimize`.
 
@@ -94,8 +85,9 @@ def scipy_method(
     -------
     OptimizeResult
         x, fun, jac, nit, nfev, njev, success, message and a number `status`: 0 success, 1 maxiter
-        reached, 2 the clock ended, 3 not finite, 4 diverged, 99 stopped by the callback; also
-        `trace`, `method` and, where they were found, `constants`, as in `cz.minimize`.
+        reached, 2 the clock ended, 3 not finite, 4 diverged, 5 jac is not the gradient, 6 fun
+        does not fall, 7 no minimum, 99 stopped by the callback; also `trace`, `method` and, where
+        they were found, `constants`, as in `cz.minimize`.
 
     Raises
     ------
@@ -111,10 +103,10 @@ def scipy_method(
     (True, 0, [1.0, 1.0])
     """
     check.function(fun, "fun", advice="of a Problem p, give p.fun, and jac=p.grad")
-    _warn_of_unused(unknown, hess, hessp)
+    _warn_of_unused([name for name in options if name not in PASSED_ON], hess, hessp)
     _refuse_constraints(constraints)
     x = np.atleast_1d(np.asarray(x0))
-    box = _box(bounds, x.shape)
+    box = _make_box(bounds, x.shape)
     fun, jac = _with_args(fun, args), _with_args(jac, args)
     if x.size == 1 and callable(jac) and not writes_into_out(jac):
         jac = _as_vector(jac)
@@ -123,24 +115,16 @@ def scipy_method(
         scheme = finite_differences if jac is None or jac is False else jac
         scheme = check.one_of(scheme, "finite differences", SCHEMES)
         differences = FiniteDifferences(fun, scheme, finite_diff_rel_step)
-        warnings.warn(differences.cost(x.size), OptimizeWarning, stacklevel=3)
+        warnings.warn(differences.describe_cost(x.size), OptimizeWarning, stacklevel=3)
         fun, jac = differences.fun, differences.grad
     r = minimize(
         fun,
         x if box is None else np.clip(x, box.low, box.high),
         jac,
-        **_process(L, mu, start, metric, box),
-        clock=clock,
-        rng=rng,
+        **_choose_process(L, mu, start, metric, box),
         tol=DEFAULT_TOL if tol is None else tol,
-        maxiter=maxiter,
         callback=callback,
-        record=record,
-        progress=progress,
-        nonfinite=nonfinite,
-        checkpoint=checkpoint,
-        every=every,
-        resume=resume,
+        **{name: value for name, value in options.items() if name in PASSED_ON},
     )
     r.status = r.status.code
     if differences is not None:
@@ -159,8 +143,8 @@ class FiniteDifferences:
         self._f: Any = None
         self.calls = 0
 
-    def cost(self, n: int) -> str:
-        """What a gradient takes, as a warning says it."""
+    def describe_cost(self, n: int) -> str:
+        """Say what a gradient takes, as a warning."""
         evaluations = 2 * n if self._scheme == "3-point" else n
         return (
             f"jac is not given: every gradient takes {evaluations} further values of fun "
@@ -172,19 +156,19 @@ class FiniteDifferences:
         return self._user(x)
 
     def fun(self, x: Array) -> Any:
-        """fun itself."""
+        """Ask for fun itself."""
         self._x, self._f = x.copy(), self._count(x)
         return self._f
 
     def grad(self, x: Array) -> Array:
-        """The gradient; fun at x itself is not asked for again."""
+        """Make the gradient; fun at x itself is not asked for again."""
         f = self._f if self._x is not None and np.array_equal(x, self._x) else self.fun(x.copy())
         options = {"method": self._scheme, "rel_step": self._rel_step}
         return np.asarray(approx_derivative(self._count, x, f0=f, **options))
 
 
 def _with_args(function: Any, args: Any) -> Any:
-    """A function of x alone."""
+    """Make a function of x alone."""
     if not callable(function) or (isinstance(args, tuple) and not args):
         return function
     rest = args if isinstance(args, tuple) else (args,)
@@ -192,15 +176,15 @@ def _with_args(function: Any, args: Any) -> Any:
 
 
 def _as_vector(jac: Callable[[Array], Any]) -> Callable[[Array], Array]:
-    """A gradient in one variable, which SciPy's own methods take as a number too."""
+    """Make a vector of a gradient in one variable: SciPy's own methods take a number too."""
     return lambda x: np.atleast_1d(jac(x))
 
 
-def _warn_of_unused(unknown: dict[str, Any], hess: Any, hessp: Any) -> None:
+def _warn_of_unused(unknown: list[str], hess: Any, hessp: Any) -> None:
     level = 4  # the caller of SciPy's minimize
     if unknown:
-        names = ", ".join(map(str, unknown))
-        warnings.warn(f"these options are not known: {names}", OptimizeWarning, stacklevel=level)
+        sentence = f"these options are not known: {', '.join(unknown)}"
+        warnings.warn(sentence, OptimizeWarning, stacklevel=level)
     for name, given in (("hess", hess), ("hessp", hessp)):
         if given is not None:
             said = f"the continuized acceleration makes no use of {name}"
@@ -216,11 +200,11 @@ def _refuse_constraints(constraints: Any) -> None:
     )
 
 
-def _box(bounds: Any, shape: tuple[int, ...]) -> Box | None:
-    """The box of bounds as SciPy takes them; None where nothing is bounded."""
+def _make_box(bounds: Any, shape: tuple[int, ...]) -> Box | None:
+    """Make the box of bounds as SciPy takes them; None where nothing is bounded."""
     if bounds is None:
         return None
-    pairs = (bounds.lb, bounds.ub) if isinstance(bounds, Bounds) else _columns(bounds)
+    pairs = (bounds.lb, bounds.ub) if isinstance(bounds, Bounds) else _split_pairs(bounds)
     try:
         low, high = (np.broadcast_to(side, shape) for side in pairs)
     except ValueError as error:
@@ -231,8 +215,8 @@ def _box(bounds: Any, shape: tuple[int, ...]) -> Box | None:
     return Box(low, high)
 
 
-def _columns(bounds: Any) -> tuple[Array, Array]:
-    """The low and the high ends of pairs, in which None is no bound."""
+def _split_pairs(bounds: Any) -> tuple[Array, Array]:
+    """Split pairs, in which None is no bound, into their low and their high ends."""
     try:
         pairs = [(low, high) for low, high in bounds]
         low = np.array([-np.inf if low is None else float(low) for low, _ in pairs])
@@ -243,8 +227,8 @@ def _columns(bounds: Any) -> tuple[Array, Array]:
     return low, high
 
 
-def _process(L: Any, mu: Any, start: Any, metric: Any, box: Box | None) -> dict[str, Any]:
-    """What `minimize` is told of the process."""
+def _choose_process(L: Any, mu: Any, start: Any, metric: Any, box: Box | None) -> dict[str, Any]:
+    """Choose what `minimize` is told of the process."""
     if start is None:
         return {"L": L, "mu": mu, "metric": metric, "prox": box}
     if L is None or metric is not None or box is not None:

@@ -8,27 +8,34 @@ formulas are those of `parameters`, `flow` and `methods`, the times those of `cl
 
 from __future__ import annotations
 
+import math
+import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
-from continuized.adapters._torch_update import (
-    COMMON,
-    Job,
-    Many,
-    check_common,
-    check_group,
-    choose_seed,
-    torch,
-    update,
-)
-from continuized.process import clock
+from continuized.process import clock, methods
+from continuized.process.flow import mix, weights
+from continuized.process.methods import jump
+from continuized.process.parameters import carried_time, gamma, gamma_prime
+from continuized.support import validation as check
+from continuized.support.validation import short_repr
+
+try:
+    import torch
+except ImportError as error:
+    raise ImportError(
+        'the optimizer needs PyTorch: run pip install "continuized[torch]"', name="torch"
+    ) from error
 
 __all__ = ["Continuized"]
 
 Tensor = torch.Tensor
 
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+COMMON = ("rng", "nonfinite", "k", "holds_x")  # of the optimizer; kept in every group
+FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel for many tensors
 BLOCK = 256  # events drawn at once
 LOOK_EVERY = 100  # events, where to look at the gradients would stop the device
 
@@ -150,7 +157,8 @@ class Continuized(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a `state_dict`, and from the parameters of the same moment, bit by bit."""
         for group in state_dict["param_groups"]:
-            missing = [name for name in (*COMMON, "time", "time_lr", "mu") if name not in group]
+            needed = (*COMMON, "time", "time_lr", "mu")
+            missing = [name for name in needed if name not in group]
             if missing:
                 raise ValueError(
                     f"the state_dict is not one of Continuized: a group has no {missing[0]!r}"
@@ -161,6 +169,9 @@ class Continuized(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The state: x and z of every parameter; numbers of Python in the groups."""
         self._look()
+        for group in self.param_groups:  # schedulers may give numbers of NumPy
+            if not isinstance(group["lr"], Tensor):
+                group["lr"] = float(group["lr"])
         return super().state_dict()
 
     # One event
@@ -182,7 +193,7 @@ class Continuized(torch.optim.Optimizer):
         jobs = [Job(group, self.state, now.dt, following.dt) for group in self.param_groups]
         self._leave_out_if_not_finite(jobs)
         for job in jobs:
-            self._jump_and_mix(job)
+            job.jump_and_mix(self.state)
             job.group.update(k=now.k, time=job.scalars.time, time_lr=job.scalars.time_lr)
         self._ahead.popleft()
         if now.k % LOOK_EVERY == 0 or (self._skipped is not None and self._skipped.is_cpu):
@@ -214,18 +225,6 @@ class Continuized(torch.optim.Optimizer):
                 job.grads = [torch.where(finite.to(g.device), g, 0.0) for g in job.grads]
         left_out = (~finite).to(torch.int64)
         self._skipped = left_out if self._skipped is None else self._skipped + left_out
-
-    def _jump_and_mix(self, job: Job) -> None:
-        for p in job.params:
-            if p not in self.state:
-                self.state[p].update(x=p.detach().clone(), z=p.detach().clone())
-        xs, zs = ([self.state[p][name] for p in job.params] for name in ("x", "z"))
-        if job.together:
-            together = (Many(job.params), Many(xs), Many(zs), Many(job.grads))
-            update(*together, job.scalars, job.group)
-            return
-        for tensors in zip(job.params, xs, zs, job.grads, strict=True):
-            update(*tensors, job.scalars, job.group)
 
     # Gradients that are not finite
 
@@ -282,3 +281,218 @@ class Continuized(torch.optim.Optimizer):
                     p.copy_(x)
                     x.copy_(held)
             group["holds_x"] = not group["holds_x"]
+
+
+# An event: the scalars of a group, the update of its tensors, their checks
+
+
+class Scalars(NamedTuple):
+    """The steps of an event, the mixing weights of the gap after it, and where that gap ends."""
+
+    gamma: float
+    gamma_prime: float
+    a: float
+    b: float
+    time: float
+    time_lr: float | None
+
+
+def compute_scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scalars:
+    """Compute the scalars of a group at the event that ends `gap`; the group is not changed.
+
+    group["time"] is t + start where y is, on the clock of the parameters for group["time_lr"].
+    """
+    lr, mu, time, time_lr = as_lr(group["lr"]), group["mu"], group["time"], group["time_lr"]
+    L = smoothness(lr)
+    if math.isinf(L):  # sqrt A and sqrt B, x and z stand still
+        return Scalars(0.0, 0.0, 0.0, 0.0, time, time_lr)
+    check_lr(lr, mu)
+    if time_lr is None:  # up to its first event x = z: only the time moves
+        time = time + gap
+    elif time_lr != lr:
+        time = carried_time(time, smoothness(time_lr), L)
+    start = math.inf if time == math.inf else 0.0  # any other is counted in the time
+    a, b = weights(time, time + next_gap, next_gap, L, mu, start)
+    return Scalars(gamma(L), gamma_prime(time, L, mu, start), a, b, time + next_gap, lr)
+
+
+class Many:
+    """Several tensors as one vector, by PyTorch's foreach functions.
+
+    It has the arithmetic that `mix` and `jump` ask of an array; each operation rounds as it
+    does on one tensor, so that the results are the same to the last bit.
+    """
+
+    __slots__ = ("tensors",)
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = list(tensors)
+
+    def __add__(self, other: Many) -> Many:
+        return Many(torch._foreach_add(self.tensors, other.tensors))
+
+    def __sub__(self, other: Many) -> Many:
+        return Many(torch._foreach_sub(self.tensors, other.tensors))
+
+    def __rmul__(self, factor: float) -> Many:
+        return Many(torch._foreach_mul(self.tensors, factor))
+
+    def __neg__(self) -> Many:
+        return Many(torch._foreach_neg(self.tensors))
+
+    def copy_(self, other: Many) -> None:
+        torch._foreach_copy_(self.tensors, other.tensors)
+
+    def largest(self) -> Many:
+        """Return the largest |entry| of each; none of them may be empty."""
+        return Many(torch._foreach_norm(self.tensors, math.inf))
+
+
+def update(y: Any, x: Any, z: Any, g: Any, s: Scalars, group: dict[str, Any]) -> None:
+    """Do the jump of an event and the mixing after it, in place; on tensors, or `Many` of them.
+
+    On entry y and z are just before the event; on return y and z are just before the next one,
+    and x is right after this one.
+    """
+    if group["maximize"]:
+        g = -g
+    if group["weight_decay"] != 0.0:
+        g = g + group["weight_decay"] * y
+    x_new, z_new = jump(y, z, g, s.gamma, s.gamma_prime)
+    y_new, z_mixed = mix(x_new, z_new, s.a, s.b)
+    x.copy_(x_new)
+    y.copy_(y_new)
+    z.copy_(z_mixed)
+
+
+class Job:
+    """The work of an event on a group: its parameters with gradients, and its scalars."""
+
+    def __init__(self, group: dict[str, Any], state: Any, gap: float, next_gap: float) -> None:
+        self.group, self.scalars = group, compute_scalars(group, gap, next_gap)
+        self.params: list[Tensor] = [p for p in group["params"] if p.grad is not None]
+        self.grads: list[Tensor] = [p.grad for p in self.params if p.grad is not None]
+        self.zs: list[Tensor] = [state[p]["z"] if p in state else p for p in self.params]
+        for p, z, g in zip(self.params, self.zs, self.grads, strict=True):
+            check_kept(p, z)
+            check_gradient(g)
+        foreach = group["foreach"]
+        if foreach is None:
+            foreach = all(p.device.type in FOREACH_DEVICES for p in self.params)
+        self.together = bool(foreach and self.params)
+
+    def find_overflows(self) -> list[Tensor]:
+        """Return a number for each parameter: 0, or NaN if its `update` might overflow.
+
+        The numbers stay on the device.
+
+        With |.| the largest of a tensor, and c at least 1 and gamma + gamma', all that `update`
+        computes is at most |z| + |y| + c (|g| + weight_decay |y|), for a and b are in [0, 1].
+        """
+        triples = zip(self.params, self.zs, self.grads, strict=True)
+        filled = [triple for triple in triples if triple[0].numel()]
+        if not filled:
+            return []
+        y, z, g = (Many(column).largest() for column in zip(*filled, strict=True))
+        c = max(1.0, self.scalars.gamma + self.scalars.gamma_prime)
+        weight_decay: float = self.group["weight_decay"]
+        return (0.0 * (z + (1.0 + c * weight_decay) * y + c * g)).tensors
+
+    def jump_and_mix(self, state: Any) -> None:
+        """Do the work, on all tensors at once or on one after the other."""
+        for p in self.params:
+            if p not in state:
+                state[p].update(x=p.detach().clone(), z=p.detach().clone())
+        xs, zs = ([state[p][name] for p in self.params] for name in ("x", "z"))
+        columns: Any = (self.params, xs, zs, self.grads)
+        rows = [map(Many, columns)] if self.together else zip(*columns, strict=True)
+        for y, x, z, g in rows:
+            update(y, x, z, g, self.scalars, self.group)
+
+
+def check_group(group: dict[str, Any]) -> None:
+    """Check what a new group was given, and replace it by numbers of Python."""
+    for p in group["params"]:
+        check_parameter(p)
+    lr = as_lr(group["lr"])
+    if not isinstance(group["lr"], Tensor):  # which may be changed from outside
+        group["lr"] = lr
+    mu = group["mu"] = check.real(group["mu"], "mu", minimum=0.0)
+    group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
+    group["weight_decay"] = check.real(group["weight_decay"], "weight_decay", minimum=0.0)
+    check_lr(lr, mu)
+    group["rng"] = choose_seed(group["rng"])
+    check.one_of(group["nonfinite"], "nonfinite", ("raise", "skip"))
+
+
+def check_common(first: dict[str, Any], group: dict[str, Any]) -> None:
+    """Raise ValueError unless two groups agree in what belongs to the optimizer."""
+    for name in COMMON:
+        if group[name] != first[name]:
+            raise ValueError(
+                f"{name} must be the same in all groups, for they share one clock, got "
+                f"{short_repr(first[name])} and {short_repr(group[name])}"
+            )
+
+
+def choose_seed(rng: Any) -> int:
+    """Return an integer seed that can be kept in a `state_dict`."""
+    if rng is None:
+        return secrets.randbits(128)
+    return check.whole(rng, "rng", minimum=0, other="None")
+
+
+def smoothness(lr: float) -> float:
+    """Return L = 1/lr."""
+    return 1.0 / lr if lr > 0.0 else math.inf
+
+
+def as_lr(lr: Any) -> float:
+    """Return the learning rate as a number >= 0."""
+    if isinstance(lr, Tensor):
+        if lr.numel() != 1:
+            raise ValueError(f"Tensor lr must be 1-element, got one of shape {tuple(lr.shape)}")
+        if lr.device.type != "cpu":
+            raise ValueError(
+                f"a Tensor lr must be on the CPU, got one on {lr.device}: to read it would stop "
+                "the device at every step"
+            )
+        lr = lr.item()
+    return check.real(lr, "lr", minimum=0.0)
+
+
+def check_lr(lr: float, mu: float) -> None:
+    """Raise ValueError unless mu <= L = 1/lr."""
+    if mu > smoothness(lr):
+        raise ValueError(
+            f"mu must not exceed L = 1/lr, got mu = {mu!r} and lr = {lr!r}: lower one of them"
+        )
+
+
+def check_parameter(p: Tensor) -> None:
+    """Raise TypeError unless x and z can be kept in the type of p."""
+    if p.dtype not in DTYPES:
+        names = ", ".join(str(dtype).removeprefix("torch.") for dtype in DTYPES)
+        raise TypeError(
+            f"parameters must be real, of type {names}, got {p.dtype}: give the real and the "
+            "imaginary part of a complex one as two"
+        )
+
+
+def check_kept(p: Tensor, z: Tensor) -> None:
+    """Raise unless p is still of the type in which its z, and x, are kept."""
+    check_parameter(p)
+    if p.dtype != z.dtype:
+        raise RuntimeError(
+            f"a parameter is of type {p.dtype}, but its x and z are of {z.dtype}: convert a model "
+            "before its first step, or then load the optimizer's own state_dict()"
+        )
+
+
+def check_gradient(g: Tensor) -> None:
+    """Raise RuntimeError for a gradient that is not dense: z moves in every coordinate."""
+    if g.layout != torch.strided:
+        raise RuntimeError(
+            f"gradients must be dense, got one of layout {g.layout}: z moves in every coordinate; "
+            "set sparse=False in the layer"
+        )

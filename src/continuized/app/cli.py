@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import errno
 import importlib
+import signal
 import sys
+from types import FrameType
 from typing import Any
 
 import click
@@ -25,10 +27,18 @@ COMMANDS = {
     "gossip": "Average over a network, plain and accelerated, simulated or real.",
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",
 }
+RETRY = 0.02  # seconds until an interrupt is tried again
 
 
 class OneSentence(click.Command):
     """A command whose errors are one sentence each."""
+
+    def __call__(self, *args: Any, **extra: Any) -> Any:
+        """Run as the work of a process, which Ctrl-C ends unless it was started to ignore that."""
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
+            signal.signal(signal.SIGALRM, _interrupt)
+        return super().__call__(*args, **extra)
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; every error that is the user's to mend ends in one sentence on stderr."""
@@ -73,6 +83,20 @@ class Commands(OneSentence, click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt, or while something is being compiled try again a little later.
+
+    llvmlite notes that LLVM has taken a module over only after the call that does so: an interrupt
+    in between has the module freed twice, and the process crashes.  One in a finaliser is lost.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith(("llvmlite.", "numba.")):
+            signal.setitimer(signal.ITIMER_REAL, RETRY)
+            return
+        frame = frame.f_back
+    raise KeyboardInterrupt
 
 
 def _end(sentence: str, code: int) -> None:

@@ -11,14 +11,14 @@ k-th gradient.  That is where its theorem speaks, and on average T_k = k.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from continuized.app.commands import to_csv
 from continuized.plot.figures import Curve, Figure, Panel
 from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
@@ -79,18 +79,13 @@ def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
 
 def _panel(function: Function, seed: int, steps: int | None, noisy: bool) -> Panel:
     p = function.problem()
-    L, mu = p.L, p.mu
-    assert L is not None
-    assert mu is not None
-    methods = (GradientDescent(L), Nesterov(L, mu), Continuized(L, mu))
+    methods = (GradientDescent(p.L), Nesterov(p.L, p.mu), Continuized(p.L, p.mu))
     maxiter = function.steps[noisy] if steps is None else steps
     curves = tuple(_curve(method, p, seed, maxiter, noisy) for method in methods)
     return Panel(function.name, function.formula, curves)
 
 
 def _curve(method: Method, p: Quadratic, seed: int, steps: int, noisy: bool) -> Curve:
-    assert p.x_star is not None
-    assert p.f_star is not None
     x0 = p.x_star if noisy else np.zeros(p.dim)
     noise = NOISE if noisy else None
     trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=steps).trace
@@ -105,46 +100,31 @@ def _curve(method: Method, p: Quadratic, seed: int, steps: int, noisy: bool) -> 
     return Curve(method.name, theorem, trace.k, trace.t, trace.fun - p.f_star, bounds)
 
 
-@dataclass(frozen=True)
-class Row:
-    """One line of the tables.  bound is None where there is no theorem or it says nothing."""
+def rows(
+    figure: Figure, panel: Panel, ks: tuple[int, ...] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the data of a figure's panel at the steps `ks`, or at all of them.
 
-    figure: int
-    panel: str
-    method: str
-    theorem: str
-    k: int
-    t: float
-    excess: float
-    bound: float | None
-
-
-def rows(figure: Figure, ks: tuple[int, ...] | None = None) -> Iterator[Row]:
-    """The figure's data at the steps `ks`, or at all of them."""
-    for panel in figure.panels:
-        for curve in panel.curves:
-            for i, k in enumerate(curve.k.tolist()):
-                if ks is None or k in ks:
-                    b = float(curve.bound[i])
-                    yield Row(
-                        figure.number,
-                        panel.name,
-                        curve.method,
-                        curve.theorem,
-                        k,
-                        float(curve.t[i]),
-                        float(curve.excess[i]),
-                        b if math.isfinite(b) else None,
-                    )
+    The bound is None where there is no theorem or it says nothing.
+    """
+    for curve in panel.curves:
+        columns = (curve.k, curve.t, curve.excess, curve.bound)
+        for k, t, excess, b in zip(*(column.tolist() for column in columns), strict=True):
+            if ks is None or k in ks:
+                yield {
+                    "figure": figure.number,
+                    "panel": panel.name,
+                    "method": curve.method,
+                    "theorem": curve.theorem,
+                    "k": k,
+                    "t": t,
+                    "excess": excess,
+                    "bound": b if math.isfinite(b) else None,
+                }
 
 
 def csv_text(figure: Figure) -> str:
     """All the data of a figure, one row per method and step, numbers to the last bit."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["panel", "method", "k", "t", "excess", "bound", "theorem"])
-    for row in rows(figure):
-        b = "" if row.bound is None else repr(row.bound)
-        numbers = [row.k, repr(row.t), repr(row.excess), b]
-        writer.writerow([row.panel, row.method, *numbers, row.theorem])
-    return text.getvalue()
+    header = ("panel", "method", "k", "t", "excess", "bound", "theorem")
+    shown = (row for panel in figure.panels for row in rows(figure, panel))
+    return to_csv(header, ([row[name] for name in header] for row in shown))

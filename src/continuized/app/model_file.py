@@ -12,6 +12,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import files
+from continuized.support import validation as check
 
 LOSSES = ("logistic", "ridge")
 FORMAT = 1
@@ -29,15 +30,15 @@ class Model(NamedTuple):
     l2: float
     labels: tuple[float, float] | None = None
 
-    def predictions(self, X: Any) -> Array:
-        """X w, or the labels by its sign."""
+    def predict(self, X: Any) -> Array:
+        """Predict X w, or the labels by its sign."""
         values = np.asarray(X @ self.w)
         if self.labels is None:
             return values
         return np.where(values > 0.0, self.labels[1], self.labels[0])
 
-    def probabilities(self, X: Any) -> Array:
-        """Of the second label."""
+    def predict_probabilities(self, X: Any) -> Array:
+        """Find the probability of the second label for each row."""
         from scipy.special import expit
 
         return np.asarray(expit(X @ self.w))
@@ -53,20 +54,21 @@ def save(path: Path, model: Model) -> Path:
 
 
 def load(path: Path) -> Model:
-    """Read a model."""
+    """Read a model; ModelError where the file is none."""
     try:
         with np.load(path, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())
             w = np.asarray(file["w"])
-        model = Model(w, str(header["loss"]), float(header["l2"]))
+        check.array(w, "w", ndim=1, finite=True)
+        if header["format"] != FORMAT or w.dtype.kind != "f":
+            raise ValueError("another format")
+        loss = check.one_of(header["loss"], "loss", LOSSES)
+        model = Model(w, loss, float(header["l2"]))
         if header["labels"] is not None:
             below, above = map(float, header["labels"])
             model = model._replace(labels=(below, above))
-        known = header["format"] == FORMAT and model.loss in LOSSES
+        return model
     except FileNotFoundError:
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path} is not a model that `continuized solve` wrote") from error
-    if not (known and w.ndim == 1 and w.dtype.kind == "f" and np.all(np.isfinite(w))):
-        raise ModelError(f"{path} is not a model that `continuized solve` wrote")
-    return model

@@ -13,7 +13,6 @@ import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
-from importlib import metadata
 
 from continuized import __version__
 
@@ -75,6 +74,8 @@ def page(title: str, sections: Iterable[Section]) -> str:
 
 def versions() -> Table:
     """What a result may depend on: Python, the system, and the libraries with their versions."""
+    from importlib import metadata  # slow
+
     rows = [("continuized", __version__), ("Python", platform.python_version())]
     for name in ("numpy", "scipy", "numba", "matplotlib"):
         try:

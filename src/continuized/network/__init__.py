@@ -12,23 +12,31 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from continuized.network.analysis import delay_limit, exchange_share, share_limit, too_stale
-    from continuized.network.faults import Faults
-    from continuized.network.gossip import Gossip, NoGainWarning
-    from continuized.network.graphs.graph import Graph
-    from continuized.network.graphs.optimal_rates import Optimised
-    from continuized.network.optimisation.a2cid2.method import A2CiD2
-    from continuized.network.optimisation.dadao.method import DADAO
-    from continuized.network.optimisation.dual.method import Dual
-    from continuized.network.optimisation.minimize import minimize
-    from continuized.network.optimisation.objective import Objective, split
-    from continuized.network.optimisation.race import Racer, race
-    from continuized.network.protocol.node_model import Rule, RuleSpec
-    from continuized.network.result import Decentralized, Outcome
-    from continuized.network.runtime.run import run
-    from continuized.network.runtime.supervisor import StalenessWarning
-    from continuized.network.simulation.replay import replay
-    from continuized.network.simulation.simulate import simulate
+    from continuized.network.analysis import delay_limit as delay_limit
+    from continuized.network.analysis import exchange_share as exchange_share
+    from continuized.network.analysis import share_limit as share_limit
+    from continuized.network.analysis import too_stale as too_stale
+    from continuized.network.faults import Faults as Faults
+    from continuized.network.gossip import Gossip as Gossip
+    from continuized.network.gossip import NoGainWarning as NoGainWarning
+    from continuized.network.graphs.graph import Graph as Graph
+    from continuized.network.graphs.optimal_rates import Optimised as Optimised
+    from continuized.network.optimisation.a2cid2.method import A2CiD2 as A2CiD2
+    from continuized.network.optimisation.dadao.method import DADAO as DADAO
+    from continuized.network.optimisation.dual.method import Dual as Dual
+    from continuized.network.optimisation.minimize import minimize as minimize
+    from continuized.network.optimisation.objective import Objective as Objective
+    from continuized.network.optimisation.objective import split as split
+    from continuized.network.optimisation.race import Racer as Racer
+    from continuized.network.optimisation.race import race as race
+    from continuized.network.protocol.node_model import Rule as Rule
+    from continuized.network.protocol.node_model import RuleSpec as RuleSpec
+    from continuized.network.result import Decentralized as Decentralized
+    from continuized.network.result import Outcome as Outcome
+    from continuized.network.runtime.run import run as run
+    from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
+    from continuized.network.simulation.replay import replay as replay
+    from continuized.network.simulation.simulate import simulate as simulate
 
 _HOME = {
     "A2CiD2": "optimisation.a2cid2.method",
@@ -58,33 +66,7 @@ _HOME = {
     "too_stale": "analysis",
 }
 
-__all__ = [
-    "DADAO",
-    "A2CiD2",
-    "Decentralized",
-    "Dual",
-    "Faults",
-    "Gossip",
-    "Graph",
-    "NoGainWarning",
-    "Objective",
-    "Optimised",
-    "Outcome",
-    "Racer",
-    "Rule",
-    "RuleSpec",
-    "StalenessWarning",
-    "delay_limit",
-    "exchange_share",
-    "minimize",
-    "race",
-    "replay",
-    "run",
-    "share_limit",
-    "simulate",
-    "split",
-    "too_stale",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

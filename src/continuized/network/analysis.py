@@ -19,7 +19,7 @@ that it asks j, and all taken as independent,
     1 - f_i = 2 delay (a_i + f_i sum_j a_j p_ji),
 
 and the directed edge ij exchanges at the rate a_i p_ij f_j.  As long as it can, node i makes up for
-every ring: a_i sum_j p_ij f_j = sum_j P_ij / 2.  It cannot ask more often than it finds itself free
+every tick: a_i sum_j p_ij f_j = sum_j P_ij / 2.  It cannot ask more often than it finds itself free
 after the pauses that refusals cost, f_i = a_i (1 - sum_j p_ij f_j) pause.
 
 Stability
@@ -42,12 +42,11 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from continuized.network.arguments import as_gossip
-from continuized.network.gossip import Constants, Gossip
+from continuized.network.gossip import Constants, Gossip, as_gossip
 from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.timeouts import BACK_OFF, SPREAD
 from continuized.problems.base import Array
@@ -71,12 +70,12 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
     source, target = list_directed(graph)
     n, P = graph.nodes, np.tile(graph.P, 2)
     around = np.bincount(source, P, n)
-    p, rings = P / around[source], 0.5 * around
+    p, ticks = P / around[source], 0.5 * around
     f = np.ones(n)
     for _ in range(MOST_STEPS):
         met = np.bincount(source, p * f[target], n)  # the probability that a request is answered
         pauses = np.maximum((1.0 - met) * PAUSE * delay, np.finfo(float).tiny)
-        asks = np.minimum(rings / met, f / pauses)
+        asks = np.minimum(ticks / met, f / pauses)
         heard = np.bincount(target, asks[source] * p, n)
         free = np.maximum(1.0 - 2.0 * delay * asks, 0.0) / (1.0 + 2.0 * delay * heard)
         if np.abs(free - f).max() < 1e-9:
@@ -89,7 +88,7 @@ def exchange_rates(graph: Graph, delay: float) -> Array:
 def exchange_share(graph: Graph | str, delay: float) -> float:
     """Predict the exchanges per unit of t, which are 1 without delays.
 
-    Nodes make up for rings, so that they stay 1 until some node has no time left; from there on
+    Nodes make up for ticks, so that they stay 1 until some node has no time left; from there on
     they fall as 1 / delay.  The independence assumed makes this up to 15 % too small there.
 
     graph: a Graph, or what `Graph.of` takes.  delay: the mean one-way delay, in units of t.
@@ -102,15 +101,6 @@ def exchange_share(graph: Graph | str, delay: float) -> float:
     return float(exchange_rates(Graph.of(graph), late).sum())
 
 
-class _Linear(NamedTuple):
-    """The linear model of exchanges, in an eigenbasis of A: G_ef needs nothing else."""
-
-    exponents: Array
-    U: Array  # (2n - 1, edges)
-    V: Array  # (edges, 2n - 1)
-    rates: Array
-
-
 def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> float:
     """Compute the spectral radius of G, or infinity where A is not stable; below 1 is stable.
 
@@ -118,17 +108,17 @@ def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> floa
     """
     from scipy.sparse.linalg import LinearOperator, eigs
 
-    model = _make_model(graph, constants, delay, rates)
-    if not model.exponents.real.max() < 0.0:
+    exponents, U, V = _make_model(graph, constants, delay, rates)
+    if not exponents.real.max() < 0.0:
         return math.inf
-    decay = -1.0 / (model.exponents[:, None] + model.exponents[None, :].conj())
+    decay = -1.0 / (exponents[:, None] + exponents[None, :].conj())
 
     def G(q: Array) -> Array:
-        second_moments = ((model.U * (model.rates * q.ravel())) @ model.U.conj().T) * decay
-        moments: Array = ((model.V @ second_moments) * model.V.conj()).sum(axis=1).real
+        second_moments = ((U * (rates * q.ravel())) @ U.conj().T) * decay
+        moments: Array = ((V @ second_moments) * V.conj()).sum(axis=1).real
         return moments
 
-    size = model.rates.size
+    size = rates.size
     if size <= SMALL:  # too small for Arnoldi's iteration
         dense = np.column_stack([G(column) for column in np.eye(size)])
         return float(np.abs(np.linalg.eigvals(dense)).max())
@@ -137,10 +127,13 @@ def gain(graph: Graph, constants: Constants, delay: float, rates: Array) -> floa
     return float(abs(largest[0]))
 
 
-def _make_model(graph: Graph, constants: Constants, delay: float, rates: Array) -> _Linear:
-    """Build the model in the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node.
+def _make_model(
+    graph: Graph, constants: Constants, delay: float, rates: Array
+) -> tuple[Array, ...]:
+    """Build the linear model of exchanges, in an eigenbasis of A: its exponents, U and V.
 
-    Between events s stands still, and w decays at the rate 2 theta.
+    It is made in the coordinates s = (x + z) / 2 and w = (x - z) / 2 of every node.  Between
+    events s stands still, and w decays at the rate 2 theta.
     """
     n, (theta, gamma, gamma_prime) = graph.nodes, constants
     source, target = list_directed(graph)
@@ -157,7 +150,7 @@ def _make_model(graph: Graph, constants: Constants, delay: float, rates: Array) 
     basis = np.zeros((2 * n, 2 * n - 1))
     basis[:n, : n - 1], basis[n:, n - 1 :] = others, np.eye(n)
     exponents, W = np.linalg.eig(basis.T @ A @ basis)
-    return _Linear(exponents, np.linalg.solve(W, basis.T @ U + 0j), V @ basis @ W, rates)
+    return exponents, np.linalg.solve(W, basis.T @ U + 0j), V @ basis @ W
 
 
 def share_limit(graph: Any, method: str | Gossip = "accelerated") -> float:

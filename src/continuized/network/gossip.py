@@ -6,7 +6,11 @@ import warnings
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from continuized.network.graphs.graph import Graph
+from continuized.problems.base import Array
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime
@@ -95,12 +99,8 @@ class Gossip:
 
     def process(self, graph: Graph) -> Continuized:
         """Return the continuized process whose flow and steps the nodes follow."""
-        return Continuized(*self._curvature(graph))
-
-    def _curvature(self, graph: Graph) -> tuple[float, float]:
-        """Return L and mu of the process, which are equal on two nodes, but for rounding."""
         L = 2.0 * graph.R
-        return L, min(graph.mu_g, L)
+        return Continuized(L, min(graph.mu_g, L))  # equal on two nodes, but for rounding
 
     def constants(self, graph: Graph) -> Constants:
         """Return what every node must know.
@@ -118,9 +118,29 @@ class Gossip:
                 NoGainWarning,
                 stacklevel=2,
             )
-        gamma_prime = exponential_gamma_prime(*self._curvature(graph))
+        process = self.process(graph)
+        gamma_prime = exponential_gamma_prime(process.L, process.mu)
         return Constants(self.damping * theta, 0.5, gamma_prime)
 
     def rate(self, graph: Graph) -> float:
         """Return r where the theorem says that E |x_t - mean|^2 falls as e^{-rt}."""
         return self.damping * graph.theta if self.accelerated else 0.5 * graph.mu_g
+
+
+def as_gossip(method: Any) -> Gossip:
+    """Return the method that a name stands for."""
+    if isinstance(method, Gossip):
+        return method
+    name = check.one_of(method, "method", ("accelerated", "plain"), other="a Gossip")
+    return Gossip(accelerated=name == "accelerated")
+
+
+def check_values(values: ArrayLike, graph: Graph) -> Array:
+    """Return a fresh float64 array, a row for each node."""
+    given = check.array(values, "values", dtype=np.float64, finite=True)
+    if given.ndim not in (1, 2) or given.shape[0] != graph.nodes or given.size == 0:
+        raise ValueError(
+            f"values must have shape ({graph.nodes},) or ({graph.nodes}, dim), a row for each "
+            f"node, got {given.shape}"
+        )
+    return given

@@ -133,14 +133,21 @@ class NetworkResult:
         time) of the trace, which ends for this where the error first falls to `rounding`; NaN where
         there are fewer than two rows.
 
-        >>> t = np.linspace(0.0, 10.0, 11)
-        >>> end = {"x": np.zeros(2), "t": 10.0, "method": "plain", "messages": 10, "tol": 1e-8}
-        >>> trace = Trace(t, t, np.exp(-0.5 * t))
-        >>> r = NetworkResult(**end, reached=False, error=0.1, trace=trace)
-        >>> round(r.rate_measured, 12)
+        >>> t = np.arange(100.0)
+        >>> end = {"x": np.zeros(2), "t": 99.0, "method": "plain", "messages": 99, "tol": 1e-8}
+        >>> trace = Trace(t, t, np.maximum(np.exp(-0.5 * t), 1e-20))
+        >>> r = NetworkResult(**end, reached=True, error=1e-20, trace=trace, rounding=1e-18)
+        >>> round(r.rate_measured, 9)
         0.5
         """
-        return decay_rate(self.trace.t, self.trace.error, self.rounding)
+        rounded = np.flatnonzero(self.trace.error <= self.rounding)
+        end = int(rounded[0]) if rounded.size else len(self.trace.error)
+        t, error = self.trace.t[:end], self.trace.error[:end]
+        use = (t >= 0.5 * t.max(initial=0.0)) & np.isfinite(error)
+        if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
+            return math.nan
+        centred = t[use] - t[use].mean()
+        return float(-(centred @ np.log(error[use])) / (centred @ centred))
 
 
 @dataclass(kw_only=True)
@@ -199,23 +206,6 @@ def rounding_of_mean(x: Array, scale: float) -> float:
     """
     off = (ROUNDINGS + len(x)) * EPSILON
     return off * off * float(np.vdot(x, x)) / scale if scale > 0.0 else 0.0
-
-
-def decay_rate(t: Array, error: Array, rounding: float = 0.0) -> float:
-    """Return r where an error falls as e^{-rt}: see `NetworkResult.rate_measured`.
-
-    >>> t = np.arange(100.0)
-    >>> round(decay_rate(t, np.maximum(np.exp(-t), 1e-30), 1e-28), 9)
-    1.0
-    """
-    rounded = np.flatnonzero(error <= rounding)
-    end = int(rounded[0]) if rounded.size else len(error)
-    t, error = t[:end], error[:end]
-    use = (t >= 0.5 * t.max(initial=0.0)) & np.isfinite(error)
-    if np.count_nonzero(use) < 2 or np.ptp(t[use]) == 0.0:
-        return math.nan
-    centred = t[use] - t[use].mean()
-    return float(-(centred @ np.log(error[use])) / (centred @ centred))
 
 
 class OptimisationTrace(NamedTuple):

@@ -8,7 +8,7 @@ curves still differ, by their grey, their markers, and the words beside them.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -74,11 +74,6 @@ class Figure:
     note: str
     panels: tuple[Panel, ...]
 
-    @property
-    def stem(self) -> str:
-        """What the names of its files start with."""
-        return f"figure{self.number}"
-
 
 @dataclass(frozen=True)
 class Style:
@@ -116,11 +111,10 @@ def require_matplotlib() -> None:
         ) from error
 
 
-def render(figure: Figure, formats: tuple[str, ...] = ("png", "svg")) -> dict[str, bytes]:
-    """The picture of a figure in each format."""
+def render(figure: Figure) -> dict[str, bytes]:
+    """Draw a figure, as PNG and as SVG."""
     with settings():
-        drawing = _draw(figure)
-        return {format: to_bytes(drawing, format) for format in formats}
+        return to_png_and_svg(_draw(figure))
 
 
 @contextmanager
@@ -143,6 +137,11 @@ def to_bytes(drawing: Any, format: str) -> bytes:
     return buffer.getvalue()
 
 
+def to_png_and_svg(drawing: Any) -> dict[str, bytes]:
+    """A drawing as the files that commands write: for a screen, and for print."""
+    return {format: to_bytes(drawing, format) for format in ("png", "svg")}
+
+
 def render_objective(trace: Any, title: str, format: str) -> bytes:
     """The objective of a run above its lowest value, against passes over the data."""
     from matplotlib.figure import Figure as Drawing
@@ -160,29 +159,35 @@ def render_objective(trace: Any, title: str, format: str) -> bytes:
 
 
 def _draw(figure: Figure) -> Any:
-    drawing, panels = make_two_panels()
+    drawing, panels = make_two_panels([panel.name for panel in figure.panels])
     # Log-log on the left, where a power of k is a straight line; a rate is one on the right.
     for axes, panel, scale in zip(panels, figure.panels, ("log", "linear"), strict=True):
         _panel(axes, panel, scale)
     return drawing
 
 
-def make_two_panels() -> tuple[Any, tuple[Any, Any]]:
-    """A drawing with room for names to the right of each of its two panels."""
+def make_two_panels(
+    titles: Sequence[str], left: float = 0.074, width: float = 0.286, height: float = 0.76
+) -> tuple[Any, list[Any]]:
+    """Make a drawing of two panels with logarithmic values.
+
+    By default there is room for names to the right of each of them.
+    """
     from matplotlib.figure import Figure as Drawing
 
     drawing = Drawing(figsize=SIZE)
-    left, right = (drawing.add_axes((x, 0.15, 0.286, 0.76)) for x in (0.074, 0.574))
-    return drawing, (left, right)
+    panels = [drawing.add_axes((x, 0.15, width, height)) for x in (left, left + 0.5)]
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_yscale("log")
+        axes.set_title(title, fontsize=10)
+    return drawing, panels
 
 
 def _panel(axes: Any, panel: Panel, scale: str) -> None:
     axes.set_xscale(scale)
-    axes.set_yscale("log")
     last = max(2.0, *(float(curve.k[-1]) for curve in panel.curves))
     axes.set_xlim((1.0 if scale == "log" else 0.0), last)
     axes.set_ylim(*_limits(panel))
-    axes.set_title(panel.name, fontsize=10)
     axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
     axes.set_ylabel(r"$f(x_k) - f(x_{\star})$")
     lines = []
@@ -244,21 +249,6 @@ def choose_markers(t: Array, scale: str, order: int, first: float = 1.0) -> list
     along = (np.arange(8) + 0.25 + 0.25 * (order % 4)) / 8
     at = first * (last / first) ** along if scale == "log" else last * along
     return sorted(set(np.searchsorted(t, at).clip(0, len(t) - 1).tolist()))
-
-
-def thin_labels(axis: Any) -> None:
-    """Numbers on a logarithmic axis that leave room for each other, its limits being set.
-
-    On less than a decade or so matplotlib writes one at each of the minor ticks, like 3 x 10^-1.
-    """
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    axis.set_minor_formatter(NullFormatter())
-    low, high = axis.get_view_interval()
-    if high < 30.0 * low:
-        wide = high > 5.0 * low
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if wide else MaxNLocator(5))
-        axis.set_major_formatter(FormatStrFormatter("%g"))
 
 
 def label_ends(axes: Any, lines: list[Line]) -> None:

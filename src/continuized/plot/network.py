@@ -1,6 +1,8 @@
-"""Pictures of gossip: the error against messages, and the network with its values at a few times.
+"""Pictures of networks: of gossip, and of decentralised optimisation.
 
-In the style of `plot`, and like there the same data give the same bytes.
+Of gossip, the error against messages, and the network with its values at a few times; of
+optimisation, the error against exchanges, and against time.  In the style of `plot.figures`, and
+like there the same data give the same bytes.
 """
 
 from __future__ import annotations
@@ -12,30 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.graphs.graph import Graph
-from continuized.plot.figures import STYLES, Line, draw_curve, label_ends, mask, settings, to_bytes
+from continuized.network import Decentralized, Graph, Outcome, Racer
+from continuized.plot import figures as plot
+from continuized.plot.figures import Line, Style, label_ends, mask
 from continuized.plot.graph_layout import place_nodes
 from continuized.problems.base import Array
 
-FORMATS = ("png", "svg")
-METHOD_STYLES = {"plain": STYLES["gradient-descent"], "accelerated": STYLES["continuized"]}
+STYLES = {
+    "plain": plot.STYLES["gradient-descent"],
+    "accelerated": plot.STYLES["continuized"],
+    "dual": Style("#111111", "o", 1.2),
+    "plain-dual": Style("#8c8c8c", "v", 0.9),
+    "dadao": Style("#1f78b4", "s", 1.0),
+    "a2cid2": Style("#b3367a", "D", 0.9),
+    "plain-sgd": Style("#d98cb3", "d", 0.9),
+    "synchronous-dual": Style("#e08a1e", "^", 1.0),
+    "all-reduce": Style("#2e8b57", "P", 0.9),
+}
 LOWEST = 1e-16  # relative errors below are rounding
 PANEL = 1.9  # inches
 MOST_DRAWN = 20_000  # nodes
 MOST_VECTORS = 2_000  # nodes of an SVG as shapes; beyond, as pixels inside it
 COLORS = "RdBu_r"  # white in the middle, where nodes agree
-
-
-@dataclass(frozen=True)
-class ErrorCurve:
-    """A run: the squared error relative to the start against messages; the bound on its mean,
-    and of what it is one."""
-
-    method: str
-    messages: Array
-    error: Array
-    bound: Array
-    bounded: str
 
 
 @dataclass(frozen=True)
@@ -47,37 +47,43 @@ class View:
     values: Array
 
 
-def render_errors(curves: Sequence[ErrorCurve], title: str) -> dict[str, bytes]:
-    """The error of every run and its bound against messages.
+def render_errors(
+    runs: Sequence[Outcome], bounds: Sequence[tuple[str, Array]], title: str
+) -> dict[str, bytes]:
+    """The error of every run against messages, and the bound on its mean with what it bounds.
 
     Both axes are logarithmic, so that a factor in messages is a distance.
     """
     from matplotlib.figure import Figure as Drawing
 
-    with settings():
+    with plot.settings():
         drawing = Drawing(figsize=(5.9, 3.3))  # room for the longest label on the right
         axes = drawing.add_axes((0.11, 0.15, 0.57, 0.74))
-        last = max(float(curve.messages[-1]) for curve in curves)
-        first = min(float(curve.messages[curve.messages > 0].min(initial=last)) for curve in curves)
-        lowest = min(float(curve.error[curve.error > 0.0].min(initial=1.0)) for curve in curves)
+        messages, errors = zip(
+            *((run.trace.messages, run.trace.error) for run in runs), strict=True
+        )
+        last = max(float(counts[-1]) for counts in messages)
+        first = min(float(counts[counts > 0].min(initial=last)) for counts in messages)
+        lowest = min(float(error[error > 0.0].min(initial=1.0)) for error in errors)
         axes.set_title(title, fontsize=9.0)
         axes.set(xscale="log", yscale="log", xlabel="messages (exchanges over edges)",
                  ylabel="squared error, relative to the start",
                  xlim=(max(first, 1.0), max(last, 2.0 * first, 2.0)),
                  ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
-        label_ends(axes, [line for curve in curves for line in _draw_curve(axes, curve)])
-        return {kind: to_bytes(drawing, kind) for kind in FORMATS}
+        pairs = zip(runs, bounds, strict=True)
+        label_ends(axes, [line for pair in pairs for line in _draw_run(axes, *pair)])
+        return plot.to_png_and_svg(drawing)
 
 
-def _draw_curve(axes: Any, curve: ErrorCurve) -> list[Line]:
-    style = METHOD_STYLES[curve.method]
-    at = np.where(curve.messages > 0, curve.messages, np.nan).astype(float)
-    error = mask(curve.error)
-    draw_curve(axes, at, error, style, marks=0.12)
-    axes.plot(at, curve.bound, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
+def _draw_run(axes: Any, run: Outcome, bound: tuple[str, Array]) -> list[Line]:
+    style, (bounded, limit) = STYLES[run.method], bound
+    at = np.where(run.trace.messages > 0, run.trace.messages, np.nan).astype(float)
+    error = mask(run.trace.error)
+    plot.draw_curve(axes, at, error, style, marks=0.12)
+    axes.plot(at, limit, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
     return [
-        Line(curve.method, at, error, style, bold=True),
-        Line(f"bound, {curve.bounded}", at, curve.bound, style, bold=False),
+        Line(run.method, at, error, style, bold=True),
+        Line(f"bound, {bounded}", at, limit, style, bold=False),
     ]
 
 
@@ -93,7 +99,7 @@ def render_network(graph: Graph, views: Sequence[Sequence[View]], title: str) ->
         raise ValueError(f"networks are drawn up to {MOST_DRAWN} nodes, not {graph.nodes}")
     rows, columns = len(views), max(len(row) for row in views)
     points = place_nodes(graph)
-    with settings():
+    with plot.settings():
         size = (PANEL * columns + 0.9, (PANEL + 0.25) * rows + 0.4)
         drawing = Drawing(figsize=size, layout="constrained")
         drawing.suptitle(title, fontsize=10)
@@ -107,7 +113,7 @@ def render_network(graph: Graph, views: Sequence[Sequence[View]], title: str) ->
         bar = drawing.colorbar(shown, ax=panels, extend="both", shrink=0.8, aspect=25.0)
         bar.set_label("$x_i$ / mean")
         bar.outline.set_linewidth(0.6)
-        return {kind: to_bytes(drawing, kind) for kind in FORMATS}
+        return plot.to_png_and_svg(drawing)
 
 
 def _draw_nodes(axes: Any, graph: Graph, points: Array, view: View) -> Any:
@@ -134,3 +140,42 @@ def _width(graph: Graph, points: Array) -> float:
     side = float(np.ptp(points, axis=0).max()) or 1.0
     share = min(edge / side, 1.0 / math.sqrt(graph.nodes))
     return min(72.0 * PANEL * 0.5 * share, 9.0)
+
+
+def render_decentralized(
+    runs: Sequence[Decentralized], racers: Sequence[Racer], slow: float, faults: str
+) -> dict[str, bytes]:
+    """The error of each run against exchanges, and of each racer against time.
+
+    faults: those of the runs, in words.
+    """
+    titles = faults or "nodes that are alike", f"one node {slow:g} times slower"
+    with plot.settings():
+        drawing, (left, right) = plot.make_two_panels(titles)
+        # Counts of exchanges that differ by orders of magnitude: a logarithmic axis.
+        counts = [(r.method, r.trace.messages, r.trace.error) for r in runs]
+        _draw_errors(left, counts, "log", "exchanges")
+        if any(r.deaths for r in runs):  # the error is the distance to `Decentralized.agreed`
+            left.set_ylabel(r"mean$_i\,|x_i - \mathrm{agreed}|^2\,/\,|x_{\star}|^2$")
+        times = [(r.method, r.t, r.error) for r in racers]
+        _draw_errors(right, times, "linear", "time (a usual node's step = 1)")
+        return plot.to_png_and_svg(drawing)
+
+
+def _draw_errors(
+    axes: Any, curves: Sequence[tuple[str, Array, Array]], scale: str, label: str
+) -> None:
+    ylabel = r"mean$_i\,|x_i - x_{\star}|^2\,/\,|x_{\star}|^2$"
+    axes.set(xscale=scale, xlabel=label, ylabel=ylabel)
+    lines = []
+    for order, (name, at, error) in enumerate(curves):
+        seen = (at > 0) if scale == "log" else (at >= 0)
+        x, y, style = at[seen].astype(np.float64), mask(error[seen]), STYLES[name]
+        if x.size:
+            marks = plot.choose_markers(x, scale, order, first=x[0])
+            plot.draw_curve(axes, x, y, style, marks)
+        lines.append(Line(name, x, y, style, bold=True))
+    if scale == "linear":  # a method that takes far longer would leave no room for the others
+        ends = sorted(float(line.t[-1]) for line in lines if line.t.size)
+        axes.set_xlim(0.0, min(ends[-1], 4.0 * ends[0]) if ends else 1.0)
+    label_ends(axes, lines)

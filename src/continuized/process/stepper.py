@@ -105,15 +105,16 @@ class Stepper(Checkpointed):
     """A method on a problem, under way: the part of a run that differs from kind to kind.
 
     name: for the progress bar.  columns: of the rows that it gives for the trace.  most_rows: where
-    there are more rows, every second one is dropped.  criterion: what tol is compared with, in
-    words.  k, t: the number and the time of the last event.  block: how many events it wants next.
-    savable: whether the state now, after a block, is one to go on from (a block that was cut short
-    may not be).
+    there are more rows, every second one is dropped.  limit: what users call the largest number of
+    events.  criterion: what tol is compared with, in words.  k, t: the number and the time of the
+    last event.  block: how many events it wants next.  savable: whether the state now, after a
+    block, is one to go on from (a block that was cut short may not be).
     """
 
     name: str
     columns: tuple[str, ...] = ("k", "t", "fun")
     most_rows: int | None = None
+    limit: str = "maxiter"
     criterion: str = "gradient norm"
     block: int = 1
     savable: bool = True
@@ -180,7 +181,7 @@ class Stepper(Checkpointed):
         """Refuse (CheckpointError) to go on from a state of this stepper that is past a limit."""
         if plain["k"] > limits.maxiter:
             raise CheckpointError(
-                f"the checkpoint has {plain['k']} events already, more than maxiter = "
+                f"the checkpoint has {plain['k']} events already, more than {self.limit} = "
                 f"{limits.maxiter}",
-                "give a larger maxiter, or resume=False",
+                f"give a larger {self.limit}, or resume=False",
             )

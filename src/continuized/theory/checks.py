@@ -48,9 +48,10 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
 
 def known_L(problem: Problem) -> float:
     """Return L; raise ValueError where it is not known."""
-    if checked_problem(problem).L is None:
+    L = checked_problem(problem).L
+    if L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return float(problem.L)
+    return float(L)
 
 
 def minimiser(problem: Problem) -> Array:

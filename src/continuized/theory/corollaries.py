@@ -61,7 +61,8 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     z = ndtri(levels)
     far = np.maximum(times + np.sqrt(times) * z + (z * z - 4.0) / 6.0, 0.0)
     counts = np.where(times > LARGE, np.ceil(far), poisson.ppf(levels, np.minimum(times, LARGE)))
-    return (counts.astype(np.int64) if np.all(counts <= EXACT) else counts)[()]
+    found: Array = counts.astype(np.int64) if np.all(counts <= EXACT) else counts
+    return found[()]
 
 
 def expected_gradients(t: ArrayLike) -> Array:

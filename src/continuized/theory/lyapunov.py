@@ -64,7 +64,8 @@ class Lyapunov:
         from continuized.solver.result import Result
 
         what = 'a result of minimize(p, ..., record="path")'
-        if check.instance(r, "r", Result, what).path is None:
+        check.instance(r, "r", Result, what)
+        if r.path is None:
             raise ValueError('the path was not recorded; call minimize with record="path"')
         self.method = check_continuized(r.method, "lyapunov")
         check_fits(p, r.path.x)

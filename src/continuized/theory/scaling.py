@@ -81,9 +81,14 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     work = Work(float(s.max(initial=0.0)))
     g = _gradient(p, x, x.ravel())
     rows = [_series(x.ravel(), g, early)[:, 0]]
+
+    def slope(s: float, y: Array) -> Array:
+        work.add(s)
+        return _right_hand_side(p, x, mu, s, y)
+
     if rest.size:
         solution = solve_ivp(
-            lambda s, y: work.add(s) or _right_hand_side(p, x, mu, s, y),
+            slope,
             (first, float(rest[-1])),
             _series(x.ravel(), g, np.array([first]))[0].ravel(),
             method="DOP853",

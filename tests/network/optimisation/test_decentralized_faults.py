@@ -116,7 +116,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
         nodes = make_nodes(chosen, GRID, PARTS["ridge"])
         faults = Faults(delay=0.2 / nodes.edge_rate, loss=0.1, duplication=0.2)
         engine = MessageEngine(GRID, nodes, root, faults)
-        stream = OptimisationStepper(method, engine, PARTS["ridge"], 0.0, 10).make_stream(root)
+        stream = engine.make_stream(root)
         while stream.k < 1990:
             engine.advance(stream.draw(10))
             if forget:
@@ -137,7 +137,7 @@ def test_the_dead_take_what_they_had(kind: str) -> None:
         chosen = network.optimisation.minimize.METHODS[method]
         engine = MessageEngine(GRID, make_nodes(chosen, GRID, parts), root, faults)
         stepper = OptimisationStepper(method, engine, parts, 1e-20, 10)
-        Loop(stepper, stepper.make_stream(root), Limits(None, 60_000)).run()
+        Loop(stepper, engine.make_stream(root), Limits(None, 60_000)).run()
         model = engine.nodes.model
         had = 0.5 * (model.y + model.z) if method == "dual" else model.state[:, [4, 5, 5]].mean(1)
         w = stepper.find_agreement()

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from continuized.network import Graph
 from continuized.network import result as outcome
-from continuized.network.protocol.messages import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.protocol.transitions import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
 from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 KITE = Graph.of([(0, 1), (1, 2), (2, 0), (2, 3)])

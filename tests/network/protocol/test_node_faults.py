@@ -9,7 +9,10 @@ import pytest
 
 from continuized.network import Graph
 from continuized.network import result as outcome
-from continuized.network.protocol.messages import (
+from continuized.network.protocol.node import LIFE, Node
+from continuized.network.protocol.node_model import GossipModel
+from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
+from continuized.network.protocol.transitions import (
     ANSWER,
     JOIN,
     REFUSE,
@@ -18,11 +21,7 @@ from continuized.network.protocol.messages import (
     WELCOME,
     Message,
 )
-from continuized.network.protocol.node import LIFE, Node
-from continuized.network.protocol.node_model import GossipModel
-from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
-from continuized.network.runtime.faulty_link import FaultyLink
-from continuized.network.runtime.scheduler import NodeScheduler
+from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,
     OCTAHEDRON,
@@ -147,7 +146,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
     nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
     link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
-    scheduler = NodeScheduler(nodes, {0: 1.0, 1: 1.0}, 1.0, 1.0, link)
+    scheduler = NodeScheduler(nodes, 1.0, 1.0, link)
     assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []
     assert scheduler.failures == [(1, "ValueError: no answer from me")]
     assert list(scheduler.nodes) == [0]
@@ -156,7 +155,7 @@ def test_a_rule_that_raises_ends_its_node_only() -> None:
 
 def test_a_process_that_stood_still_slows_its_clock() -> None:
     link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
-    scheduler = NodeScheduler({}, {}, 1000.0, 2.0, link)
+    scheduler = NodeScheduler({}, 1000.0, 2.0, link)
     scheduler.advance(10.0)
     scheduler.advance(10.001)
     assert scheduler.t == pytest.approx(1.0)

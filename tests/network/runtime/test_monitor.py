@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph
+from continuized.network import Faults, Gossip, Graph
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.runtime.transport import RunPlan
+from continuized.network.runtime.wire_format import Stream
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)
@@ -21,8 +22,8 @@ def plan(**changes: object) -> RunPlan:
     rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
     options = {
         "graph": GRAPH, "rules": rules, "dim": 1, "workers": WORKERS, "key": bytes(32),
-        "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0, "skews": np.ones(6),
-        "loss": 0.1, "duplication": 0.1, "delay": 0.1, "log": False, "port": None,
+        "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0,
+        "faults": Faults(loss=0.1, duplication=0.1, delay=0.1), "log": False, "port": None,
     }  # fmt: skip
     return RunPlan(**{**options, **changes})
 
@@ -32,11 +33,10 @@ class MemoryTransport:
 
     def __init__(self) -> None:
         self.processes = [NodeProcess(plan().write_order(worker)) for worker in range(len(WORKERS))]
-        self.streams = [process.open_stream() for process in self.processes]
+        self.streams = [Stream(process.codec) for process in self.processes]
         self.inboxes: list[list] = [[] for _ in WORKERS]
         self.alive = set(range(len(WORKERS)))
         self.wall = 0.0
-        self.broadcast({"assignments": plan().assignments()})
         self.monitor = RunMonitor(WORKERS, 1, averaging=True)
         self.report()
         self.monitor.begin()

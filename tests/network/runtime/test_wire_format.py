@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from continuized.network.protocol.messages import (
+from continuized.network.protocol.transitions import (
     ACK,
     ANSWER,
     KINDS,

@@ -5,18 +5,19 @@ A command module imports click and nothing slow; what it needs more, it imports 
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import textwrap
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import click
 
+from continuized.app.report import Table
 from continuized.support import validation as check
-
-if TYPE_CHECKING:
-    from continuized.app.report import Table
 
 
 class BadInput(click.ClickException):
@@ -31,12 +32,22 @@ class Interrupted(click.ClickException):
     exit_code = 130
 
 
-def real_option(value: float, option: str, **bounds: float | bool) -> float:
-    """Return the number that an option was given; BadInput where `validation.real` refuses it."""
+@contextmanager
+def refuse(*errors: type[Exception], before: str = "", after: str = "") -> Iterator[None]:
+    """Turn these errors of the library into BadInput, with words before and after theirs.
+
+    Where an error has advice for those who call Python, only its fact is told.
+    """
     try:
-        return check.real(value, option, **bounds)  # type: ignore[arg-type]
-    except ValueError as error:
-        raise BadInput(str(error)) from error
+        yield
+    except errors as error:
+        raise BadInput(f"{before}{getattr(error, 'fact', error)}{after}") from error
+
+
+def check_real(value: float, option: str, **bounds: float | bool) -> None:
+    """Raise BadInput where `validation.real` refuses the number that an option was given."""
+    with refuse(ValueError):
+        check.real(value, option, **bounds)  # type: ignore[arg-type]
 
 
 def combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -57,6 +68,17 @@ def to_json(value: Any, indent: int | None = None) -> str:
     '{"rate": null, "errors": [1.0, null]}'
     """
     return json.dumps(_finite(value), indent=indent, allow_nan=False)
+
+
+def to_csv(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """A table as CSV, its floats to the last bit.
+
+    >>> to_csv(("k", "t"), [(1, 0.1)])
+    'k,t\\n1,0.1\\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()
 
 
 def _finite(value: Any) -> Any:

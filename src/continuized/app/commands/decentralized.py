@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, real_option, to_json
-from continuized.app.commands.options import (
-    KILLED_BY,
-    check_faults,
-    choose_dying,
-    fault_options,
-    graph_options,
-    make_graph,
-    space_deaths,
-)
+from continuized.app.commands import check_real, options, refuse, show, to_json
+from continuized.app.report import Table
 from continuized.network.optimisation import METHODS
+from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Faults, Graph, Objective, Racer
@@ -26,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
 NO_THEOREM = ("a2cid2", "plain-sgd")
+SLOW_TOL = 1e-4  # to which methods race with a slow node
 
 
 @click.command("decentralized")
@@ -34,14 +29,14 @@ NO_THEOREM = ("a2cid2", "plain-sgd")
 @click.option("--loss", type=click.Choice(["ridge", "logistic"]), default="ridge",
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float, help="Of l2/2 |w|^2 beside the mean loss.  [default: 1/rows]")
-@graph_options(DEFAULT)
+@options.graph_options(DEFAULT)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="Of the nodes' mean squared distance to the solution, relative.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
 @click.option("--slow", type=float, default=10.0, show_default=True,
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
-@fault_options()
+@options.fault_options()
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Write the figure and the report here.")  # fmt: skip
@@ -59,41 +54,32 @@ def command(
     it.  Faults are those of the first part.  The exit code is 0 if every method that has a theorem
     reached tol, 1 if not.
     """
-    from continuized.app.commands import decentralized_report as output
-    from continuized.plot import figures as pictures
-    from continuized.support import files
-
-    if out is not None:  # better now than after the work
-        pictures.require_matplotlib()
-        files.writable_folder(out)
-    real_option(slow, "--slow", minimum=1.0)
-    check_faults(message_loss, duplication, delay, skew)
+    options.prepare_folder(out)
+    check_real(slow, "--slow", minimum=1.0)
+    options.check_faults(message_loss, duplication, delay, skew)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}
-    graph = make_graph(spec, nodes, DEFAULT)
+    graph = options.make_graph(spec, nodes, DEFAULT)
     objective = _objective(data, loss, l2, graph.nodes, seed)
     runs = _make_runs(graph, objective, method, tol, events, seed, given)
     racers = _racers(graph, objective, slow, seed)
-    report = output.report_of(graph, objective, runs, racers, slow, given, seed)
-    written = [] if out is None else output.write(out, report, runs, racers, slow)
+    report = _make_report(graph, objective, runs, racers, slow, given, seed)
+    written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
         click.echo(to_json(report))
     else:
-        output.print_report(report, written)
+        _print_report(report, written)
     return 0 if all(r.reached for r in runs if r.method not in NO_THEOREM) else 1
 
 
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
-    from continuized.app.commands import options
     from continuized.network import split
 
     X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
     problem, _ = options.make_problem(X, y, loss, l2, str(data))
-    try:
+    with refuse(ValueError, MemoryError):
         return split(problem, nodes, seed)
-    except (ValueError, MemoryError) as error:
-        raise BadInput(str(error)) from error
 
 
 def _made_up(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
@@ -113,9 +99,9 @@ def _make_runs(
     from continuized.network import minimize
     from continuized.network.optimisation.minimize import as_method
 
-    dead = choose_dying(graph, int(given.get("kill", 0)), seed)
+    dead = options.choose_dying(graph, int(given.get("kill", 0)), seed)
     names = METHODS if method == "all" else (method,)
-    try:
+    with refuse(ValueError), refuse(ArithmeticError, after="; give a larger --l2"):
         return [
             minimize(
                 graph,
@@ -129,10 +115,6 @@ def _make_runs(
             )
             for name in names
         ]
-    except ValueError as error:
-        raise BadInput(str(error)) from error
-    except ArithmeticError as error:
-        raise BadInput(f"{error}; give a larger --l2") from error
 
 
 def _faults(
@@ -145,25 +127,164 @@ def _faults(
 
     if not given:
         return None
-    last = KILLED_BY * expected_time(method, graph, objective, tol)
+    last = options.KILLED_BY * expected_time(method, graph, objective, tol)
     return Faults(
         delay=given.get("delay", 0.0) / method.edge_rate(graph),
         loss=given.get("message loss", 0.0),
         duplication=given.get("duplication", 0.0),
         skew=given.get("skew", 0.0),
-        deaths=tuple(space_deaths(dead, last)),
+        deaths=tuple(options.space_deaths(dead, last)),
     )
 
 
 def _racers(graph: Graph, objective: Objective, slow: float, seed: int) -> list[Racer]:
     import numpy as np
 
-    from continuized.app.commands.decentralized_report import SLOW_TOL
     from continuized.network import race
 
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
-    try:
+    with refuse(ValueError, before=f"--slow {slow:g}: "):
         return race(graph, objective, work, tol=SLOW_TOL, rng=seed)
-    except ValueError as error:
-        raise BadInput(f"--slow {slow:g}: {error}") from error
+
+
+def _make_report(
+    graph: Graph, objective: Objective, runs: list[Decentralized], racers: list[Racer],
+    slow: float, faults: dict[str, float], seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """All that is shown, as one object; `messages` are exchanges, each counted once."""
+    rows, columns = objective.X.shape
+    return {
+        "graph": graph.name,
+        "nodes": graph.nodes,
+        "edges": len(graph.edges),
+        "rows": int(rows),
+        "columns": int(columns),
+        "l2": float(objective.l2[0]),
+        "L": objective.L,
+        "mu": objective.mu,
+        "objective": objective.f_star,
+        "tol": runs[0].tol,
+        "seed": seed,
+        "faults": faults,
+        "results": [
+            {
+                "method": r.method,
+                "reached": r.reached,
+                "messages": r.messages,
+                "gradients": r.gradients,
+                "t": r.t,
+                "error": r.error,
+                "excess": float(r.trace.excess[-1]),
+                "consensus": float(r.trace.consensus[-1]),
+                "rate_measured": r.rate_measured,
+                "rate_theory": r.rate_theory,
+                "deaths": len(r.deaths),
+                "ledger_error": r.ledger_error,
+                "agreed_error": objective.error(r.agreed[None]),
+            }
+            for r in runs
+        ],
+        "slow": slow,
+        "slow_tol": SLOW_TOL,
+        "race": [
+            {"method": r.method, "time": r.time, "steps": r.steps, "reached": r.reached}
+            for r in racers
+        ],
+    }
+
+
+def _write(
+    out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
+) -> list[str]:
+    """The figure and the report, as files; returns their names."""
+    from continuized.plot.network import render_decentralized
+
+    made = render_decentralized(runs, racers, slow, _in_words(report))
+    content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
+    content["decentralized.json"] = to_json(report, indent=2) + "\n"
+    return [str(files.write(out / name, its)) for name, its in content.items()]
+
+
+def _print_report(report: dict[str, Any], written: list[str]) -> None:
+    """Print the report for people."""
+    click.echo(
+        f"{report['rows']:,} rows, {report['columns']:,} columns on {report['nodes']} nodes and "
+        f"{report['edges']} edges ({report['graph']}); l2 = {report['l2']:.6g}, L/mu of the "
+        f"nodes' functions {report['L'] / report['mu']:.4g}\n"
+        f"centralised objective {report['objective']:.10g}\n\n"
+        "Error: the nodes' mean squared distance to the centralised solution, relative."
+    )
+    show(_results(report))
+    if report["faults"]:
+        click.echo(_on_faults(report))
+    click.echo(
+        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower and "
+        "no other faults; messages take none.\n"
+        "The dual methods have no rounds; the others wait for the slow node."
+    )
+    show(_race(report))
+    if written:
+        click.echo("Written: " + ", ".join(written))
+
+
+def _in_words(report: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in report["faults"].items())
+
+
+def _on_faults(report: dict[str, Any]) -> str:
+    """What faults there were, and what they did."""
+    lines = [f"With {_in_words(report)}; no theorem covers that."]
+    if any(r["deaths"] for r in report["results"]):
+        lines.append("After a death the error is the distance to where the others can agree.")
+    for r in report["results"]:
+        words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
+        outlived = report["faults"].get("kill", 0.0) - r["deaths"]
+        if outlived:
+            words += f"; {outlived:g} to be killed outlived the run"
+        if r["deaths"]:
+            words += (
+                f"; {r['deaths']} died, and where the others agree is {r['agreed_error']:.2g} from "
+                "the centralised solution (squared, relative)"
+            )
+        lines.append(words)
+    return "\n".join(lines) + "\n"
+
+
+def _results(report: dict[str, Any]) -> Table:
+    def rate(value: float) -> str:
+        return "" if math.isnan(value) else f"{value:.3g}"
+
+    rows = tuple(
+        (
+            r["method"],
+            "yes" if r["reached"] else "no",
+            f"{r['messages']:,}",
+            f"{r['gradients']:,}",
+            f"{r['error']:.2g}",
+            f"{r['excess']:.2g}",
+            rate(r["rate_measured"]),
+            rate(r["rate_theory"]),
+        )
+        for r in report["results"]
+    )
+    header = (
+        "method", f"error {report['tol']:.0e}", "exchanges", "local gradients", "error",
+        "objective above", "rate measured", "rate of the theorem",
+    )  # fmt: skip
+    return Table(header, rows, numeric=tuple(range(2, 8)))
+
+
+def _race(report: dict[str, Any]) -> Table:
+    arrived = [r["time"] for r in report["race"] if r["method"] == "dual" and r["reached"]]
+    rows = tuple(
+        (
+            r["method"],
+            f"{r['time']:,.0f}" if r["reached"] else "not reached",
+            f"{r['steps']:,}",
+            f"{r['time'] / arrived[0]:.2f}" if arrived and r["reached"] else "",
+        )
+        for r in report["race"]
+    )
+    header = ("method", "time", "rounds or exchanges", "over dual's")
+    return Table(header, rows, numeric=(1, 2, 3))

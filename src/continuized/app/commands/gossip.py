@@ -5,40 +5,57 @@ from __future__ import annotations
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from continuized.app.commands import BadInput
-from continuized.app.commands.options import (
-    KILLED_BY,
-    check_faults,
-    choose_dying,
-    fault_options,
-    graph_options,
-    make_graph,
-    space_deaths,
-)
+from continuized.app.commands import BadInput, options, refuse, show, to_csv, to_json
+from continuized.app.report import Table
+from continuized.support import files
 
 if TYPE_CHECKING:
-    from continuized.app.commands.gossip_report import Faulty, MethodRun, Setting
     from continuized.network import Faults, Gossip, Graph, Outcome
+    from continuized.plot.network import View
     from continuized.problems.base import Array
 
 DEFAULT = "grid:30x30"
 SECONDS = 60.0
+EXACT_UP_TO = 1000  # nodes: the rate of the second moments
+# Of the time that the theorem allows the quickest method; it takes half of that, mostly.
+VIEWS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+
+
+class Setting(NamedTuple):
+    """What was asked for.  faults: what goes wrong on purpose, by the names of `network.Faults`."""
+
+    graph: Graph
+    values: Array
+    transport: str
+    tol: float
+    seed: int
+    faults: dict[str, Any]
+
+
+class MethodRun(NamedTuple):
+    """A method's run, its exact rate in theory (None where it was not sought or found), and the
+    theorem's."""
+
+    method: Gossip
+    outcome: Outcome
+    rate_exact: float | None
+    rate_bound: float
 
 
 @click.command("gossip")
-@graph_options(DEFAULT)
+@options.graph_options(DEFAULT)
 @click.option("--method", type=click.Choice(["plain", "accelerated", "both"]), default="both",
               show_default=True)  # fmt: skip
 @click.option("--transport", type=click.Choice(["simulate", "local", "ray"]), default="simulate",
               show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
-@fault_options("--loss")
+@options.fault_options("--loss")
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="Of the squared error, relative to the start.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
@@ -59,33 +76,26 @@ def command(
     which it fell beside that of the theory without faults: the exact one of its mean up to 1000
     nodes, the theorem's lower bound beyond.  The exit code is 0 if tol was reached, 1 if not.
     """
-    from continuized.app.commands import gossip_report as output
-    from continuized.support import files
+    import numpy as np
 
-    if out is not None:
-        from continuized.plot import figures as plot
-
-        plot.require_matplotlib()
-        files.writable_folder(out)  # better now than after the work
+    options.prepare_folder(out)
     if seconds is not None and transport == "simulate":
         raise BadInput(
             "--seconds is for real nodes: leave it out, or give --transport local or ray"
         )
-    check_faults(message_loss, duplication, delay, skew)
-    faults: Faulty = {
-        "loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew,
-    }  # fmt: skip
-    graph = make_graph(spec, nodes, DEFAULT)
-    setting = output.Setting(graph, _start(graph), transport, tol, seed, faults)
-    try:
+    options.check_faults(message_loss, duplication, delay, skew)
+    faults = {"loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew}
+    graph = options.make_graph(spec, nodes, DEFAULT)
+    start = np.zeros(graph.nodes)
+    start[0] = 1.0
+    setting = Setting(graph, start, transport, tol, seed, faults)
+    with refuse(ValueError, TypeError):
         runs = _make_runs(setting, method, kill, seconds or SECONDS, out is not None)
-    except (ValueError, TypeError) as error:
-        raise BadInput(str(error)) from error
-    written = [] if out is None else output.write(out, setting, runs)
+    written = [] if out is None else _write(out, setting, runs)
     if as_json:
-        click.echo(output.json_text(setting, runs))
+        click.echo(_json(setting, runs))
     else:
-        output.show_runs(setting, runs)
+        _show_runs(setting, runs)
         if written:
             click.echo(f"Written to {out}: {', '.join(path.name for path in written)}")
     return 0 if all(run.outcome.reached for run in runs) else 1
@@ -94,7 +104,6 @@ def command(
 def _make_runs(
     setting: Setting, method: str, kill: int, seconds: float, views: bool
 ) -> list[MethodRun]:
-    from continuized.app.commands.gossip_report import VIEWS, MethodRun
     from continuized.network import Gossip
     from continuized.network.runtime.run import KILL_EVERY
     from continuized.plot.network import MOST_DRAWN
@@ -102,7 +111,7 @@ def _make_runs(
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
-    dead = choose_dying(graph, kill, setting.seed)
+    dead = options.choose_dying(graph, kill, setting.seed)
     outcomes = []
     with _tell_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
@@ -110,24 +119,23 @@ def _make_runs(
         times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
         for gossip, bound in zip(gossips, bounds, strict=True):
             if setting.transport == "simulate":
-                deaths = space_deaths(dead, KILLED_BY * _time(bound, setting.tol))
+                deaths = options.space_deaths(dead, options.KILLED_BY * _time(bound, setting.tol))
                 outcomes.append(_simulate(setting, gossip, deaths, times))
             else:
-                deaths = space_deaths(dead, KILL_EVERY * kill)
+                deaths = options.space_deaths(dead, KILL_EVERY * kill)
                 outcomes.append(_run_nodes(setting, gossip, deaths, seconds, times))
         exact = _exact_rates(graph, gossips)
     return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
 
 def _time(rate: float, tol: float) -> float:
-    """When e^{-rate t} falls to tol."""
+    """Find when e^{-rate t} falls to tol."""
     return math.log(1.0 / max(tol, sys.float_info.min)) / rate
 
 
 def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
     """Those of the second moments, where they take seconds and not minutes."""
     from continuized import theory
-    from continuized.app.commands.gossip_report import EXACT_UP_TO
     from continuized.support.progress import bar
 
     if graph.nodes > EXACT_UP_TO:
@@ -142,15 +150,6 @@ def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
                 found.append(None)
             show(len(found))
     return found
-
-
-def _start(graph: Graph) -> Array:
-    """All mass on node 0."""
-    import numpy as np
-
-    values = np.zeros(graph.nodes)
-    values[0] = 1.0
-    return values
 
 
 def _simulate(
@@ -220,3 +219,173 @@ def _tell_warnings(graph: Graph) -> Iterator[None]:
             sentences.append(str(warning.message).partition("; give a lower speed=")[0])
     for sentence in dict.fromkeys(sentences):
         click.echo(f"continuized: {sentence}", err=True)
+
+
+def _result(setting: Setting, run: MethodRun) -> dict[str, Any]:
+    """The numbers of a run, by the names that --json prints.
+
+    messages are exchanges over an edge, each counted once, here and in error.csv.
+    bound is the theorem's, on the mean of the error at the time of the end; none for a run with
+    faults or of real nodes, which no theorem covers.
+    """
+    outcome = run.outcome
+    covered = _is_covered(setting, run)
+    return {
+        "method": outcome.method,
+        "messages": int(outcome.messages),
+        "reached": bool(outcome.reached),
+        "error": float(outcome.error),
+        "bound": float(_bound(setting, run, outcome.t)) if covered else None,
+        "rate_measured": float(outcome.rate_measured),
+        "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
+        "events_per_s": float(outcome.events_per_s),
+        "deaths": len(outcome.deaths),
+        "fell_back": bool(outcome.fell_back),
+        "ledger_error": float(outcome.ledger_error),
+        "mean_drift": float(outcome.mean_drift),
+    }
+
+
+def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
+    """Make the one object that --json prints."""
+    return to_json(
+        {
+            "graph": setting.graph.name,
+            "nodes": setting.graph.nodes,
+            "edges": len(setting.graph.edges),
+            "tol": setting.tol,
+            "transport": setting.transport,
+            "seed": setting.seed,
+            "faults": {name: value for name, value in setting.faults.items() if value},
+            "results": [_result(setting, run) for run in runs],
+        },
+        indent=2,
+    )
+
+
+def _show_runs(setting: Setting, runs: Sequence[MethodRun]) -> None:
+    """A table with a column for each method, and what it comes to in a sentence."""
+    rows = tuple((name, *map(text, runs)) for name, text in _lines(runs))
+    header = ("", *(run.outcome.method for run in runs))
+    click.echo(_caption(setting, runs) + "\n")
+    show(Table(header, rows, numeric=tuple(range(1, len(header)))))
+    click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
+
+
+def _caption(setting: Setting, runs: Sequence[MethodRun]) -> str:
+    g = setting.graph
+    made = "simulated" if setting.transport == "simulate" else f"real nodes, {setting.transport}"
+    faults = "".join(f", {name} {value:g}" for name, value in setting.faults.items() if value)
+    died = max(len(run.outcome.deaths) for run in runs)
+    faults += f", {died} died" if died else ""
+    return f"{g.name or 'graph'}: {g.nodes:,} nodes, {len(g.edges):,} edges; {made}{faults}"
+
+
+def _lines(runs: Sequence[MethodRun]) -> list[tuple[str, Any]]:
+    """The name of each row of the table, and its cell for a run."""
+    lines = [
+        ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
+        ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
+        ("rate, measured", lambda run: _rate(run.outcome.rate_measured)),
+        ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),
+        ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
+        ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
+        ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
+    ]
+    if any(run.outcome.deaths for run in runs):
+        lines.append(("deaths", lambda run: str(len(run.outcome.deaths))))
+        lines.append(("drift of the mean", lambda run: f"{run.outcome.mean_drift:.2e}"))
+    if any(run.outcome.staleness for run in runs):
+        lines.append(("age of answers, mean", lambda run: _age(run.outcome)))
+    return lines
+
+
+def _rate(value: float | None) -> str:
+    return "-" if value is None or math.isnan(value) else f"{value:.3e}"
+
+
+def _age(outcome: Outcome) -> str:
+    return "-" if outcome.staleness is None else f"{outcome.staleness.mean:.3g}"
+
+
+def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
+    missed = [run.outcome.method for run in runs if not run.outcome.reached]
+    said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
+    if any(run.outcome.fell_back for run in runs):
+        return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
+    if len(runs) == 2:
+        plain, accelerated = runs
+        factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)
+        if not missed:
+            said.append(f"Acceleration took {factor:.1f} times fewer messages;")
+        elif missed == ["plain"]:
+            said.append(f"Acceleration took at least {factor:.1f} times fewer messages;")
+        else:
+            return said
+        ratio = accelerated.rate_bound / plain.rate_bound
+        said.append(f"by the theorems' rates it would be {ratio:.1f}.")
+    return said
+
+
+def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]:
+    """Pictures and data, all made before any is written."""
+    from continuized.plot import network as plot_network
+
+    contents: dict[str, str | bytes] = {}
+    title = _caption(setting, runs)
+    outcomes = [run.outcome for run in runs]
+    bounds = []
+    for run in runs:
+        name = run.outcome.method + ("" if _is_covered(setting, run) else ", no faults")
+        # Without faults there is a message for each unit of t.
+        bounds.append((name, _bound(setting, run, run.outcome.trace.messages)))
+    for kind, picture in plot_network.render_errors(outcomes, bounds, title).items():
+        contents[f"error.{kind}"] = picture
+    contents["error.csv"] = _errors_csv(runs)
+    if setting.graph.nodes <= plot_network.MOST_DRAWN:
+        views = [_views(setting, run) for run in runs]
+        for kind, picture in plot_network.render_network(setting.graph, views, title).items():
+            contents[f"network.{kind}"] = picture
+        contents["network.csv"] = _views_csv(views)
+    contents["result.json"] = _json(setting, runs) + "\n"
+    return [files.write(out / name, content) for name, content in contents.items()]
+
+
+def _is_covered(setting: Setting, run: MethodRun) -> bool:
+    """Whether the run is one of those that the theorem is about."""
+    faulty = any(setting.faults.values()) or bool(run.outcome.deaths)
+    return setting.transport == "simulate" and not faulty
+
+
+def _bound(setting: Setting, run: MethodRun, t: Any) -> Any:
+    """The theorem's bound on the mean of the relative error at times t."""
+    from continuized import theory
+
+    scale = float(((setting.values - setting.values.mean()) ** 2).sum())
+    return theory.bound(run.method, setting.graph, setting.values, t=t) / scale
+
+
+def _views(setting: Setting, run: MethodRun) -> list[View]:
+    from continuized.plot.network import View
+
+    outcome, mean = run.outcome, float(setting.values.mean())
+    kept = {t: x for t, x in outcome.snapshots.items() if t < outcome.t}
+    if len(kept) < len(VIEWS):
+        kept[outcome.t] = outcome.x  # it ended before the last of them
+    return [View(outcome.method, f"t = {t:,.0f}", x / mean) for t, x in sorted(kept.items())]
+
+
+def _errors_csv(runs: Sequence[MethodRun]) -> str:
+    rows = [
+        (run.outcome.method, *row)
+        for run in runs
+        for row in zip(*(column.tolist() for column in run.outcome.trace), strict=True)
+    ]
+    return to_csv(("method", "t", "messages", "error"), rows)
+
+
+def _views_csv(views: Sequence[Sequence[View]]) -> str:
+    shown = [view for row in views for view in row]
+    header = ("node", *(f"{view.method} {view.when}" for view in shown))
+    columns = [view.values.tolist() for view in shown]
+    return to_csv(header, [(i, *row) for i, row in enumerate(zip(*columns, strict=True))])

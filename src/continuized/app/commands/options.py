@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, combine_options, real_option
+from continuized.app.commands import BadInput, check_real, combine_options, refuse
+from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Graph
@@ -43,8 +44,8 @@ def check_faults(message_loss: float, duplication: float, delay: float, skew: fl
     """Refuse what leaves nothing: no message that comes, a clock that stands still or goes back."""
     parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
     for option, part in parts.items():
-        real_option(part, option, minimum=0.0, below=1.0)
-    real_option(delay, "--delay", minimum=0.0)
+        check_real(part, option, minimum=0.0, below=1.0)
+    check_real(delay, "--delay", minimum=0.0)
 
 
 def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:
@@ -53,10 +54,8 @@ def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:
 
     from continuized.network.faults import choose_victims
 
-    try:
+    with refuse(ValueError, before="--kill: "):
         return choose_victims(graph, kill, np.random.default_rng(seed))
-    except ValueError as error:
-        raise BadInput(f"--kill: {error}") from error
 
 
 def space_deaths(nodes: list[int], last: float) -> list[tuple[float, int]]:
@@ -87,9 +86,8 @@ def make_graph(spec: str | None, nodes: int | None, default: str) -> Graph:
             )
         name = _grid(nodes) if name == "grid" else f"{name}:{nodes}"
     try:
-        graph = Graph.of(name)
-    except (ValueError, TypeError) as error:
-        raise BadInput(str(error)) from error
+        with refuse(ValueError, TypeError):
+            graph = Graph.of(name)
     except (MemoryError, OverflowError) as error:
         raise BadInput(f"--graph {name} does not fit into memory; take a smaller one") from error
     if nodes is not None and graph.nodes != nodes:
@@ -122,14 +120,21 @@ def _is_grid(nodes: int) -> bool:
     return columns <= 2 * rows
 
 
+def prepare_folder(out: Path | None) -> None:
+    """Make sure, before the work, that pictures can be drawn and written to the folder."""
+    if out is not None:
+        from continuized.plot import figures
+
+        figures.require_matplotlib()
+        files.writable_folder(out)
+
+
 def read_data(data: Path) -> tuple[Any, Array]:
     """Read the rows and labels of a file; BadInput where it cannot be read."""
     from continuized import problems
 
-    try:
+    with refuse(problems.DataError):
         return problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
 
 
 def make_problem(
@@ -144,14 +149,12 @@ def make_problem(
     from continuized import problems
 
     penalty = 1.0 / len(y) if l2 is None else l2
-    try:
+    with refuse(ValueError):
         if loss == "ridge":
             return problems.LeastSquares(X, y, l2=penalty), None
         labels = find_two_labels(y, name, "; use --loss ridge for numbers")
         signs = np.where(y == labels[1], 1.0, -1.0)
         return problems.LogisticRegression(X, signs, l2=penalty), labels
-    except ValueError as error:
-        raise BadInput(str(error)) from error
 
 
 def find_two_labels(y: Array, name: str, advice: str = "") -> tuple[float, float]:

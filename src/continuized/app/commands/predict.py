@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, to_json
+from continuized.app.commands import BadInput, options, refuse, to_json
+from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.app.model_file import Model
@@ -28,42 +29,36 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
     against the labels in DATA.
     """
     from continuized.app import model_file as models
-    from continuized.support import files
 
-    try:
+    with refuse(models.ModelError):
         fitted = models.load(model)
-    except models.ModelError as error:
-        raise BadInput(str(error)) from error
     if proba and fitted.labels is None:
         raise BadInput("--proba needs a logistic model, got a ridge one")
-    X, y = _data(data, fitted)
-    predicted = fitted.predictions(X)
-    shown = fitted.probabilities(X) if proba else predicted
+    X, y = _read_rows(data, fitted)
+    predicted = fitted.predict(X)
+    shown = fitted.predict_probabilities(X) if proba else predicted
     lines = "".join(f"{value!r}\n" for value in shown.tolist())
     if out is not None:
         files.write(out, lines)
     if as_json:
-        click.echo(to_json(_quality(fitted, predicted, y)))
+        click.echo(to_json(_judge(fitted, predicted, y)))
     elif out is None:
         click.echo(lines, nl=False)
 
 
-def _data(data: Path, fitted: Model) -> tuple[Any, Array]:
+def _read_rows(data: Path, fitted: Model) -> tuple[Any, Array]:
     from continuized import problems
 
-    try:
-        try:  # the last columns may be empty in a sparse file
-            X, y = problems.read(data, n_features=len(fitted.w) or None)
-        except problems.DataError:  # perhaps only another number of columns
-            X, y = problems.read(data)
-    except problems.DataError as error:
-        raise BadInput(error.fact) from error
+    try:  # the last columns may be empty in a sparse file
+        X, y = problems.read(data, n_features=len(fitted.w) or None)
+    except problems.DataError:  # perhaps only another number of columns
+        X, y = options.read_data(data)
     if X.shape[1] != len(fitted.w):
         raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
     return X, y
 
 
-def _quality(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
+def _judge(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
     import numpy as np
 
     found: dict[str, Any] = {"n": len(y), "loss": fitted.loss}

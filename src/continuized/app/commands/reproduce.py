@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from continuized import __version__
+from continuized.app import report
 from continuized.app.commands import BadInput, show, to_json
+from continuized.support import files
 
 if TYPE_CHECKING:
-    from continuized.app.figures import Row
-    from continuized.app.report import Table
     from continuized.plot.figures import Figure, Panel
 
 KS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)  # and the last one: the rows of the tables
@@ -44,7 +43,6 @@ def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
     """
     from continuized.app import figures as reproduce
     from continuized.plot import figures as plot
-    from continuized.support import files
 
     plot.require_matplotlib()
     if out.exists() and not out.is_dir():
@@ -64,23 +62,20 @@ def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
 
 def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
     from continuized.app import figures as reproduce
-    from continuized.app import report
     from continuized.plot import figures as plot
-    from continuized.support import files
 
     contents: dict[str, str | bytes] = {}
     sections = []
     for figure in figures:
-        pictures = plot.render(figure)
-        contents[f"{figure.stem}.png"] = pictures["png"]
-        contents[f"{figure.stem}.svg"] = pictures["svg"]
-        contents[f"{figure.stem}.csv"] = reproduce.csv_text(figure)
+        stem, pictures = f"figure{figure.number}", plot.render(figure)
+        contents.update({f"{stem}.{kind}": made for kind, made in pictures.items()})
+        contents[f"{stem}.csv"] = reproduce.csv_text(figure)
         alt = f"{figure.title}: {', '.join(panel.name for panel in figure.panels)}"
         picture = report.Picture(pictures["svg"], alt, f"Figure {figure.number}. {figure.caption}")
         title = f"Figure {figure.number}: {figure.title}"
         tables = tuple(_table(figure, panel) for panel in figure.panels)
         sections.append(report.Section(title, (picture, *tables, figure.note)))
-    sections.append(_how(figures, seed))
+    sections.append(_tell_how(figures, seed))
     contents["index.html"] = report.page(
         "Continuized Nesterov acceleration: the paper's figures", sections
     )
@@ -88,9 +83,7 @@ def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
     return [files.write(out / name, content) for name, content in contents.items()]
 
 
-def _how(figures: tuple[Figure, ...], seed: int) -> Any:
-    from continuized.app import report
-
+def _tell_how(figures: tuple[Figure, ...], seed: int) -> report.Section:
     functions = tuple(f"{p.name.capitalize()}: f(x) = {p.formula}." for p in figures[0].panels)
     steps = "; ".join(
         f"figure {figure.number}, {panel.name}: {panel.curves[0].k[-1]}"
@@ -113,44 +106,41 @@ def _shown_steps(panel: Panel) -> tuple[int, ...]:
     return tuple(sorted({k for k in KS if k < last} | {last}))
 
 
-def _table(figure: Figure, panel: Panel) -> Table:
+def _table(figure: Figure, panel: Panel) -> report.Table:
     """f(x_k) - f* of each method beside its bound, a row for each k."""
-    from continuized.app import report
+    from continuized.app import figures as reproduce
 
-    header = ["k"]
-    columns = [[str(k) for k in _shown_steps(panel)]]
+    header, steps = ["k"], _shown_steps(panel)
+    shown = list(reproduce.rows(figure, panel, steps))
+    columns = [[str(k) for k in steps]]
     for curve in panel.curves:
-        rows = [row for row in _rows(figure, panel) if row.method == curve.method]
+        rows = [row for row in shown if row["method"] == curve.method]
         if curve.method == "continuized":
             header.append("T_k")
-            columns.append([f"{row.t:.1f}" for row in rows])
+            columns.append([f"{row['t']:.1f}" for row in rows])
         header.append(curve.label)
-        columns.append([f"{row.excess:.2e}" for row in rows])
+        columns.append([f"{row['excess']:.2e}" for row in rows])
         if curve.theorem:
             header.append(f"bound, {curve.theorem}")
-            columns.append(["" if row.bound is None else f"{row.bound:.2e}" for row in rows])
+            bounds = [row["bound"] for row in rows]
+            columns.append(["" if b is None else f"{b:.2e}" for b in bounds])
     cells = tuple(zip(*columns, strict=True))
     title = f"Figure {figure.number}, {panel.name}: f(x_k) - f*"
     return report.Table(tuple(header), cells, title, tuple(range(len(header))))
 
 
-def _rows(figure: Figure, panel: Panel) -> list[Row]:
+def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
     from continuized.app import figures as reproduce
 
-    steps = _shown_steps(panel)
-    return [row for row in reproduce.rows(figure, steps) if row.panel == panel.name]
-
-
-def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
     return to_json(
         {
             "version": __version__,
             "seed": seed,
             "rows": [
-                asdict(row)
+                row
                 for figure in figures
                 for panel in figure.panels
-                for row in _rows(figure, panel)
+                for row in reproduce.rows(figure, panel, _shown_steps(panel))
             ],
             "files": [str(path) for path in written],
         },

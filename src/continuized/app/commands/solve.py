@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, Interrupted, real_option, to_json
+from continuized.app.commands import BadInput, Interrupted, check_real, options, to_json
+from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.solver.result import Result
@@ -49,9 +50,7 @@ def command(
     1 if not.
     """
     from continuized.app import model_file as model
-    from continuized.app.commands import options
     from continuized.plot import figures as pictures
-    from continuized.support import files
 
     if plot is not None:
         pictures.require_matplotlib()
@@ -85,18 +84,18 @@ def _minimize(
     import continuized as cz
     from continuized.support.checkpoints.checkpointer import OtherRunError
 
-    real_option(tol, "--tol", minimum=0.0, finite=False)
+    check_real(tol, "--tol", minimum=0.0, finite=False)
     if method == "dual" and problem.l2 == 0.0:
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
-    options: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
+    more: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
     if checkpoint is not None:
-        options.update(checkpoint=checkpoint, every=every, resume=True)
+        more.update(checkpoint=checkpoint, every=every, resume=True)
     before = _inode(checkpoint)
     try:
         return cz.minimize(
             problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
-            maxiter=maxiter, rng=seed, progress=True, **options,
+            maxiter=maxiter, rng=seed, progress=True, **more,
         )  # fmt: skip
     except KeyboardInterrupt:
         if _inode(checkpoint) in (None, before):  # none was written

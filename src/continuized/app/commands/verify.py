@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from continuized.app import report
 from continuized.app.commands import show, to_json
+from continuized.support import files
 
 if TYPE_CHECKING:
-    from continuized.app.report import Picture, Table
     from continuized.app.verify.claims import Claim, Effort
 
 TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
@@ -31,8 +32,7 @@ def command(quick: bool, seed: int, as_json: bool, out: Path | None) -> int:
     Exit code 1 if a claim fails.
     """
     from continuized.app.verify.claims import FULL, QUICK
-    from continuized.app.verify.runner import run
-    from continuized.support import files
+    from continuized.app.verify.registry import run
 
     if out is not None:
         files.writable_folder(out)
@@ -67,9 +67,7 @@ def _budget(seed: int) -> str:
     )
 
 
-def _claims_table(claims: list[Claim]) -> Table:
-    from continuized.app.report import Table
-
+def _claims_table(claims: list[Claim]) -> report.Table:
     rows = tuple(
         (
             c.check.claim + (" *" if c.check.statistical else ""),
@@ -83,15 +81,14 @@ def _claims_table(claims: list[Claim]) -> Table:
     )
     marks = tuple((i, "pass" if c.measurement.passed else "fail") for i, c in enumerate(claims))
     header = ("claim", "in the paper", "statistic", "allowed", "measured", "verdict")
-    return Table(header, rows, "The claims", numeric=(3, 4), marks=marks)
+    return report.Table(header, rows, "The claims", numeric=(3, 4), marks=marks)
 
 
-def _pictures(seed: int) -> tuple[str | Picture, ...]:
-    from continuized.app import report
+def _pictures(seed: int) -> tuple[str | report.Picture, ...]:
     from continuized.app.verify.pictures import pictures
 
     try:
-        return tuple(report.Picture(*picture) for picture in pictures(seed))
+        return tuple(pictures(seed))
     except ImportError as error:
         if error.name != "matplotlib":
             raise
@@ -99,10 +96,7 @@ def _pictures(seed: int) -> tuple[str | Picture, ...]:
 
 
 def _page(claims: list[Claim], effort: Effort) -> str:
-    from continuized.app import report
-
     seed = effort.seed
-
     sections = [report.Section("Claims", (_claims_table(claims), _budget(seed)))]
     sections.append(report.Section("Pictures", _pictures(seed)))
     how = (

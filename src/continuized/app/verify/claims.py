@@ -15,6 +15,8 @@ from continuized.network.simulation.messages import MessageEngine
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 
+ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
+
 
 @dataclass(frozen=True)
 class Subject:

@@ -7,15 +7,14 @@ kernels against steps that mix everything.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify.claims import Effort, Measurement, Subject
-from continuized.app.verify.exact import ROUNDING
+from continuized.app.verify.claims import ROUNDING, Effort, Measurement, Subject, worst_of
 from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.problems import LeastSquares, Problem, Quadratic
@@ -26,7 +25,7 @@ from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.reference import marked_step
-from continuized.support.statistics import MeanTest, Moments, mean_test
+from continuized.support.statistics import Moments, mean_test
 
 # Early times, and enough coordinates or columns for what is measured to be nearly normal.
 COORDINATE_TIMES = [10.0, 25.0]
@@ -76,21 +75,23 @@ def thirty_columns() -> LeastSquares:
 
 
 def draw_samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
-    """x at fixed times in independent runs of an engine, shape (runs, times, dim).
+    """x at fixed times in independent runs of an engine, shape (runs, times, dim)."""
+    stream = clocks.Poisson(seed, marks=engine.law).stream()
+    events = cut_into_runs(stream, times[-1], runs)
+    return np.stack([_follow(_copy(engine), run, times) for run in events])
 
-    One long Poisson stream is cut into windows: what happens in each is independent.
-    """
-    T = times[-1]
-    events = _draw_up_to(clocks.Poisson(seed, marks=engine.law).stream(), runs * T)
-    edges = np.searchsorted(events.t, T * np.arange(runs + 1))
-    out = np.empty((runs, len(times), engine.point().size))
-    assert events.marks is not None
-    for r, (i, j) in enumerate(pairwise(edges.tolist())):
-        t = events.t[i:j] - r * T
-        gaps = np.diff(t, prepend=0.0)
-        run = clocks.Events(0, 0.0, t, gaps, events.marks[i:j])
-        out[r] = _follow(_copy(engine), run, times)
-    return out
+
+def cut_into_runs(stream: clocks.Stream, T: float, runs: int) -> Iterator[clocks.Events]:
+    """Cut one long stream into windows of length T: what happens in each is independent."""
+    blocks = []
+    while stream.t < runs * T:
+        blocks.append(stream.draw(1 << 16))
+    marks = np.concatenate([b.marks for b in blocks if b.marks is not None])
+    times = np.concatenate([b.t for b in blocks])
+    ends = np.searchsorted(times, T * np.arange(runs + 1))
+    for run, (i, j) in enumerate(pairwise(ends.tolist())):
+        t = times[i:j] - run * T
+        yield clocks.Events(0, 0.0, t, np.diff(t, prepend=0.0), marks[i:j])
 
 
 def _copy(engine: Any) -> Any:
@@ -100,16 +101,6 @@ def _copy(engine: Any) -> Any:
         if isinstance(value, np.ndarray):
             setattr(twin, name, value.copy())
     return twin
-
-
-def _draw_up_to(stream: clocks.Stream, end: float) -> clocks.Events:
-    """Draw events in large blocks, and join them."""
-    blocks = []
-    while stream.t < end:
-        blocks.append(stream.draw(1 << 16))
-    marks = np.concatenate([b.marks for b in blocks if b.marks is not None])
-    t, dt = (np.concatenate(part) for part in zip(*((b.t, b.dt) for b in blocks), strict=True))
-    return clocks.Events(0, 0.0, t, dt, marks)
 
 
 def _follow(engine: Any, events: clocks.Events, times: list[float]) -> Array:
@@ -139,7 +130,7 @@ def compare_means(
     effort: Effort, cases: list[tuple[Problem, Any]], times: list[float], distance: bool
 ) -> Measurement:
     """The worst z over the cases: of f, or of |x - x*|^2 / 2."""
-    worst: MeanTest | None = None
+    tests = []
     for number, (p, method) in enumerate(cases):
         x0 = np.zeros(p.dim or 0)
         seed = np.random.SeedSequence([effort.seed, number])
@@ -151,24 +142,39 @@ def compare_means(
         else:
             found = p.values(x.reshape(-1, x.shape[2])).reshape(x.shape[:2])
             expected = exact.fun
-        test = mean_test(Moments.of(found), expected, effort.alpha / len(cases))
-        if not test.usable:
-            return Measurement(test.z, test.limit, False)
-        worst = test if worst is None or test.z > worst.z else worst
-    assert worst is not None
-    return Measurement(worst.z, worst.limit)
+        tests.append(mean_test(Moments.of(found), expected, effort.alpha / len(cases)))
+    return worst_of(Measurement(*test) for test in tests)
 
 
 def compare_with_bound(
     cases: Sequence[tuple[Problem, Any, Any]], value: Callable[[Any, Problem], Array]
 ) -> Measurement:
     """The largest exact expectation of a method over the bound of the one it should be."""
-    times, worst = np.geomspace(0.1, 60.0, 12), 0.0
+    times, ratios = np.geomspace(0.1, 60.0, 12), []
     for p, method, intended in cases:
         x0 = np.zeros(p.dim or 0)
         exact = value(theory.moments(p, method, x0, times), p)
-        worst = max(worst, float(np.max(exact / theory.bound(intended, p, x0, t=times))))
-    return Measurement(worst, ROUNDING)
+        ratios.append(exact / theory.bound(intended, p, x0, t=times))
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def compare_coordinates_with_bound(
+    subject: Subject, chosen: Sequence[tuple[Problem, dict[str, Any]]]
+) -> Measurement:
+    """E f(x_t) - f* of coordinate descent, by the problem and the options of each case."""
+    cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in chosen]
+    return compare_with_bound(cases, lambda m, p: m.fun - p.f_star)
+
+
+def compare_rows_with_bound(
+    subject: Subject, p: LeastSquares, uniform: Sequence[Any], by_norm: Sequence[Any]
+) -> Measurement:
+    """E |x_t - x*|^2 / 2 of rows drawn uniformly, and of rows drawn by their norms."""
+    cases: list[tuple[Problem, Any, Any]] = [
+        *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
+        *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
+    ]
+    return compare_with_bound(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
 
 
 def measure_lazy_distance(engine: Any, jumps: Any, seed: int, blocks: int = 20) -> float:
@@ -241,73 +247,61 @@ def coordinate_bound(subject: Subject, effort: Effort) -> Measurement:
         (quadratic(mu=0.0), {"accelerated": False}),
         (least_squares(noise=1.0, l2=0.01), {}),
     ]
-    cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in chosen]
-    return compare_with_bound(cases, lambda m, p: m.fun - p.f_star)
+    return compare_coordinates_with_bound(subject, chosen)
 
 
 def row_bound(subject: Subject, effort: Effort) -> Measurement:
     """E |x_t - x*|^2 / 2 <= its bound, for rows."""
-    p, plain = least_squares(), {"accelerated": False}
-    uniform: list[dict[str, Any]] = [{}, {"mu": 0.0}, {"start": 0.0}]
-    by_norm: list[dict[str, Any]] = [{}, plain, {**plain, "mu": 0.0}]
-    cases: list[tuple[Problem, Any, Any]] = [
-        *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
-        *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
-    ]
-    return compare_with_bound(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
+    plain = {"accelerated": False}
+    uniform: Any = ({}, {"mu": 0.0}, {"start": 0.0})
+    by_norm: Any = ({}, plain, {**plain, "mu": 0.0})
+    return compare_rows_with_bound(subject, least_squares(), uniform, by_norm)
 
 
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
     """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
-        (correlated(), {}),
-        (correlated(), {"sampling": "uniform", "start": 0.0}),
-        (correlated(), {"accelerated": False}),
+        (correlated(), {"blocks": BLOCKS}),
+        (correlated(), {"blocks": BLOCKS, "sampling": "uniform", "start": 0.0}),
+        (correlated(), {"blocks": BLOCKS, "accelerated": False}),
         (quadratic(mu=0.0), {"blocks": 6}),
     ]
-    options = [(p, {"blocks": BLOCKS, **o}) for p, o in chosen]
-    cases = [(p, subject.coordinate_descent(**o), CoordinateDescent(**o)) for p, o in options]
-    return compare_with_bound(cases, lambda m, p: m.fun - p.f_star)
+    return compare_coordinates_with_bound(subject, chosen)
 
 
 def batch_bound(subject: Subject, effort: Effort) -> Measurement:
     """E |x_t - x*|^2 / 2 <= its bound with R2 and kappa of batches."""
-    p = correlated(noise=0.0, l2=0.0)
-    uniform: list[dict[str, Any]] = [{"batch": 2}, {"batch": 8}, {"batch": 8, "mu": 0.0}]
-    by_norm: list[dict[str, Any]] = [{"batch": 3}, {"batch": 20, "accelerated": False}]
-    cases: list[tuple[Problem, Any, Any]] = [
-        *((p, subject.stochastic_least_squares(**o), StochasticLeastSquares(**o)) for o in uniform),
-        *((p, subject.kaczmarz(**o), Kaczmarz(**o)) for o in by_norm),
-    ]
-    return compare_with_bound(cases, lambda m, p: 0.5 * m.xx.sum(axis=1))
+    uniform = ({"batch": 2}, {"batch": 8}, {"batch": 8, "mu": 0.0})
+    by_norm = ({"batch": 3}, {"batch": 20, "accelerated": False})
+    return compare_rows_with_bound(subject, correlated(noise=0.0, l2=0.0), uniform, by_norm)
 
 
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
     """The largest relative distance of the lazy kernels from steps that mix everything."""
-    noisy, exact = least_squares(noise=1.0, l2=0.01), wide_least_squares()
-    worst = 0.0
-    for start in (None, 0.0, 5.0):
-        for p in (small_quadratic(), noisy):
-            engine: Any = subject.coordinate_descent(start=start).prepare(p, np.zeros(p.dim))
-            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p)
-            worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
-        engine = subject.stochastic_least_squares(start=start).prepare(exact, np.zeros(exact.dim))
-        jumps = reference.Rows(exact, engine.R2, engine.factors)
-        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
-    return Measurement(worst, 1e-12)
+    noisy = least_squares(noise=1.0, l2=0.01)
+    return compare_with_eager(subject, effort, [small_quadratic(), noisy])
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
-    """The largest relative distance of the lazy kernels from steps that mix everything."""
-    p, rows, worst = correlated(), wide_least_squares(), 0.0
+    """The same of blocks of coordinates and batches of rows."""
+    return compare_with_eager(subject, effort, [correlated()], BLOCKS, batch=3)
+
+
+def compare_with_eager(
+    subject: Subject, effort: Effort, problems: Sequence[Problem], blocks: Any = None,
+    batch: int = 1,
+) -> Measurement:  # fmt: skip
+    """Coordinates (or blocks of them) on the problems, and rows (or batches of them)."""
+    rows, distances = wide_least_squares(), []
+    groups = None if blocks is None else [np.array(block) for block in blocks]
     for start in (None, 0.0, 5.0):
-        method = subject.coordinate_descent(start=start, blocks=BLOCKS)
-        engine: Any = method.prepare(p, np.zeros(p.dim))
-        together = [np.array(block) for block in BLOCKS]
-        jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, together)
-        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
-        batches = subject.stochastic_least_squares(start=start, batch=3)
-        engine = batches.prepare(rows, np.zeros(rows.dim))
+        for p in problems:
+            method: Any = subject.coordinate_descent(start=start, blocks=blocks)
+            engine: Any = method.prepare(p, np.zeros(p.dim or 0))
+            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, groups)
+            distances.append(measure_lazy_distance(engine, jumps, effort.seed))
+        method = subject.stochastic_least_squares(start=start, batch=batch)
+        engine = method.prepare(rows, np.zeros(rows.dim))
         jumps = reference.Rows(rows, engine.R2, engine.factors)
-        worst = max(worst, measure_lazy_distance(engine, jumps, effort.seed))
-    return Measurement(worst, 1e-12)
+        distances.append(measure_lazy_distance(engine, jumps, effort.seed))
+    return Measurement(float(np.max(distances)), 1e-12)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from continuized import theory
-from continuized.app.verify import functions
+from continuized.app.report import Picture
+from continuized.app.verify.paper import small_convex
 from continuized.plot import figures as plot
-from continuized.problems import Quadratic
+from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.solver.ensemble import ensemble
@@ -18,15 +19,8 @@ from continuized.solver.minimize import minimize
 RUNS, LEVEL = 20_000, 1e-3
 PATHS, EVENTS = 40, 150
 SCALES = np.geomspace(1e2, 1e5, 4)
+ROOM = (0.085, 0.38, 0.74)  # the first panel's left end, and a panel's width and height
 INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
-
-
-class Picture(NamedTuple):
-    """An SVG with what it shows."""
-
-    svg: bytes
-    alt: str
-    caption: str
 
 
 def pictures(seed: int) -> list[Picture]:
@@ -35,27 +29,10 @@ def pictures(seed: int) -> list[Picture]:
         return [_means(seed), _limits(seed)]
 
 
-def _axes(drawing: Any, left: float, title: str) -> Any:
-    axes = drawing.add_axes((left, 0.15, 0.38, 0.74))
-    axes.set_title(title, fontsize=10)
-    axes.set_yscale("log")
-    return axes
-
-
-def _drawing() -> Any:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=plot.SIZE)
-
-
 def _means(seed: int) -> Picture:
-    drawing = _drawing()
-    cases = (
-        (0.085, "convex", functions.convex(), np.linspace(0.5, 30.0, 60)),
-        (0.585, "strongly convex", functions.strongly_convex(), np.linspace(0.5, 60.0, 60)),
-    )
-    for left, title, p, times in cases:
-        _mean_panel(_axes(drawing, left, title), p, times, seed)
+    drawing, (left, right) = plot.make_two_panels(("convex", "strongly convex"), *ROOM)
+    _mean_panel(left, paper_convex(), np.linspace(0.5, 30.0, 60), seed)
+    _mean_panel(right, paper_strongly_convex(), np.linspace(0.5, 60.0, 60), seed)
     return Picture(
         plot.to_bytes(drawing, "svg"),
         "E f(x_t) - f* on the paper's functions: exact, sampled, and bounded",
@@ -92,9 +69,10 @@ def _mean_panel(axes: Any, p: Quadratic, times: Array, seed: int) -> None:
 
 
 def _limits(seed: int) -> Picture:
-    drawing = _drawing()
-    _phi_panel(_axes(drawing, 0.085, "the Lyapunov function"), seed)
-    _scaling_panel(_axes(drawing, 0.585, "the scaling limit"))
+    titles = ("the Lyapunov function", "the scaling limit")
+    drawing, (left, right) = plot.make_two_panels(titles, *ROOM)
+    _phi_panel(left, seed)
+    _scaling_panel(right)
     return Picture(
         plot.to_bytes(drawing, "svg"),
         "phi_t along paths, and the distance of the process to its scaling limit",
@@ -106,7 +84,7 @@ def _limits(seed: int) -> Picture:
 
 
 def _phi_panel(axes: Any, seed: int) -> None:
-    p = functions.strongly_convex()
+    p = paper_strongly_convex()
     times, curves = np.linspace(0.0, 80.0, 161), []
     for i in range(PATHS):
         r = minimize(p, np.zeros(p.dim), rng=seed + i, maxiter=EVENTS, record="path")
@@ -121,9 +99,11 @@ def _phi_panel(axes: Any, seed: int) -> None:
 
 
 def _scaling_panel(axes: Any) -> None:
-    cases = (("convex", functions.small_convex(), "o"), ("strongly convex", None, "s"))
-    for (name, p, marker), color in zip(cases, (INK, ORANGE), strict=True):
-        p = p or functions.strongly_convex()
+    cases = (
+        ("convex", small_convex(), "o", INK),
+        ("strongly convex", paper_strongly_convex(), "s", ORANGE),
+    )
+    for name, p, marker, color in cases:
         found = theory.expected_scaling_distance(p, np.zeros(p.dim), 4.0, SCALES)
         axes.plot(SCALES, found.distance, marker, ms=4, mfc="white", color=color, label=name)
         through = found.distance[-1] * (SCALES / SCALES[-1]) ** -0.25

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from continuized.network.graphs.files import Edges
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.support.files import check_memory
@@ -25,14 +26,6 @@ MOST_NODES = 20_000_000
 MOST_DIGITS = 18  # what 64 bits hold
 MOST_DIGITS_OF_SEED = 1000  # Python itself reads no more than 4300
 ROUNDS = 1000  # of repairs, each of which mends most of what is left
-
-
-class Member(NamedTuple):
-    """A graph of a family: nodes, edges and, where it has a natural drawing, positions."""
-
-    nodes: int
-    edges: Array
-    positions: Array | None = None
 
 
 def check_nodes(n: int, degree: float = 2.0) -> None:
@@ -51,48 +44,48 @@ def place_on_circle(n: int) -> Array:
     return np.column_stack([np.cos(turn), np.sin(turn)])
 
 
-def make_path(n: int) -> Member:
+def make_path(n: int) -> Edges:
     """Join nodes in a line."""
     check_nodes(n)
     i = np.arange(n)
-    return Member(n, np.column_stack([i[:-1], i[1:]]), np.column_stack([i, 0 * i]).astype(float))
+    return Edges(n, np.column_stack([i[:-1], i[1:]]), np.column_stack([i, 0 * i]).astype(float))
 
 
-def make_cycle(n: int) -> Member:
+def make_cycle(n: int) -> Edges:
     """Join nodes in a ring."""
     if n < 3:
         raise ValueError(f"a cycle needs at least 3 nodes, got {n}; use path:{n}")
     check_nodes(n)
     i = np.arange(n)
-    return Member(n, np.column_stack([i, (i + 1) % n]), place_on_circle(n))
+    return Edges(n, np.column_stack([i, (i + 1) % n]), place_on_circle(n))
 
 
-def make_grid(rows: int, columns: int) -> Member:
+def make_grid(rows: int, columns: int) -> Edges:
     """Join each node of a grid to those beside it."""
     check_nodes(rows * columns)
     at = np.arange(rows * columns).reshape(rows, columns)
     across = np.column_stack([at[:, :-1].ravel(), at[:, 1:].ravel()])
     down = np.column_stack([at[:-1].ravel(), at[1:].ravel()])
     y, x = np.divmod(at.ravel(), columns)
-    return Member(rows * columns, np.vstack([across, down]), np.column_stack([x, -y]).astype(float))
+    return Edges(rows * columns, np.vstack([across, down]), np.column_stack([x, -y]).astype(float))
 
 
-def make_complete(n: int) -> Member:
+def make_complete(n: int) -> Edges:
     """Join every pair."""
     check_memory(16.0 * n * n, f"all edges among {n} nodes", "fewer nodes, or a sparse graph")
     i, j = np.triu_indices(n, 1)
-    return Member(n, np.column_stack([i, j]), place_on_circle(n))
+    return Edges(n, np.column_stack([i, j]), place_on_circle(n))
 
 
-def make_star(n: int) -> Member:
+def make_star(n: int) -> Edges:
     """Join node 0 to all others."""
     check_nodes(n)
     edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
     around: Array = place_on_circle(max(n - 1, 1))
-    return Member(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
+    return Edges(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
 
 
-def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Member:
+def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Edges:
     """Join each pair with probability p, independently (Erdős and Rényi).
 
     The pairs are numbered, and the gaps between those that are edges are geometric.
@@ -111,7 +104,7 @@ def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Member:
         found.append(last + np.cumsum(gaps))
         last = int(found[-1][-1])
     number = np.concatenate(found)
-    return Member(n, _pairs(number[number < pairs]))
+    return Edges(n, _pairs(number[number < pairs]))
 
 
 def _pairs(number: Array) -> Array:
@@ -122,7 +115,7 @@ def _pairs(number: Array) -> Array:
     return np.column_stack([number - i * (i - 1) // 2, i])
 
 
-def draw_geometric(rng: np.random.Generator, n: int, r: float) -> Member:
+def draw_geometric(rng: np.random.Generator, n: int, r: float) -> Edges:
     """Draw uniform points of the unit square; join those at a distance of at most r."""
     from scipy.spatial import cKDTree
 
@@ -133,10 +126,10 @@ def draw_geometric(rng: np.random.Generator, n: int, r: float) -> Member:
     check_memory(40.0 * expected, f"about {expected:.3g} edges", "a smaller R")
     points = rng.random((n, 2))
     pairs = cKDTree(points).query_pairs(r, output_type="ndarray").astype(np.int64)
-    return Member(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
+    return Edges(n, pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))], points)
 
 
-def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Member:
+def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Edges:
     """Join each node of a ring to its k nearest; rewire each edge with probability p.
 
     To rewire is to move the far end to a uniform node (Watts and Strogatz).  One that would make
@@ -152,7 +145,7 @@ def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Me
     moving = np.flatnonzero(rng.random(i.size) < p)
     for _ in range(ROUNDS):
         if not moving.size:
-            return Member(n, np.column_stack([i, j]), place_on_circle(n))
+            return Edges(n, np.column_stack([i, j]), place_on_circle(n))
         j[moving] = rng.integers(0, n, moving.size)
         wrong = np.zeros(i.size, dtype=bool)
         wrong[moving] = _find_bad(n, i, j, moving)[moving]
@@ -160,7 +153,7 @@ def draw_small_world(rng: np.random.Generator, n: int, k: float, p: float) -> Me
     raise ValueError(f"smallworld:{n}:{k:g}:{p:g} has no room to rewire: take a smaller K")
 
 
-def draw_regular(rng: np.random.Generator, d: int, n: int) -> Member:
+def draw_regular(rng: np.random.Generator, d: int, n: int) -> Edges:
     """Give every node degree d, by pairing the ends of edges at random.
 
     Pairs that make a loop or a double edge are paired anew, together with as many others drawn
@@ -175,19 +168,19 @@ def draw_regular(rng: np.random.Generator, d: int, n: int) -> Member:
     for _ in range(ROUNDS):
         bad = np.flatnonzero(_find_bad(n, *ends.T))
         if not bad.size:
-            return Member(n, np.sort(ends, axis=1))
+            return Edges(n, np.sort(ends, axis=1))
         others = rng.integers(0, len(ends), bad.size + 2)
         chosen = np.unique(np.concatenate([bad, others]))
         ends[chosen] = rng.permutation(ends[chosen].ravel()).reshape(-1, 2)
     raise ValueError(f"regular:{d}x{n} could not be drawn; take another seed")
 
 
-def _complement(n: int, edges: Array | None) -> Member:
+def _complement(n: int, edges: Array | None) -> Edges:
     """Take the pairs that are not among the edges."""
     pairs = np.column_stack(np.triu_indices(n, 1))
     if edges is None:
-        return Member(n, pairs)
-    return Member(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
+        return Edges(n, pairs)
+    return Edges(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
 
 
 def _keys(n: int, i: Array, j: Array) -> Array:
@@ -214,12 +207,13 @@ def _find_bad(n: int, i: Array, j: Array, later: Array | None = None) -> Array:
 class Family(NamedTuple):
     """How the numbers of a family are written, and what makes a member of it from them.
 
-    What makes a member of a random family also takes a generator, first.
+    What makes a member of a random family also takes a generator, first.  connects: what to take
+    where a random member came out in several components; empty for families that are not random.
     """
 
     form: str
-    make: Callable[..., Member]
-    random: bool = False
+    make: Callable[..., Edges]
+    connects: str = ""
 
 
 FAMILIES: dict[str, Family] = {
@@ -228,14 +222,14 @@ FAMILIES: dict[str, Family] = {
     "grid": Family("RxC", make_grid),
     "complete": Family("N", make_complete),
     "star": Family("N", make_star),
-    "regular": Family("DxN", draw_regular, random=True),
-    "erdos": Family("N:P", draw_erdos, random=True),
-    "geometric": Family("N:R", draw_geometric, random=True),
-    "smallworld": Family("N:K:P", draw_small_world, random=True),
+    "regular": Family("DxN", draw_regular, "a degree of at least 3"),
+    "erdos": Family("N:P", draw_erdos, "a larger P"),
+    "geometric": Family("N:R", draw_geometric, "a larger R"),
+    "smallworld": Family("N:K:P", draw_small_world, "a smaller P"),
 }
 
 
-def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
+def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
     """Make the graph that a spec names; return it with its full name.
 
     A random family takes its seed from the spec, else from `rng`, else it is 0: a spec names
@@ -249,19 +243,22 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Member, str]:
     kind, *fields = spec.split(":")
     if kind not in FAMILIES:
         raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
-    form, make, random = FAMILIES[kind]
+    form, make, connects = FAMILIES[kind]
     wanted = form.replace("x", ":").split(":")
     try:
-        first = fields[0].split("x") if "x" in form else fields[:1]
-        sizes = [_read_size(field) for field in first] if fields else []
+        first = fields[0].split("x") if fields and "x" in form else fields[:1]
+        sizes = [_read_digits(field, "integer > 0", 1, MOST_DIGITS) for field in first]
         given = [*sizes, *map(_read_number, fields[1 : form.count(":") + 1])]
-        rest = [_read_seed(field) for field in fields[form.count(":") + 1 :]]
+        rest = [
+            _read_digits(field, "seed, an integer >= 0", 0, MOST_DIGITS_OF_SEED)
+            for field in fields[form.count(":") + 1 :]
+        ]
     except ValueError as error:
         raise ValueError(f"graph {short_repr(spec)}: {error}; write {kind}:{form}") from None
-    if len(given) != len(wanted) or len(rest) > random:
-        more = " or with :SEED behind" if random else ""
+    if len(given) != len(wanted) or len(rest) > bool(connects):
+        more = " or with :SEED behind" if connects else ""
         raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
-    if not random:
+    if not connects:
         if rng is not None:
             raise ValueError(f"{short_repr(spec)} is not random: leave out rng=")
         return make(*given), spec
@@ -282,23 +279,14 @@ def is_spec(text: str) -> bool:
     return text.strip().partition(":")[0] in FAMILIES
 
 
-def _read_size(text: str) -> int:
-    _check_digits(text, "integer > 0", MOST_DIGITS)
-    if int(text) == 0:
-        raise ValueError(f"{short_repr(text)} is no integer > 0")
-    return int(text)
-
-
-def _read_seed(text: str) -> int:
-    _check_digits(text, "seed, an integer >= 0", MOST_DIGITS_OF_SEED)
-    return int(text)
-
-
-def _check_digits(text: str, what: str, most: int) -> None:
+def _read_digits(text: str, what: str, least: int, most_digits: int) -> int:
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"{short_repr(text)} is no {what}")
-    if len(text) > most:
-        raise ValueError(f"{short_repr(text)} has {len(text)} digits, more than {most}")
+    if len(text) > most_digits:
+        raise ValueError(f"{short_repr(text)} has {len(text)} digits, more than {most_digits}")
+    if int(text) < least:
+        raise ValueError(f"{short_repr(text)} is no {what}")
+    return int(text)
 
 
 def _read_number(text: str) -> float:
@@ -313,11 +301,7 @@ def _read_number(text: str) -> float:
 
 def advise(name: str) -> str:
     """Say what to change in a spec whose graph came out in several components."""
-    more = {
-        "regular": "a degree of at least 3",
-        "erdos": "a larger P",
-        "geometric": "a larger R",
-        "smallworld": "a smaller P",
-    }
-    kind = name.partition(":")[0]
-    return f"take {more[kind]}, or another seed" if kind in more else "add edges that join them"
+    family = FAMILIES.get(name.partition(":")[0])
+    if family is None or not family.connects:
+        return "add edges that join them"
+    return f"take {family.connects}, or another seed"

@@ -1,9 +1,10 @@
-"""Edges from files: a line `i j [rate]` to an edge; also .csv and .json."""
+"""Edges as users have them: in files, in graphs of networkx, and as pairs of nodes."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -20,12 +21,17 @@ FORM = "a line must be `i j` or `i j rate`"
 
 
 class Edges(NamedTuple):
-    """Edges by number, their rates where given, and the names of nodes not numbered 0, 1, ..."""
+    """Edges by number; where known, positions to draw, rates, and names of nodes."""
 
     nodes: int
     edges: Array
-    rates: Array | None
-    labels: tuple[Any, ...] | None
+    positions: Array | None = None
+    rates: Array | None = None
+    labels: tuple[Any, ...] | None = None
+
+    def label_of(self, node: Any) -> Any:
+        """Return the name that the user has for a node."""
+        return int(node) if self.labels is None else self.labels[int(node)]
 
 
 def read_edges(path: Path) -> Edges:
@@ -102,20 +108,52 @@ def number_nodes(edges: Sequence[tuple[Any, Any, float | None]], where: str) -> 
     Integers that leave no gap from 0 on stay as they are; other integers are numbered in their
     order, and names in that of their appearance.
     """
-    with_rate = sum(rate is not None for *_, rate in edges)
-    if with_rate not in (0, len(edges)):
-        raise ValueError(
-            f"{where}: {with_rate} of {len(edges)} edges have a rate; give all or none"
+    if all(str(end).isascii() and str(end).isdigit() for i, j, _ in edges for end in (i, j)):
+        edges = [(int(i), int(j), rate) for i, j, rate in edges]
+        return _number(edges, sorted({end for i, j, _ in edges for end in (i, j)}), f"{where}: ")
+    names = dict.fromkeys(end for i, j, _ in edges for end in (i, j))
+    return _number(edges, list(names), f"{where}: ")
+
+
+def read_networkx(graph: Any) -> Edges:
+    """Read the edges of a networkx graph, in its own order."""
+    if graph.is_directed() or graph.is_multigraph():
+        raise TypeError(
+            f"a graph must be a plain networkx.Graph, got {type(graph).__name__}; "
+            "convert it with networkx.Graph(graph)"
         )
-    ends = [end for i, j, _ in edges for end in (i, j)]
-    names: list[Any]
-    if all(str(end).isascii() and str(end).isdigit() for end in ends):
-        ends = [int(end) for end in ends]
-        names = sorted(set(ends))
-    else:
-        names = list(dict.fromkeys(ends))
+    edges = [(i, j, data.get("weight")) for i, j, data in graph.edges(data=True)]
+    return _number(edges, list(graph.nodes), "", 'the attribute "weight"')
+
+
+def _number(edges: Sequence[Any], names: list[Any], where: str, rate: str = "a rate") -> Edges:
+    """Number nodes in the order of their names; either all edges have a rate, or none."""
+    rates = [own for *_, own in edges if own is not None]
+    if len(rates) not in (0, len(edges)):
+        raise ValueError(f"{where}{len(rates)} of {len(edges)} edges have {rate}; give all or none")
     number = {name: k for k, name in enumerate(names)}
-    pairs = np.array([number[end] for end in ends], dtype=np.int64).reshape(-1, 2)
-    plain = names == list(range(len(names)))
-    rates = np.array([rate for *_, rate in edges], dtype=np.float64) if with_rate else None
-    return Edges(len(names), pairs, rates, None if plain else tuple(names))
+    pairs = np.array([(number[i], number[j]) for i, j, _ in edges], dtype=np.int64).reshape(-1, 2)
+    return Edges(
+        len(names),
+        pairs,
+        rates=check.array(rates, rate, dtype=np.float64) if rates else None,
+        labels=None if names == list(range(len(names))) else tuple(names),
+    )
+
+
+def read_pairs(graph: Any) -> Edges:
+    """Read pairs of nodes, an array or a sequence of them."""
+    what = "a spec, a file, a networkx graph or pairs (i, j) of nodes"
+    listed = graph if isinstance(graph, np.ndarray) else check.sequence(graph, "a graph", what)
+    pairs = check.array(listed, "a graph", noun=what)
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise check.refusal(TypeError, "a graph", what, graph)
+    # Among integers NumPy takes True for 1.
+    given = itertools.chain.from_iterable(listed) if isinstance(listed, list) else ()
+    if any(isinstance(node, bool | np.bool_) for node in given):
+        raise check.refusal(TypeError, "a graph", what, graph, "True and False are no nodes")
+    if pairs.dtype.kind == "f" and not np.array_equal(pairs, np.floor(pairs)):
+        raise ValueError("nodes must be integers >= 0, but some are fractions, NaN or infinite")
+    if pairs.min(initial=0) < 0 or pairs.max(initial=0) >= 2**31:
+        raise ValueError("nodes must be numbered 0, 1, ..., at most 2^31 - 1")
+    return Edges(int(pairs.max(initial=-1)) + 1, pairs.astype(np.int64))

@@ -1,8 +1,9 @@
-"""Graphs whose edges ring: nodes, edges, rates, and the constants of gossip on them."""
+"""Graphs whose edges tick: nodes, edges, rates, and the constants of gossip on them."""
 
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,21 +13,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graphs import families, optimal_rates, spectrum
-from continuized.network.graphs.checks import (
-    check_connected,
-    check_simple,
-    checked_P,
-    checked_pairs,
-    read_networkx,
-)
-from continuized.network.graphs.files import Edges, read_edges
+from continuized.network.graphs.files import Edges, read_edges, read_networkx, read_pairs
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
+from continuized.support import validation as check
+
+MANY = 1_000_000  # nodes: to find the components takes a second and more
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """A connected graph; edge e joins edges[e, 0] and edges[e, 1] and rings with probability P[e].
+    """A connected graph; edge e joins edges[e, 0] and edges[e, 1] and ticks with probability P[e].
 
     Lambda = sum_e P_e (e_i - e_j)(e_i - e_j)^T, and
 
@@ -75,55 +72,36 @@ class Graph:
         >>> Graph.of([(0, 1), (1, 2)], rates=[3.0, 1.0]).P.tolist()
         [0.75, 0.25]
         """
+        name = ""
         if isinstance(graph, str) and families.is_spec(graph):
-            made, name = families.parse(graph, rng)
-            return cls._checked(made.nodes, made.edges, rates, name, made.positions)
-        if rng is not None:
+            found, name = families.parse(graph, rng)
+        elif rng is not None:
             raise ValueError("rng= is for random specs such as erdos:100:0.1")
-        if isinstance(graph, Graph):
-            return graph if rates is None else replace(graph, P=checked_P(rates, graph.edges))
-        if isinstance(graph, str | Path):
-            if isinstance(graph, str) and not Path(graph).is_file():
+        elif isinstance(graph, Graph):
+            return graph if rates is None else replace(graph, P=_normalise(rates, graph.edges))
+        elif isinstance(graph, str | Path):
+            if isinstance(graph, str) and not os.path.isfile(graph):  # for names of any length
                 families.parse(graph)  # says what a spec looks like
-            return cls._from_edges(read_edges(Path(graph)), rates, str(graph))
-        if hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
-            return cls._from_edges(read_networkx(graph), rates, str(graph.name or ""))
-        edges = checked_pairs(graph)
-        return cls._checked(int(edges.max(initial=-1)) + 1, edges, rates, "")
-
-    @classmethod
-    def _from_edges(cls, found: Edges, rates: ArrayLike | None, name: str) -> Graph:
+            found, name = read_edges(Path(graph)), str(graph)
+        elif hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
+            found, name = read_networkx(graph), str(graph.name or "")
+        else:
+            found = read_pairs(graph)
+        _check_simple(found)
+        _check_connected(found, name)
         chosen = found.rates if rates is None else rates
-        return cls._checked(found.nodes, found.edges, chosen, name, None, found.labels)
-
-    @classmethod
-    def _checked(
-        cls,
-        nodes: int,
-        edges: Array,
-        rates: ArrayLike | None,
-        name: str,
-        positions: Array | None = None,
-        labels: tuple[Any, ...] | None = None,
-    ) -> Graph:
-        check_simple(nodes, edges, labels)
-        check_connected(nodes, edges, name, labels)
-        P = np.ones(len(edges)) if rates is None else rates
-        return cls(nodes, edges, checked_P(P, edges), name, positions, labels)
+        P = _normalise(np.ones(len(found.edges)) if chosen is None else chosen, found.edges)
+        return cls(found.nodes, found.edges, P, name, found.positions, found.labels)
 
     @cached_property
-    def _ranges(self) -> spectrum.Ranges:
-        return spectrum.bound_constants(self.nodes, self.edges, self.P)
-
-    @property
     def mu_g_range(self) -> tuple[float, float]:
         """Bounds of the spectral gap of Lambda."""
-        return self._ranges.mu_g
+        return spectrum.bound_gap(self.nodes, self.edges, self.P)
 
-    @property
+    @cached_property
     def R_range(self) -> tuple[float, float]:
         """Bounds of the largest effective resistance of an edge."""
-        return self._ranges.R
+        return spectrum.bound_resistance(self.nodes, self.edges, self.P, self.mu_g)
 
     @property
     def mu_g(self) -> float:
@@ -166,8 +144,8 @@ class Graph:
     def optimise_rates(self, tol: float = 1e-3, maxiter: int = 500) -> optimal_rates.Optimised:
         """Find the rates with the largest theta, with a bound that certifies them; small graphs.
 
-        See `network.graphs.optimal_rates.optimise`; `.graph` of the answer is the graph with them.
-        It stops when theta is within tol of the bound, or after maxiter steps.
+        `.graph` of the answer is the graph with them.  It stops when theta >= (1 - tol) bound, or
+        after maxiter steps with what there is.
 
         Raises ValueError for more than 300 nodes, and where tol is not in (0, 1).
 
@@ -175,11 +153,73 @@ class Graph:
         >>> round(g.optimise_rates().theta / g.theta, 2)
         1.05
         """
-        P, theta, bound = optimal_rates.optimise(self.nodes, self.edges, self.P, tol, maxiter)
-        return optimal_rates.Optimised(replace(self, P=P), theta, bound)
+        return optimal_rates.optimise(self, tol, maxiter)
 
 
 def list_directed(graph: Graph) -> tuple[Array, Array]:
     """List source and target of both directions of every edge: all edges, then all reversed."""
     i, j = graph.edges.T
     return np.concatenate([i, j]), np.concatenate([j, i])
+
+
+def _check_simple(found: Edges) -> None:
+    """Refuse fewer than two nodes, loops, and edges given twice."""
+    nodes, edges = found.nodes, found.edges
+    if nodes < 2:
+        raise ValueError(f"a graph needs at least two nodes, joined by an edge, got {nodes}")
+    low, high = edges.min(axis=1), edges.max(axis=1)
+    loops = np.flatnonzero(low == high)
+    if loops.size:
+        node = found.label_of(low[loops[0]])
+        raise ValueError(f"node {node} is joined to itself ({loops.size} such loops): remove them")
+    keys = np.sort(low * nodes + high)
+    twice = keys[1:][keys[1:] == keys[:-1]]
+    if twice.size:
+        i, j = (found.label_of(end) for end in divmod(int(twice[0]), nodes))
+        raise ValueError(
+            f"the edge ({i}, {j}) stands more than once ({twice.size} repetitions): "
+            "keep one, with the sum of the rates"
+        )
+
+
+def _check_connected(found: Edges, name: str) -> None:
+    """Refuse a graph in several components, and name them."""
+    if len(found.edges) < found.nodes - 1 and found.nodes > MANY:
+        raise ValueError(
+            f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
+            f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"
+        )
+    families.check_nodes(found.nodes)
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    ones, shape = np.ones(len(found.edges), np.int8), (found.nodes, found.nodes)
+    count, component = connected_components(
+        coo_matrix((ones, found.edges.T), shape=shape), directed=False
+    )
+    if count == 1:
+        return
+    sizes = np.bincount(component)
+    shown = []
+    for k in np.argsort(-sizes, kind="stable")[:4]:
+        some = ", ".join(str(found.label_of(i)) for i in np.flatnonzero(component == k)[:3])
+        shown.append(f"{sizes[k]} ({some}{', ...' if sizes[k] > 3 else ''})")
+    rest = f" and {count - 4} more" if count > 4 else ""
+    raise ValueError(
+        f"the graph{' ' + name if name else ''} is not connected: it has {count} components, of "
+        f"sizes (and nodes) {', '.join(shown)}{rest}; {families.advise(name)}"
+    )
+
+
+def _normalise(rates: ArrayLike, edges: Array) -> Array:
+    """Check a rate for each edge, and make probabilities of them."""
+    P = check.array(rates, "rates", dtype=np.float64)
+    check.shape(P, "rates", (len(edges),), each="edge")
+    wrong = np.flatnonzero(~(np.isfinite(P) & (P > 0.0)))
+    if wrong.size:
+        raise ValueError(
+            f"rates must be finite and > 0, but that of the edge {tuple(edges[wrong[0]].tolist())} "
+            f"is {P[wrong[0]]:g} ({wrong.size} such); remove edges that never tick"
+        )
+    P = P / P.max()  # their sum may overflow
+    return np.asarray(P / P.sum())

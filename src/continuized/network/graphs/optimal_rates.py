@@ -18,6 +18,7 @@ alone jump about.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,21 +59,17 @@ class Cuts(NamedTuple):
         return math.sqrt(0.5 * self.mu_g * self.C)
 
 
-def optimise(
-    nodes: int, edges: Array, P: Array, tol: float = 1e-3, maxiter: int = 500
-) -> tuple[Array, float, float]:
-    """Find the best P from a first one; return it, its theta, and an upper bound of all thetas.
+def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
+    """Find the best rates of a graph, from those that it has: see `Graph.optimise_rates`.
 
-    Stops when theta >= (1 - tol) bound, or after maxiter steps with what there is.  Every P_e of
-    the answer is > 0.
-
-    Raises ValueError for more than 300 nodes, and where tol is not in (0, 1).
+    Every P_e of the answer is > 0.
     """
+    nodes, edges, P = graph.nodes, graph.edges, graph.P
     if nodes > LARGEST:
         raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)
-    best, P = P, P
+    best = P
     cuts = find_cuts(nodes, edges, P)
     theta, bound = cuts.theta, math.inf
     gaps, conductances, slopes = [cuts.gaps], [cuts.conductances], [math.sqrt(cuts.C / cuts.mu_g)]
@@ -88,7 +85,7 @@ def optimise(
         slopes.append(math.sqrt(cuts.C / cuts.mu_g))
         if cuts.theta > theta:
             best, theta = P, cuts.theta
-    return best / best.sum(), theta, bound
+    return Optimised(replace(graph, P=best / best.sum()), theta, bound)
 
 
 def find_cuts(nodes: int, edges: Array, P: Array) -> Cuts:
@@ -119,14 +116,14 @@ def _raise_lowest_cut(gaps: Array, conductances: Array, slopes: list[float]) -> 
     """
     from scipy.optimize import linprog
 
-    m, s = gaps.shape[1], np.array(slopes)
+    m, s, (a, b, _) = gaps.shape[1], np.array(slopes), np.eye(3)
     # In units in which a, b and h are of order 1: those of the first cuts.
     unit_a, unit_b = 1.0 / s[0], s[0]
     scale = float(np.median(gaps[0] / unit_a))
     scale = scale if scale > 0.0 else 1.0
     rows = np.vstack([
-        np.hstack([-gaps / unit_a / scale, _select(len(gaps), 0)]),
-        np.hstack([-conductances / unit_b / scale, _select(len(conductances), 1)]),
+        np.hstack([-gaps / unit_a / scale, np.tile(a, (len(gaps), 1))]),
+        np.hstack([-conductances / unit_b / scale, np.tile(b, (len(conductances), 1))]),
         np.column_stack([
             np.zeros((len(s), m)), -0.5 * s * unit_a, -0.5 / s * unit_b, np.ones(len(s))
         ]),
@@ -143,9 +140,3 @@ def _raise_lowest_cut(gaps: Array, conductances: Array, slopes: list[float]) -> 
     if found.status != 0:
         raise ArithmeticError(f"the linear programme of optimise_rates failed: {found.message}")
     return found.x[:m], float(found.x[-1]) * scale / math.sqrt(2.0)
-
-
-def _select(rows: int, which: int) -> Array:
-    out = np.zeros((rows, 3))
-    out[:, which] = 1.0
-    return out

@@ -16,7 +16,7 @@ next, is almost sure, not proved.  How far the one found can be from the Ritz va
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,22 +33,22 @@ TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
 MARGIN = 1e-6  # relative, on a gap from the factor
 
 
-class Ranges(NamedTuple):
-    """Bounds (low, high) of mu_g and R, and how they were found."""
-
-    mu_g: tuple[float, float]
-    R: tuple[float, float]
-    how: str
-
-
-def bound_constants(nodes: int, edges: Array, P: Array) -> Ranges:
-    """Bound both constants of gossip."""
+def bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
+    """Bound mu_g from below and from above."""
     if nodes <= EXACT_UP_TO:
-        return _solve_dense(nodes, edges, P)
-    narrow = width(nodes, edges) <= NARROW
-    mu_g = _gap_narrow(nodes, edges, P) if narrow else _gap_wide(laplacian(nodes, edges, P))
-    R = local_resistance.bound_largest(nodes, edges, P, mu_g[0])
-    return Ranges(mu_g, R, "narrow" if narrow else "wide")
+        gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
+        return gap, gap
+    if width(nodes, edges) <= NARROW:
+        return _gap_narrow(nodes, edges, P)
+    return _gap_wide(laplacian(nodes, edges, P))
+
+
+def bound_resistance(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, float]:
+    """Bound R from below and from above, where mu_g is a lower bound of the gap."""
+    if nodes <= EXACT_UP_TO:
+        R = float(resistances(nodes, edges, P).max())
+        return R, R
+    return local_resistance.bound_largest(nodes, edges, P, mu_g)
 
 
 def laplacian(nodes: int, edges: Array, P: Array) -> Any:
@@ -86,34 +86,21 @@ def resistances(nodes: int, edges: Array, P: Array) -> Array:
     return found
 
 
-def _solve_dense(nodes: int, edges: Array, P: Array) -> Ranges:
-    gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
-    R = float(resistances(nodes, edges, P).max())
-    return Ranges((gap, gap), (R, R), "exact")
-
-
-def _factorise(nodes: int, edges: Array, P: Array) -> Any:
-    """Factorise Lambda without node 0, rows and columns in the same order."""
-    from scipy.sparse.linalg import splu
-
-    grounded = laplacian(nodes, edges, P)[1:, 1:].tocsc()
-    return splu(
-        grounded,
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
-
-
 def _gap_narrow(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     """Bound mu_g by Lanczos on Lambda^+, whose largest eigenvalue is 1/mu_g; a solve applies it.
 
     A solve may lose as many digits as the gap is small, 8 of them on a path of a million nodes;
     sum_e P_e (v_i - v_j)^2 loses none, and bounds mu_g from above.
     """
-    from scipy.sparse.linalg import LinearOperator, eigsh
+    from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
-    factor = _factorise(nodes, edges, P)
+    # Lambda without node 0, rows and columns in the same order.
+    factor = splu(
+        laplacian(nodes, edges, P)[1:, 1:].tocsc(),
+        permc_spec="MMD_AT_PLUS_A",
+        diag_pivot_thresh=0.0,
+        options={"SymmetricMode": True},
+    )
 
     def solve(v: Array) -> Array:
         v = v.ravel() - v.mean()

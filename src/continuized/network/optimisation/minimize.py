@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,9 +26,6 @@ from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
-
-if TYPE_CHECKING:
-    from continuized.network.simulation.engine import Engine
 
 Method = Dual | DADAO | A2CiD2
 METHODS: dict[str, Method] = {
@@ -124,7 +121,7 @@ def minimize(
     check_fits(graph, objective)
     chosen = as_method(method)
     check_limits(tol, events, record)
-    pace = _checked_speeds(speeds, chosen, graph.nodes)
+    rates = _check_speeds(speeds, chosen, graph.nodes)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
     root = seeds.seed_sequence(rng)
     path = checkpoints.checked_path(checkpoint, every, resume)
@@ -133,15 +130,19 @@ def minimize(
         graph=graph,
         problems=objective,
         method=chosen,
-        speeds=pace,
+        speeds=rates,
         faults=faults,
         rng=None if rng is None else root,
         record=record,
     )
     checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
-    engine = make_engine(chosen, graph, objective, pace, root, faults)
+    # Imported here, for they bring Numba with them.
+    from continuized.network.optimisation.node_models import make_nodes
+    from continuized.network.simulation.messages import make_engine
+
+    engine = make_engine(graph, make_nodes(chosen, graph, objective, rates), root, faults)
     rate = math.nan
-    if not isinstance(chosen, A2CiD2) and np.all(pace == 1.0):
+    if not isinstance(chosen, A2CiD2) and np.all(rates == 1.0):
         rate = chosen.rate(graph, objective)
     if events is None:
         time = expected_time(chosen, graph, objective, float(tol))
@@ -152,13 +153,8 @@ def minimize(
     most = int(events)
     stepper = OptimisationStepper(chosen.name, engine, objective, float(tol), int(record))
     with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
-        loop = Loop(
-            stepper,
-            stepper.make_stream(root),
-            Limits(None, most),
-            bar=show,
-            checkpointer=checkpointer,
-        )
+        limits, stream = Limits(None, most), engine.make_stream(root)
+        loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
     return stepper.outcome(loop.recorder, rate if faults is None else math.nan)
 
@@ -168,22 +164,6 @@ def as_method(method: Any) -> Method:
     if isinstance(method, Dual | DADAO | A2CiD2):
         return method
     return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
-
-
-def make_engine(
-    method: Method, graph: Graph, objective: Objective, speeds: Array, root: seeds.Root,
-    faults: Faults | None,
-) -> Engine:  # fmt: skip
-    """Make the nodes of a method, which exchange at once, or with faults by messages."""
-    # Imported here, for they bring Numba with them.
-    from continuized.network.optimisation.node_models import make_nodes
-    from continuized.network.simulation.instant import InstantEngine
-    from continuized.network.simulation.messages import MessageEngine
-
-    nodes = make_nodes(method, graph, objective, speeds)
-    if faults is None:
-        return InstantEngine(graph, nodes, root)
-    return MessageEngine(graph, nodes, root, faults)
 
 
 def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
@@ -201,7 +181,7 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
     check.whole(record, "record", minimum=1)
 
 
-def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+def _check_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
     if speeds is None:
         return np.ones(nodes)
     if isinstance(method, Dual):
@@ -209,5 +189,5 @@ def _checked_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Arr
             "speeds= is for methods whose nodes take gradients on their own; for the dual method "
             "give the graph other rates"
         )
-    pace = check.array(speeds, "speeds", dtype=np.float64, above=0.0)
-    return np.asarray(check.shape(pace, "speeds", (nodes,), each="node"))
+    rates = check.array(speeds, "speeds", dtype=np.float64, above=0.0)
+    return np.asarray(check.shape(rates, "speeds", (nodes,), each="node"))

@@ -2,12 +2,12 @@
 
 What takes time is that nodes solve their own problems, or take gradients; messages take none.  In
 a synchronous round everybody waits for the slowest.  Without rounds an edge's two ends exchange
-when both are free, and then are busy, each for its own time, with the next guess.  (For the
-squared loss grad f_i* is affine: a node that has solved for G after an exchange knows its guess at
-all later times by mixing alone, so that is all its work.  For the logistic loss it must know the
-time of its next exchange, too.)
+when both are free, and then are busy, each for its own time, with the next estimate.  (For the
+squared loss grad f_i* is affine: a node that has solved for G after an exchange knows its estimate
+at all later times by mixing alone, so that is all its work.  For the logistic loss it must know
+the time of its next exchange, too.)
 
-Rings come often, and those for which an end is busy are lost.  How often the edges then have
+Ticks come often, and those for which an end is busy are lost.  How often the edges then have
 exchanges is counted in a run of the clocks alone; mu_g and R are those of the rates counted.
 The exchanges are then no Poisson process, and the theorem gives the constants, no promise.
 """
@@ -41,15 +41,11 @@ from continuized.solver.minimize import minimize
 from continuized.support import validation as check
 
 
-class Rounds(NamedTuple):
-    """The error, as in `network.minimize`, after every round, first that of the start."""
+def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Array:
+    """Run the synchronous dual method until the error is tol, or for `most` rounds.
 
-    error: Array
-    reached: bool
-
-
-def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Rounds:
-    """Run the synchronous dual method until the error is tol, or for `most` rounds."""
+    Returns the error, as in `network.minimize`, after every round, first that of the start.
+    """
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
     W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
@@ -69,8 +65,8 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
     )  # fmt: skip
 
 
-def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds:
-    """Run Nesterov's method on F until the error is tol, or for `most` rounds."""
+def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
+    """Run Nesterov's method on F until the error is tol, or for `most` rounds, likewise."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
     ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
@@ -84,7 +80,7 @@ def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Rounds
 def _run_rounds(
     problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
     most: int,
-) -> Rounds:  # fmt: skip
+) -> Array:  # fmt: skip
     start = np.zeros(dim)
     errors = [error(start)]
 
@@ -96,7 +92,7 @@ def _run_rounds(
     if errors[0] > tol:
         method = Nesterov(float(L), float(mu))
         minimize(problem, start, method=method, maxiter=most, callback=watch, record=False)
-    return Rounds(np.array(errors), bool(errors[-1] <= tol))
+    return np.array(errors)
 
 
 INTENSITY = 4.0  # ticks for each node, in the time that the usual node, the median, is busy
@@ -175,7 +171,8 @@ def race(
     graph, objective = Graph.of(graph), Objective.of(problems)
     check_fits(graph, objective)
     check_limits(tol, events, 1)
-    busy = checked_work(work, graph.nodes)
+    busy = check.array(work, "work", dtype=np.float64, above=0.0)
+    check.shape(busy, "work", (graph.nodes,), each="node")
     unit = float(np.median(busy))
     root = seeds.seed_sequence(rng)
     rates = count_rates(graph, busy / unit, root)
@@ -192,21 +189,27 @@ def race(
         "synchronous-dual": run_dual_rounds(graph, objective, tol, most),
         "all-reduce": run_all_reduce_rounds(objective, tol, most),
     }
-    for name, rounds in in_rounds.items():
-        t = slowest * np.arange(len(rounds.error))
-        racers.append(Racer(name, float(t[-1]), len(t) - 1, rounds.reached, t, rounds.error))
+    for name, error in in_rounds.items():
+        t = slowest * np.arange(len(error))
+        racers.append(Racer(name, float(t[-1]), len(t) - 1, bool(error[-1] <= tol), t, error))
     return [racer._replace(time=unit * racer.time, t=unit * racer.t) for racer in racers]
+
+
+class Silent(NamedTuple):
+    """A node model that says nothing: the exchanges of its nodes are only counted."""
+
+    nothing: int = 0
 
 
 def count_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
     """Count how often each edge has an exchange, busy nodes having none; the usual work is 1."""
+    from continuized.network.simulation.engine import NodeSet
     from continuized.network.simulation.instant import InstantEngine
-    from continuized.network.simulation.node_models.silent import make_nodes
 
     ticks = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
     events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
-    drawn, engine = events.draw(ticks), InstantEngine(graph, make_nodes(), root, busy=work)
+    drawn, engine = events.draw(ticks), InstantEngine(graph, NodeSet(Silent(), 0), root, busy=work)
     engine.advance(drawn)
     assert engine.busy is not None
     counts = engine.busy.counts
@@ -222,25 +225,19 @@ def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: seeds.Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.node_models import make_dual_nodes
+    from continuized.network.optimisation.dual.nodes import make_nodes
     from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
     ticks = INTENSITY * graph.nodes
-    nodes = make_dual_nodes(objective, constants, ticks)
+    nodes = make_nodes(objective, constants, ticks)
     engine = InstantEngine(graph, nodes, root, busy=work)
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
     most = min(math.ceil(EVENTS_FACTOR * (time + 100.0) * ticks), events)
-    loop = Loop(stepper, stepper.make_stream(root), Limits(None, most))
+    loop = Loop(stepper, engine.make_stream(root), Limits(None, most))
     loop.run()
     r = stepper.outcome(loop.recorder, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)
-
-
-def checked_work(work: ArrayLike, nodes: int) -> Array:
-    """Check for a finite number > 0 for each node, in float64."""
-    busy = check.array(work, "work", dtype=np.float64, above=0.0)
-    return np.asarray(check.shape(busy, "work", (nodes,), each="node"))

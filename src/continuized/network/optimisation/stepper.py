@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
 from continuized.problems.base import Array
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
-from continuized.process.clock.events import Events, Stream
-from continuized.process.marks import Categorical
-from continuized.process.stepper import Limits, Progress, Status, Stepper
+from continuized.process.clock.events import Events
+from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.recording import Recorder
-from continuized.support.checkpoints.checkpointer import CheckpointError
 
 if TYPE_CHECKING:
     from continuized.network.simulation.engine import Engine
@@ -33,6 +29,7 @@ class OptimisationStepper(Stepper):
 
     columns = ("t", "messages", "gradients", "error", "excess", "consensus")
     changing = ("k", "t", "engine", "period", "rows", "error")
+    limit = "events"
 
     def __init__(
         self, name: str, engine: Engine, objective: Objective, tol: float, record: int
@@ -43,25 +40,16 @@ class OptimisationStepper(Stepper):
         self.error = math.nan  # at the last test
         self._aim: tuple[bytes, Array] = b"", objective.x_star
 
-    def make_stream(self, root: seeds.Root) -> Stream:
-        """Start the clock of all edges and nodes together."""
-        rates = self.engine.rates
-        total = float(rates.sum())
-        return clocks.Poisson(root, total, Categorical(rates / total)).stream()
-
     def begin(self) -> Progress:
         """Test the error of the start."""
         return Progress(rows=self._test_error())
 
     def over(self) -> Status | None:
         """Tell the end: the error is small, or no longer a number and nobody is to come."""
-        if self.tol < self.error < math.inf or self._nobody_yet():
+        to_come = self.t < self.engine.last_change and not self.engine.alive.any()
+        if self.tol < self.error < math.inf or to_come:
             return None
         return Status.CONVERGED if self.error <= self.tol else Status.NOT_FINITE
-
-    def _nobody_yet(self) -> bool:
-        """Tell whether nobody is there, but somebody is to come."""
-        return not self.engine.alive.any() and self.t < self.engine.last_change
 
     def next_block(self, left: int) -> int:
         """Ask for the events up to the next test."""
@@ -109,15 +97,6 @@ class OptimisationStepper(Stepper):
     def describe(self) -> str:
         """Tell the error of the last test."""
         return f"error {self.error:.2g}"
-
-    def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
-        """Refuse to go on from a state that is past the last event."""
-        if plain["k"] > limits.maxiter:
-            raise CheckpointError(
-                f"the checkpoint has {plain['k']} events already, more than events = "
-                f"{limits.maxiter}",
-                "give a larger events, or resume=False",
-            )
 
     def outcome(self, recorder: Recorder, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""

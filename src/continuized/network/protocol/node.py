@@ -23,9 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.network import result
-from continuized.network.protocol import messages, transitions
-from continuized.network.protocol.messages import Message
-from continuized.network.protocol.node_model import Array, Rule
+from continuized.network.protocol import transitions
+from continuized.network.protocol.node_model import Rule
 from continuized.network.protocol.timeouts import add_wakeup
 from continuized.network.protocol.transitions import (
     ANSWERED,
@@ -44,7 +43,9 @@ from continuized.network.protocol.transitions import (
     TIME,
     WAIT,
     WAKEUPS,
+    Message,
 )
+from continuized.problems.base import Array
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
 SELF = 0  # its own row
@@ -106,6 +107,7 @@ class Node:
     P: Sequence[float]
     random: np.random.Generator
     timeout: float
+    speed: float = 1.0  # of its own clock
     life: int = 0
     logging: bool = True
     quiet: bool = False  # begins no exchange any more
@@ -135,13 +137,13 @@ class Node:
         self._lives: dict[int, int] = {}  # of neighbours that died: how often
         self._cumulative = np.cumsum(self.P) / sum(self.P)
         self._on: dict[int, Callable[[Message, float], list[Message]]] = {
-            messages.REQUEST: self._request,
-            messages.ANSWER: self._answer,
-            messages.REFUSE: self._refuse,
-            messages.TRANSFER: self._transfer,
-            messages.ACK: self._ack,
-            messages.JOIN: self._join,
-            messages.WELCOME: self._welcome,
+            transitions.REQUEST: self._request,
+            transitions.ANSWER: self._answer,
+            transitions.REFUSE: self._refuse,
+            transitions.TRANSFER: self._transfer,
+            transitions.ACK: self._ack,
+            transitions.JOIN: self._join,
+            transitions.WELCOME: self._welcome,
         }
 
     @property
@@ -260,7 +262,7 @@ class Node:
         # To ask again, should no welcome come.
         transitions.make_up(rows.node, rows.waits, rows.work, self.random, SELF, now)
         rows.node[SELF, OWN_SEQ] += 1
-        return [self._message(messages.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
+        return [self._message(transitions.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
 
     def _request(self, message: Message, now: float) -> list[Message]:
         rows, e = self.rows, self._edge_from(message)
@@ -268,7 +270,7 @@ class Node:
         reply = transitions.on_request(rows.node, rows.edge, e, message.seq, accepts)
         if reply == NOTHING:
             return []
-        if reply == messages.REFUSE:
+        if reply == transitions.REFUSE:
             return [self._message(reply, message.sender, message.seq)]
         self._deadline = now + self._wait
         return [self._tell(reply, e, message, now)]
@@ -334,7 +336,7 @@ class Node:
         if self.joining or message.seq <= self.rows.edge[e, ANSWERED]:
             return []
         self.rows.edge[e, ANSWERED] = message.seq
-        return [self._tell(messages.WELCOME, e, message, now)]
+        return [self._tell(transitions.WELCOME, e, message, now)]
 
     def _welcome(self, message: Message, now: float) -> list[Message]:
         waits = self.joining and message.seq == self.rows.node[SELF, OWN_SEQ]

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Constants, give, mix_over
+from continuized.problems.base import Array
 from continuized.support.validation import short_repr
-
-Array = NDArray[np.float64]
 
 
 class Rule(Protocol):

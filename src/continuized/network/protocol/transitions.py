@@ -26,10 +26,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.protocol.messages import ACK, ANSWER, KINDS, REFUSE, REQUEST, TRANSFER
 from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup, back_off, lengthen, update
 from continuized.problems.base import Array
 
+# The kinds.  An exchange is REQUEST, ANSWER, TRANSFER, ACK, all under the initiator's number.
+REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = range(7)
+KINDS = range(7)
+WITH_VALUES = frozenset({ANSWER, TRANSFER, WELCOME})
 NOTHING = NOBODY = -1
 # What may come beside messages: the timers of a node, and its death.
 GIVE_UP, UNLOCK, RESEND, WAKE, DEATH = range(len(KINDS), len(KINDS) + 5)
@@ -50,6 +53,17 @@ SOURCE, TARGET, ANSWERED, APPLIED, OWED, SETTLED = range(6)
 EDGE_COLUMNS = SETTLED + 1
 TIME, SPEED = 0, 1  # the first columns of `work`: a node's own time, and the speed of its clock
 SINCE, D = 0, 1  # the columns of `transfer`: the own time of the last answer, and the d last paid
+
+
+class Message(NamedTuple):
+    """A message between two nodes; `plain` tells the steps with which a TRANSFER was paid."""
+
+    kind: int
+    sender: int
+    receiver: int
+    seq: int
+    plain: bool = False
+    values: Array | None = None
 
 
 class Rows(NamedTuple):

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Counts
 from continuized.network.result import Staleness, Trace, rounding_of_mean
+from continuized.network.runtime.node_process import STATE
 from continuized.network.runtime.wire_format import Record
+from continuized.problems.base import Array
 
-Array = NDArray[np.float64]
 _COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
 _LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
 
@@ -48,7 +49,7 @@ class RunMonitor:
         self._fresh: set[int] = set()  # workers that reported since the last row
         self._final_reports: list[dict[str, NDArray[Any]]] = []
         self.error = 1.0  # of the last row
-        self._began: tuple[Array, float] | None = None
+        self._first_centre, self._first_squares = np.zeros(dim), 0.0  # when the trace began
 
     def has_heard_of_all(self) -> bool:
         """Tell whether every node has reported or is dead."""
@@ -62,15 +63,18 @@ class RunMonitor:
         if "t" not in header:
             return []
         at = arrays["number"]
-        for name in ("x", "z", "answer", "start", "of_dead"):
+        for name in STATE:
             getattr(self, name)[at] = arrays[name]
         if len(at):
             self._counts[at] = arrays["counts"]
         for node in at[~self.living[at]].tolist():
             self.living[node] = True
-            if self._began is not None:
+            if self.rows:
                 self.joins.append((self.t, node))
-        self._update_time(worker, header["t"])
+        self._times[worker] = self._since[worker] + header["t"]
+        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
+        if there:  # a death may take the quickest clock away; time does not go back for it
+            self.t = max(self.t, float(self._times[there].mean()))
         self.dropped[worker] = header["dropped"]
         self.idle[worker], self.final[worker] = header["idle"], header["final"]
         if header["final"]:
@@ -83,12 +87,6 @@ class RunMonitor:
         self._since[worker] = self.t
         self.heard[worker] = time.monotonic()
 
-    def _update_time(self, worker: int, t: float) -> None:
-        self._times[worker] = self._since[worker] + t
-        there = [k for k, nodes in enumerate(self.workers) if self.living[list(nodes)].any()]
-        if there:  # a death may take the quickest clock away; time does not go back for it
-            self.t = max(self.t, float(self._times[there].mean()))
-
     def record_death(self, node: int, reason: str) -> None:
         """Note that a node died; its last values stay."""
         self.living[node] = False
@@ -100,8 +98,8 @@ class RunMonitor:
 
     def begin(self) -> None:
         """Start the trace, once all nodes have reported their start."""
-        centre = self.centre()
-        self._began = (centre, self._squares(centre))
+        self._first_centre = self.centre()
+        self._first_squares = self._squares(self._first_centre)
         self.rows.append((0.0, 0, 1.0))
 
     def complete_round(self, workers: set[int]) -> bool:
@@ -114,9 +112,8 @@ class RunMonitor:
 
     def add_row(self) -> None:
         """Add a row to the trace."""
-        assert self._began is not None
         if self.living.any():
-            self.error = self._squares(self.centre()) / (self._began[1] or 1.0)
+            self.error = self._squares(self.centre()) / (self._first_squares or 1.0)
         self.rows.append((self.t, self.messages, self.error))
 
     @property
@@ -183,16 +180,13 @@ class RunMonitor:
 
     def drift(self) -> float:
         """Measure how far the value to agree on moved, in standard deviations of the start."""
-        assert self._began is not None
-        centre, squares = self._began
-        deviation = np.sqrt(squares / len(self.x))
-        moved = float(np.linalg.norm(self.centre() - centre))
+        deviation = np.sqrt(self._first_squares / len(self.x))
+        moved = float(np.linalg.norm(self.centre() - self._first_centre))
         return moved / float(deviation) if deviation > 0.0 else moved
 
     def rounding(self) -> float:
         """Bound what rounding may contribute to the error."""
-        assert self._began is not None
-        return rounding_of_mean(self._values(), self._began[1])
+        return rounding_of_mean(self._values(), self._first_squares)
 
     def _values(self) -> Array:
         return np.asarray((self.x if self.averaging else self.answer)[self.living])

@@ -11,14 +11,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.messages import Message
 from continuized.network.protocol.node import Entry, Node
-from continuized.network.protocol.node_model import Array, RuleSpec
-from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.network.protocol.node_model import RuleSpec
+from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
-from continuized.network.runtime.scheduler import NodeScheduler, describe_error
-from continuized.network.runtime.wire_format import Codec, Record, Stream
+from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
+from continuized.network.runtime.wire_format import Codec, Record
+from continuized.problems.base import Array
 
+STATE = ("x", "z", "answer", "start", "of_dead")  # what is reported of a node
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
@@ -29,12 +30,11 @@ class NodeProcess:
         header, arrays = order
         self.worker = int(header["worker"])
         self.codec = Codec(bytes.fromhex(header["key"]), int(header["dim"]))
-        self.worker_of: dict[int, int] = {}  # the worker of each node
+        self.worker_of = {int(node): int(worker) for node, worker in header["assignments"]}
         self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
         link = FaultyLink(
-            _make_generator([*header["seed"], LINK_KEY, self.worker]),
-            *(float(header[name]) for name in ("loss", "duplication", "delay")),
+            _make_generator([*header["seed"], LINK_KEY, self.worker]), *header["faults"]
         )
         nodes, failures = {}, []
         for given in header["nodes"]:
@@ -42,14 +42,9 @@ class NodeProcess:
                 nodes[given["number"]] = self._make_node(given, arrays, header)
             except Exception as error:  # a rule is the user's code: only its own node dies of it
                 failures.append((given["number"], describe_error(error)))
-        skews = {given["number"]: float(given["skew"]) for given in header["nodes"]}
         speed, stride = float(header["speed"]), float(header["stride"])
-        self.scheduler = NodeScheduler(nodes, skews, speed, stride, link)
+        self.scheduler = NodeScheduler(nodes, speed, stride, link)
         self.scheduler.failures += failures
-
-    def open_stream(self) -> Stream:
-        """Make a stream for the bytes of one connection."""
-        return Stream(self.codec)
 
     def take_turn(self, wall: float, messages: Iterable[Message] = ()) -> dict[int, bytes]:
         """Let time pass and take messages in; return the frames to send, by worker."""
@@ -73,17 +68,15 @@ class NodeProcess:
     def obey(self, command: dict[str, Any]) -> None:
         """Follow a command of the run.
 
-        It tells where nodes are, who died or came back, to go on as plain gossip, or to finish.
+        It tells who died or came back, to go on as plain gossip, or to finish.
         """
-        for number, worker in command.get("assignments", ()):
-            self.worker_of[int(number)] = int(worker)
-        for number, node in self.scheduler.nodes.items():
+        for node in self.scheduler.nodes.values():
             for peer, lives in command.get("dead", ()):
                 node.bury(peer, lives)
             for peer in command.get("back", ()):
                 node.greet(peer)
             if command.get("plain") and not node.rule.plain:
-                node.fall_back(max(node.now, self.scheduler.local_time(number)))
+                node.fall_back(self.scheduler.local_time(node))
             node.quiet = node.quiet or bool(command.get("quiet"))
 
     def take_log(self) -> NDArray[Any]:
@@ -94,8 +87,7 @@ class NodeProcess:
 
     def make_report(self, final: bool = False) -> Record:
         """Report the state of every node and the counts so far; at the end, also what is owed."""
-        states = self._read_states()
-        nodes = [self.scheduler.nodes[number] for number in states]
+        nodes, states = self._read_states()
         failures, self.scheduler.failures = self.scheduler.failures, []
         header = {
             "t": self.scheduler.t,
@@ -107,31 +99,25 @@ class NodeProcess:
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
             "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
-            **self._stack_states(states),
+            **dict(zip(STATE, np.moveaxis(states, 1, 0), strict=True)),
         }
         return header, {**arrays, **self._list_owed(nodes)} if final else arrays
 
-    def _read_states(self) -> dict[int, tuple[Array, Array, Array]]:
-        """Read (x, z, answer) of every node that has a value."""
-        states = {}
+    def _read_states(self) -> tuple[list[Node], Array]:
+        """Find the nodes that have a value, and read their STATE, (nodes, 5, dim)."""
+        nodes: list[Node] = []
+        states = np.zeros((len(self.scheduler.nodes), len(STATE), self.codec.dim))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
-                    states[number] = (*node.rule.state(), node.rule.answer())
+                    told = *node.rule.state(), node.rule.answer(), node.began, node.of_dead
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
-        return states
-
-    def _stack_states(
-        self, states: dict[int, tuple[Array, Array, Array]]
-    ) -> dict[str, NDArray[Any]]:
-        names = ("x", "z", "answer", "start", "of_dead")
-        rows = {name: np.zeros((len(states), self.codec.dim)) for name in names}
-        for k, (number, (x, z, answer)) in enumerate(states.items()):
-            rows["x"][k], rows["z"][k], rows["answer"][k] = x, z, answer
-            node = self.scheduler.nodes[number]
-            rows["start"][k], rows["of_dead"][k] = node.began, node.of_dead
-        return rows
+                else:
+                    for row, part in zip(states[len(nodes)], told, strict=True):
+                        row[:] = part
+                    nodes.append(node)
+        return nodes, states[: len(nodes)]
 
     def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
         """List what was paid and not acknowledged, and the last numbers that were applied."""
@@ -157,9 +143,10 @@ class NodeProcess:
             given["P"],
             _make_generator([*header["seed"], number, given["life"]]),
             timeout=float(header["timeout"]),
+            speed=float(given["speed"]),
             life=int(given["life"]),
             logging=bool(header["log"]),
-            joining=bool(given["joining"]),
+            joining=given["life"] > 0,
             log=self._entries,
         )
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.analysis import delay_limit
-from continuized.network.arguments import as_gossip, checked_values
 from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import AVERAGING, RuleSpec
 from continuized.network.result import Outcome
 from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.supervisor import Goal, PlannedChanges, Supervisor
+from continuized.network.runtime.supervisor import Supervisor
 from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.network.runtime.wire_format import KEY_BYTES
 from continuized.process.random_streams import Seed, child, seed_sequence
@@ -75,7 +74,7 @@ def run(
         How many processes share the nodes; each node to be killed has one of its own.  By
         default one for each core.
     speed : float, optional
-        Units of t a second: all edges together ring so often, at most.  By default what keeps
+        Units of t a second: all edges together tick so often, at most.  By default what keeps
         nodes free most of the time.  Processes that cannot keep up slow their clocks, so that
         messages do not age.
     tol, seconds : float
@@ -93,7 +92,7 @@ def run(
     log : bool
         Whether to keep every event; 25 bytes each, three for an exchange.
     progress : bool
-        Show the error and the pace on standard error.
+        Show the error on standard error.
     address : str, optional
         Of a running Ray cluster whose machines have this package, such as "127.0.0.1:6379" (the
         one that `ray start --head` tells) or, on one of its machines, "auto".  It stays when
@@ -122,40 +121,39 @@ def run(
     graph = Graph.of(graph)
     if port is not None:
         check.whole(port, "port", minimum=1, maximum=65535, other="None")
+    averaging = not _are_rules(values)
     rules, shape = _make_rules(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
-    planned = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
-    pace, stride = _choose_speed(graph, speed)
+    changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
+    chosen, stride = _choose_speed(graph, speed)
     plan = RunPlan(
         graph=graph,
         rules=rules,
         dim=_find_dim(rules),
-        workers=_assign_nodes(graph.nodes, processes, planned.nodes()),
+        workers=_assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
-        speed=pace,
+        speed=chosen,
         stride=max(stride, STRIDE_PER_DELAY * faults.delay),
-        timeout=pace * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
-        skews=faults.speeds(graph.nodes),
-        loss=faults.loss,
-        duplication=faults.duplication,
-        delay=faults.delay,
+        timeout=chosen * TIMEOUT + DELAYS_TO_WAIT * faults.delay,
+        faults=faults,
         log=bool(log),
         port=port,
     )
-    averaging = not _are_rules(values)
     monitor = RunMonitor(plan.workers, plan.dim, averaging)
-    watched = None if _are_rules(values) or not as_gossip(method).accelerated else as_gossip(method)
+    watched = as_gossip(method) if averaging and as_gossip(method).accelerated else None
     if watched is not None:
         delay_limit(graph, watched)  # takes seconds on some graphs: before the clocks start
     seconds = check.real(seconds, "seconds", above=0.0)
-    goal = Goal(check.real(tol, "tol", above=0.0), seconds, watched)
+    tol = check.real(tol, "tol", above=0.0)
     with (
-        _open_transport(transport, address, port) as opened,
+        closing(_make_transport(transport, address, port)) as opened,
         bar("network", None, progress, "message") as show_progress,
     ):
-        supervisor = Supervisor(opened, plan, monitor, planned, goal, show_progress)
+        supervisor = Supervisor(
+            opened, plan, monitor, changes, tol, seconds, watched, show_progress
+        )
         supervisor.run()
     name = method if isinstance(method, str) else method.name
     return supervisor.make_outcome(name, shape)
@@ -167,7 +165,7 @@ def _make_rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec],
         if len(values) != graph.nodes:
             raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
         return list(values), (graph.nodes, -1)
-    x = checked_values(values, graph)
+    x = check_values(values, graph)
     constants = as_gossip(method).constants(graph)._asdict()
     rows = x.reshape(len(x), -1)
     return [RuleSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
@@ -205,15 +203,15 @@ def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
-    pace = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
-    pace = check.real(pace if speed is None else speed, "speed", above=0.0)
-    return pace, busy / TURNS_PER_EXCHANGE
+    if speed is None:
+        speed = min(busy / SECONDS_PER_EXCHANGE, MOST_PER_CORE * (os.cpu_count() or 1))
+    return check.real(speed, "speed", above=0.0), busy / TURNS_PER_EXCHANGE
 
 
 def _plan_changes(
     kill: Any, rejoin: Any, graph: Graph, random: np.random.Generator
-) -> PlannedChanges:
-    """Check when which nodes are to die and to come back; choose those to kill if asked."""
+) -> list[tuple[float, int, bool]]:
+    """List (seconds, node, whether it comes back), in order; choose those to kill if asked."""
     nodes = graph.nodes
     if check.is_whole(kill):
         advice = "one node must be left"
@@ -225,26 +223,20 @@ def _plan_changes(
         raise ValueError(f"node {min(faults.absent())} is to rejoin, but was not killed before")
     if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
-    return PlannedChanges(faults.changes(nodes))
+    return faults.changes(nodes)
 
 
-@contextmanager
-def _open_transport(name: str, address: str | None, port: int | None) -> Iterator[Transport]:
-    """Make the transport of this name, and close it at the end."""
+def _make_transport(name: str, address: str | None, port: int | None) -> Transport:
+    """Make the transport of this name."""
     check.one_of(name, "transport", TRANSPORTS)
     if name == "local":
         if address is not None:
             raise ValueError('address= is for transport="ray"')
         from continuized.network.runtime.transports.local import LocalTransport
 
-        transport: Transport = LocalTransport()
-    else:
-        if port is not None:
-            raise ValueError('port= is for transport="local"; Ray chooses its own')
-        from continuized.network.runtime.transports.ray import RayTransport
+        return LocalTransport()
+    if port is not None:
+        raise ValueError('port= is for transport="local"; Ray chooses its own')
+    from continuized.network.runtime.transports.ray import RayTransport
 
-        transport = RayTransport(address)
-    try:
-        yield transport
-    finally:
-        transport.close()
+    return RayTransport(address)

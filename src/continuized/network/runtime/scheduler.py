@@ -1,4 +1,4 @@
-"""The nodes of one worker, and the clock that they read.
+"""The nodes of one worker, the clock that they read, and the link that carries what they send.
 
 The clock runs at `speed` units of t a second of wall time.  A worker that was kept from running,
 or that has more to do than it can, slows its clock instead of letting messages age.  Nodes know
@@ -10,12 +10,55 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Mapping
 
-from continuized.network.protocol.messages import Message
+import numpy as np
+
 from continuized.network.protocol.node import Node
-from continuized.network.runtime.faulty_link import FaultyLink
+from continuized.network.protocol.transitions import Message
 from continuized.support.validation import short_repr
 
 LONGEST = 200  # letters of an error message that is passed on whole
+
+
+class FaultyLink:
+    """Carries what the nodes of a worker send, with the faults that were asked for.
+
+    Parameters
+    ----------
+    loss, duplication : float
+        The probability that a message is lost, and that one which is not lost goes out twice.
+    delay : float
+        The mean of the exponential time that each copy is held up, in units of t.
+    """
+
+    def __init__(
+        self, random: np.random.Generator, loss: float, duplication: float, delay: float
+    ) -> None:
+        self.loss, self.duplication, self.delay = loss, duplication, delay
+        self._random = random
+        self._perfect = loss == duplication == delay == 0.0
+        self._held: list[tuple[float, int, Message]] = []
+        self._count = 0  # messages held up until the same time leave in the order they came
+
+    @property
+    def due(self) -> float:
+        """The time at which the next message is to leave."""
+        return self._held[0][0] if self._held else np.inf
+
+    def send(self, messages: Iterable[Message], t: float) -> list[Message]:
+        """Take these messages in; return what leaves at t, of them and of those held up before."""
+        if self._perfect:
+            return list(messages)
+        for message in messages:
+            if self._random.random() < self.loss:
+                continue
+            for _ in range(1 + (self._random.random() < self.duplication)):
+                self._count += 1
+                leaves = t + (self._random.exponential(self.delay) if self.delay > 0.0 else 0.0)
+                heapq.heappush(self._held, (leaves, self._count, message))
+        out = []
+        while self._held and self._held[0][0] <= t:
+            out.append(heapq.heappop(self._held)[2])
+        return out
 
 
 class NodeScheduler:
@@ -23,8 +66,7 @@ class NodeScheduler:
 
     Parameters
     ----------
-    nodes, skews : by the number of the node
-        Each node, and the speed of its own clock (1 + skew).
+    nodes : by their numbers
     speed, stride : float
         Units of t a second, and the most that the clock moves on between two looks at the wall
         clock, sleep apart.
@@ -35,7 +77,6 @@ class NodeScheduler:
     def __init__(
         self,
         nodes: Mapping[int, Node],
-        skews: Mapping[int, float],
         speed: float,
         stride: float,
         link: FaultyLink,
@@ -45,7 +86,6 @@ class NodeScheduler:
         self.t = 0.0
         self.link = link
         self.failures: list[tuple[int, str]] = []  # nodes whose rule raised, and what it said
-        self._skews = dict(skews)
         self._wall: float | None = None
         self._sleep = 0.0  # seconds that the worker was told it may sleep
         self._dues: list[tuple[float, int]] = []
@@ -88,9 +128,9 @@ class NodeScheduler:
             out += self._act(message.receiver, message)
         return self.link.send(out, self.t)
 
-    def local_time(self, number: int) -> float:
-        """Return the time on a node's own clock."""
-        return self.t * self._skews[number]
+    def local_time(self, node: Node) -> float:
+        """Return the time on a node's own clock, which never goes back."""
+        return max(node.now, self.t * node.speed)
 
     def fail(self, number: int, error: Exception) -> None:
         """Remove a node that died of an error."""
@@ -101,7 +141,7 @@ class NodeScheduler:
         node = self.nodes.get(number)
         if node is None:
             return []
-        now = max(node.now, self.local_time(number))
+        now = self.local_time(node)
         try:
             out = node.tick(now) if message is None else node.receive(message, now)
         except Exception as error:  # a rule is the user's code: only its own node dies of it
@@ -111,7 +151,7 @@ class NodeScheduler:
         return out
 
     def _schedule(self, number: int) -> None:
-        due = self.nodes[number].due / self._skews[number]
+        due = self.nodes[number].due / self.nodes[number].speed
         if due < self._next.get(number, float("inf")):
             self._next[number] = due
             heapq.heappush(self._dues, (due, number))

@@ -46,40 +46,19 @@ class StalenessWarning(UserWarning):
 
 
 @dataclass
-class PlannedChanges:
-    """Kills and returns still to come: (seconds, node, whether it comes back), in order."""
-
-    changes: list[tuple[float, int, bool]]
-
-    def nodes(self) -> set[int]:
-        """Return the nodes that need a worker of their own."""
-        return {node for _, node, _ in self.changes}
-
-    def take_due(self, seconds: float) -> list[tuple[int, bool]]:
-        """Take off the changes due by now, and return them as (node, whether it comes back)."""
-        now = [(node, back) for when, node, back in self.changes if when <= seconds]
-        self.changes = [change for change in self.changes if change[0] > seconds]
-        return now
-
-
-@dataclass
-class Goal:
-    """When a run ends, and the method to watch for staleness (None: nothing to watch)."""
-
-    tol: float
-    seconds: float
-    accelerated: Gossip | None = None
-
-
-@dataclass
 class Supervisor:
-    """Runs the workers of one plan, from their start to their last reports."""
+    """Runs the workers of one plan, from their start to their last reports.
+
+    The run ends at an error of `tol` or after so many `seconds`.
+    """
 
     transport: Transport
     plan: RunPlan
     monitor: RunMonitor
-    planned: PlannedChanges
-    goal: Goal
+    changes: list[tuple[float, int, bool]]  # to come: (seconds, node, whether it comes back)
+    tol: float
+    seconds: float
+    accelerated: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
     wall: float = 0.0
     reached: bool = False
@@ -122,7 +101,7 @@ class Supervisor:
             t=monitor.t,
             method=method,
             messages=monitor.messages,
-            tol=self.goal.tol,
+            tol=self.tol,
             reached=self.reached,
             error=monitor.error,
             trace=monitor.trace,
@@ -142,16 +121,17 @@ class Supervisor:
         return all(flags[worker] for worker in self._running)
 
     def _is_over(self, elapsed: float) -> bool:
-        if elapsed >= self.goal.seconds or not self.monitor.living.any():
+        if elapsed >= self.seconds or not self.monitor.living.any():
             return True
-        for node, back in self.planned.take_due(elapsed):
+        while self.changes and self.changes[0][0] <= elapsed:
+            _, node, back = self.changes.pop(0)
             if back:
                 self._revive(node)
             else:
                 self.transport.kill(self._worker_of[node])
-        if self.planned.changes or self._rejoining:
+        if self.changes or self._rejoining:
             return False  # what was asked for is still to come
-        self.reached = self.monitor.error <= self.goal.tol
+        self.reached = self.monitor.error <= self.tol
         return self.reached
 
     def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:
@@ -229,10 +209,10 @@ class Supervisor:
     def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.
 
-        These nodes make up for rings that found them busy, so that delay does harm by exchanges
+        These nodes make up for ticks that found them busy, so that delay does harm by exchanges
         that are missing, and not before it is long against 1/theta by age.
         """
-        method, stale = self.goal.accelerated, self.monitor.staleness()
+        method, stale = self.accelerated, self.monitor.staleness()
         if method is None or self.plain or self.monitor.t < SOON:
             return
         share = self.monitor.messages / self.monitor.t

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
 from continuized.network.protocol.node_model import RuleSpec
 from continuized.network.runtime.wire_format import Record
@@ -41,10 +41,7 @@ class RunPlan:
     speed: float
     stride: float
     timeout: float
-    skews: NDArray[np.float64]
-    loss: float
-    duplication: float
-    delay: float
+    faults: Faults
     log: bool
     port: int | None
 
@@ -55,8 +52,8 @@ class RunPlan:
     def write_order(self, worker: int, life: int = 0) -> Record:
         """Write the order that starts a worker; with life > 0, its nodes come back from death."""
         arrays: dict[str, NDArray[Any]] = {}
-        nodes = []
-        around = list_neighbours(self.graph)
+        nodes, faults = [], self.faults
+        around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
             rule = self.rules[number]
             neighbours, P = around[number]
@@ -66,9 +63,8 @@ class RunPlan:
                     "number": number,
                     "neighbours": neighbours,
                     "P": P,
-                    "skew": float(self.skews[number]),
+                    "speed": float(speeds[number]),
                     "life": life,
-                    "joining": life > 0,
                     "factory": rule.factory,
                     "arrays": list(rule.arrays),
                     "options": dict(rule.options),
@@ -76,15 +72,14 @@ class RunPlan:
             )
         header = {
             "worker": worker,
+            "assignments": self.assignments(),
             "key": self.key.hex(),
             "dim": self.dim,
             "seed": list(self.seed),
             "speed": self.speed,
             "stride": self.stride,
             "timeout": self.timeout,
-            "loss": self.loss,
-            "duplication": self.duplication,
-            "delay": self.delay,
+            "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
             "log": self.log,
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],

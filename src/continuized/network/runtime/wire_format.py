@@ -18,6 +18,7 @@ arrays, as bytes,
 from __future__ import annotations
 
 import hmac
+import io
 import json
 import math
 import struct
@@ -27,7 +28,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.protocol.messages import KINDS, WITH_VALUES, Message
+from continuized.network.protocol.transitions import KINDS, WITH_VALUES, Message
 
 VERSION = 1
 KEY_BYTES = 32
@@ -150,9 +151,10 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
 
 def unpack(data: bytes) -> Record:
     """Read a record from its bytes."""
-    head, body = _LENGTHS.unpack_from(data)
-    start = _LENGTHS.size
-    return _parse_record(data[start : start + head], data[start + head : start + head + body])
+    record = read(io.BytesIO(data))
+    if record is None:
+        raise ValueError(f"{len(data)} bytes are no whole record")
+    return record
 
 
 def read(stream: IO[bytes]) -> Record | None:

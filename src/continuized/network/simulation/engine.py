@@ -18,11 +18,16 @@ from continuized.network.simulation.node_models.interface import (
     size,
 )
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.clock.events import Events, Stream
+from continuized.process.marks import Categorical
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
 NO_LIMIT = np.iinfo(np.int64).max
+# One that is never reached: an engine compiles its loop with it, so that runs are timed without.
+WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
 
 
 class NodeSet(NamedTuple):
@@ -83,18 +88,27 @@ class Engine(Checkpointed):
     with those that joined, of what exchanges only move.
     """
 
-    changing: tuple[str, ...] = ("arrays", "random")
+    changing: tuple[str, ...] = ("arrays", "random", "t", "messages", "gradients")
 
+    arrays: dict[str, Array]  # all that events change
     rates: Array  # of the marks
     random: np.random.Generator | None  # of the links and of the nodes; None where none is asked
     alive: Array
     work: Array
     ledger: Array
-    logging = False  # whether a log is kept
+    t = 0.0
+    messages = 0  # exchanges that were carried out
+    gradients = 0  # of the nodes' functions, or of their conjugates
     last_change = 0.0  # when the last death or join is; 0 where there is none
 
-    def __init__(self, graph: Graph, nodes: NodeSet) -> None:
+    def __init__(self, graph: Graph, nodes: NodeSet, log: bool) -> None:
         self.graph, self.nodes = graph, nodes
+        self.logging = log  # whether a log is kept
+
+    def make_stream(self, root: seeds.Root, total: float | None = None) -> Stream:
+        """Start the clock of all marks together, which runs at the rate `total`, their sum."""
+        rate = float(self.rates.sum()) if total is None else total
+        return clocks.Poisson(root, rate, Categorical(self.rates / rate)).stream()
 
     def run(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
@@ -111,30 +125,13 @@ class Engine(Checkpointed):
         if events.size:
             self.run(events, 0, float(events.t[-1]), NO_LIMIT, Tests.none())
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All arrays that events change."""
-        raise NotImplementedError
-
-    @arrays.setter
-    def arrays(self, given: dict[str, Array]) -> None:
-        for name, own in self.arrays.items():
-            own[...] = given[name]
-
-    @property
-    def t(self) -> float:
-        """The time of what happened last."""
-        raise NotImplementedError
-
-    @property
-    def messages(self) -> int:
-        """Exchanges that were carried out."""
-        raise NotImplementedError
-
-    @property
-    def gradients(self) -> int:
-        """Gradients of the nodes' functions, or of their conjugates."""
-        raise NotImplementedError
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put a state back: arrays of the same shape are written in place."""
+        live = self.arrays
+        super().restore(plain, arrays)
+        for name, own in live.items():
+            if own.shape == self.arrays[name].shape:
+                own[...], self.arrays[name] = self.arrays[name], own
 
     def estimate(self, t: float) -> Array:
         """Return every node's estimate at time t, which no event is after; of a dead one at its
@@ -148,15 +145,18 @@ class Engine(Checkpointed):
         """Return what was paid and not applied yet."""
         return np.zeros(self.nodes.dim)
 
-    def conserved(self) -> Array:
-        """Return what every node has of what exchanges only move, (nodes, dim)."""
-        return self._by_node(conserved_all)
+    def conserved(self) -> tuple[Array, Array]:
+        """Return what every node has of what exchanges only move, (nodes, dim), and how large the
+        numbers are of which that is made."""
+        out, sizes = np.empty((2, len(self.work), self.nodes.dim))
+        conserved_all(self.nodes.model, self.work, out, sizes)
+        return out, sizes
 
     def balance(self) -> Array:
         """Return what the living have and are owed, and what died with others: the sum that
         exchanges leave as it is."""
         died, _ = self.ledger
-        return np.asarray(self.conserved()[self.alive].sum(axis=0) + self.owed() + died)
+        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.owed() + died)
 
     def tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""
@@ -169,7 +169,7 @@ class Engine(Checkpointed):
         nothing."""
         with np.errstate(over="ignore", invalid="ignore"):  # of a run that diverged
             error = self.balance() - self.ledger[1]
-            size = self._by_node(size_all).sum(axis=0)
+            size = self.conserved()[1].sum(axis=0)
             return float((np.abs(error) / np.where(size > 0.0, size, 1.0)).max())
 
     def error(self, t: float) -> float:
@@ -192,11 +192,6 @@ class Engine(Checkpointed):
     def cut_off(self) -> bool:
         """Tell whether nothing can happen any more: never, where every edge will tick again."""
         return False
-
-    def _by_node(self, compiled: Any) -> Array:
-        out = np.empty((len(self.work), self.nodes.dim))
-        compiled(self.nodes.model, self.work, out)
-        return out
 
 
 def check_solved(found: bool) -> None:
@@ -232,19 +227,11 @@ def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) ->
 
 
 @jit
-def conserved_all(nodes: Any, work: Array, out: Array) -> None:
-    """Write what every node has of what exchanges only move."""
+def conserved_all(nodes: Any, work: Array, out: Array, sizes: Array) -> None:
+    """Write what every node has of what exchanges only move, and the size of its parts."""
     for i in range(out.shape[0]):
         for c in range(out.shape[1]):
-            out[i, c] = conserved(nodes, work, i, c)
-
-
-@jit
-def size_all(nodes: Any, work: Array, out: Array) -> None:
-    """Write how large the numbers are of which that is made."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c] = size(nodes, work, i, c)
+            out[i, c], sizes[i, c] = conserved(nodes, work, i, c), size(nodes, work, i, c)
 
 
 @jit

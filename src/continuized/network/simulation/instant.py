@@ -1,37 +1,108 @@
-"""The engine whose exchanges are done at once, for nodes of any model."""
+"""The engine whose exchanges are done at once, for nodes of any model, and its compiled loop."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation import instant_kernels as kernels
-from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
-from continuized.network.simulation.instant_kernels import Busy, Network
-from continuized.network.simulation.node_models.interface import TIME
+from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.node_models.interface import (
+    TIME,
+    disagreement,
+    find_answer,
+    flow_to,
+    message,
+    pay,
+    step,
+)
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
 from continuized.support.checkpoints.state import Rows
+from continuized.support.jit import fetch, jit
+
+AHEAD = 8  # events: their nodes are asked for while the memory is slow
+
+
+class Network(NamedTuple):
+    """Nodes and edges whose exchanges take no time."""
+
+    alive: Array
+    edges: Array  # (edges, 2)
+    work: Array
+    owed: Array  # (dim,): nothing is ever on its way
+
+
+class Busy(NamedTuple):
+    """For nodes that are busy after an exchange, and for counts of what happened.
+
+    A node is busy for a time `work` after an exchange, until `free`: an exchange does not take
+    place while an end of its edge is busy.
+    """
+
+    free: Array
+    work: Array
+    counts: Array  # of the events, by mark
+
+
+@jit
+def run_events(
+    nodes: Any, network: Network, busy: Busy | None, rng: Any, times: Array, marks: Array,
+    begin: int, end: int, tests: Tests,
+) -> tuple[int, int, bool]:  # fmt: skip
+    """Run the events begin, ..., end - 1 of a block.
+
+    Marks below the number of edges are exchanges, the others steps of the nodes' own.  Returns how
+    many events of the block are done, how many tests were made, and False where a node could not
+    find what to say.  Without `busy`, which is known when this is compiled, nothing is counted.
+    """
+    edges, work = network.edges, network.work
+    m, width, made = edges.shape[0], work.shape[1], 0
+    for k in range(begin, end):
+        if k + AHEAD < end and marks[k + AHEAD] < m:
+            for side in range(2):
+                fetch(work, edges[marks[k + AHEAD], side] * width)
+        mark, t = marks[k], times[k]
+        if mark >= m:
+            flow_to(nodes, work, mark - m, t)
+            step(nodes, work, mark - m, rng)
+        else:
+            i, j = edges[mark, 0], edges[mark, 1]
+            if busy is not None:
+                if t < busy.free[i] or t < busy.free[j]:
+                    continue
+                busy.free[i], busy.free[j] = t + busy.work[i], t + busy.work[j]
+            flow_to(nodes, work, i, t)
+            flow_to(nodes, work, j, t)
+            if not (find_answer(nodes, work, i) and find_answer(nodes, work, j)):
+                return k, made, False
+            for c in range(network.owed.size):
+                d = message(nodes, work, i, c) - message(nodes, work, j, c)
+                pay(nodes, work, i, c, d)
+                pay(nodes, work, j, c, -d)
+        if busy is not None:
+            busy.counts[mark] += 1
+        if (k + 1) % tests.period == 0:
+            error = disagreement(nodes, work, network.alive, t, network.owed)
+            tests.rows[made, 0], tests.rows[made, 1] = t, tests.before + k + 1
+            tests.rows[made, 2] = error
+            made += 1
+            if not tests.bounds[0] < error < tests.bounds[1]:  # NaN too
+                return k + 1, made, True
+    return end, made, True
 
 
 class InstantEngine(Engine):
     """Edges tick one after the other at the graph's rates; an exchange takes no time.
 
-    Parameters
-    ----------
-    graph, nodes
-        Where the nodes are, and what they compute.
-    root
-        The nodes' own gradients draw from its child `ROWS`.
-    busy : array (nodes,), optional
-        For how long a node is busy after each of its exchanges; by default never.
-    log : bool
-        Keep what a log of the exchanges is made of.
+    busy (nodes,): for how long a node is busy after each of its exchanges; by default never.  The
+    nodes' own gradients draw from the child `ROWS` of root.
     """
 
-    changing = (*Engine.changing, "time", "exchanges", "log_marks", "log_times")
+    changing = (*Engine.changing, "log_marks", "log_times")
 
     def __init__(
         self,
@@ -42,7 +113,7 @@ class InstantEngine(Engine):
         busy: Array | None = None,
         log: bool = False,
     ) -> None:
-        super().__init__(graph, nodes)
+        super().__init__(graph, nodes, log)
         n = graph.nodes
         self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
         # Compiled code takes longer to take a generator in than to exchange 1000 times.
@@ -51,23 +122,13 @@ class InstantEngine(Engine):
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
         self.network = Network(self.alive, edges, self.work, np.zeros(nodes.dim))
-        self.busy: Busy | None = None
+        self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
         if busy is not None or nodes.changing:  # else every event is an exchange
             work = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
-        self.time, self.exchanges = 0.0, 0
-        self.logging, self.log_marks, self.log_times = log, Rows(), Rows()
-        # Compiled now, so that the run is timed without it.
-        self._run(np.zeros(0), np.zeros(0, np.int64), 0, 0, Tests.none())
-
-    def _run(
-        self, times: Array, marks: Array, begin: int, end: int, tests: Tests
-    ) -> tuple[int, int]:
-        done, made, found = kernels.run_events(
-            self.nodes.model, self.network, self.busy, self.random, times, marks, begin, end, tests
-        )
-        check_solved(found)
-        return done, made
+            self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
+        self.log_marks, self.log_times = Rows(), Rows()
+        self.run(WARM_UP, 0, -1.0, 0, Tests.none())
 
     def run(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
@@ -75,49 +136,30 @@ class InstantEngine(Engine):
         """See `Engine`."""
         assert events.marks is not None
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
-        end = min(in_time, begin + most - self.exchanges)
-        tests = tests._replace(before=self.exchanges - begin)
-        done, made = self._run(events.t, events.marks, begin, end, tests)
-        self.exchanges += done - begin
+        end = min(in_time, begin + most - self.messages)
+        tests = tests._replace(before=self.messages - begin)
+        done, made, found = run_events(
+            self.nodes.model, self.network, self.busy, self.random, events.t, events.marks, begin,
+            end, tests,
+        )  # fmt: skip
+        check_solved(found)
+        self._count(done - begin)
         if self.logging:
             self.log_marks.append(events.marks[begin:done])
             self.log_times.append(events.t[begin:done])
         if done > begin:
-            self.time = float(events.t[done - 1])
+            self.t = float(events.t[done - 1])
         return done, made
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All arrays that events change."""
-        mine = {"work": self.work} | self.nodes.arrays()
-        if self.busy is not None:
-            mine |= {"free": self.busy.free, "counts": self.busy.counts}
-        return mine
-
-    @arrays.setter
-    def arrays(self, given: dict[str, Array]) -> None:
-        for name, own in self.arrays.items():
-            own[...] = given[name]
-
-    @property
-    def t(self) -> float:
-        """The time of the last event."""
-        return self.time
-
-    @property
-    def messages(self) -> int:
-        """Exchanges so far."""
+    def _count(self, events: int) -> None:
+        """Count exchanges and gradients, after so many more events."""
+        m, gradients = len(self.network.edges), 0
         if self.busy is None:
-            return self.exchanges
-        return int(self.busy.counts[: len(self.network.edges)].sum())
-
-    @property
-    def gradients(self) -> int:
-        """Gradients so far, of the nodes' functions or of their conjugates."""
-        if self.nodes.gradients_at_answers:
-            return 2 * self.messages
-        assert self.busy is not None
-        return int(self.busy.counts[len(self.network.edges) :].sum())
+            self.messages += events
+        else:
+            self.messages = int(self.busy.counts[:m].sum())
+            gradients = int(self.busy.counts[m:].sum())
+        self.gradients = 2 * self.messages if self.nodes.gradients_at_answers else gradients
 
     def ledger_error(self) -> float:
         """Return 0: nothing can be lost on its way."""
@@ -126,9 +168,10 @@ class InstantEngine(Engine):
     def reset(self) -> None:
         """Go back to the start, of nodes that start at 0."""
         assert self.busy is not None
-        self.work[:, TIME] = 0.0
+        self.work[:, TIME], self.t = 0.0, 0.0
         for array in (self.busy.free, self.busy.counts, *self.nodes.arrays().values()):
             array[...] = 0
+        self._count(0)
 
     def log(self) -> Log:
         """Return three entries for an exchange; the end of an edge that is named first is the

@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 from continuized.network import result
 from continuized.network.protocol import timeouts, transitions
-from continuized.network.protocol.messages import ANSWER, JOIN, REFUSE, REQUEST, TRANSFER
 from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup
 from continuized.network.protocol.transitions import (
+    ANSWER,
     DEATH,
     DEVIATION,
     FREE,
     GIVE_UP,
+    JOIN,
     MEAN,
     NOBODY,
     NODE_EPOCH,
@@ -26,6 +27,8 @@ from continuized.network.protocol.transitions import (
     OWED,
     OWN_SEQ,
     PHASE,
+    REFUSE,
+    REQUEST,
     RESEND,
     SETTLED,
     SINCE,
@@ -33,23 +36,12 @@ from continuized.network.protocol.transitions import (
     SPEED,
     TARGET,
     TIME,
+    TRANSFER,
     UNLOCK,
     WAIT,
     WAKE,
     WAKEUPS,
     D,
-    ask,
-    may_ask,
-    on_ack,
-    on_answer,
-    on_give_up,
-    on_refusal,
-    on_request,
-    on_resend,
-    on_transfer,
-    on_unlock,
-    unlock,
-    waits_for,
 )
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
@@ -351,46 +343,46 @@ def run_messages(
             elif kind == JOIN:
                 join(nodes, net, e, t, rng.random(), links.wait)
             elif kind == WAKE:
-                asks = may_ask(alive, node, waits, e, t)
+                asks = transitions.may_ask(alive, node, waits, e, t)
                 if asks:
                     e = draw_edge(first, upto, e, rng.random())
             elif kind == GIVE_UP:
-                if on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
+                if transitions.on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
                     idle = edge[e, SOURCE]
             elif kind == UNLOCK:
-                if on_unlock(node, waits, edge, e, seq, links.wait):
+                if transitions.on_unlock(node, waits, edge, e, seq, links.wait):
                     idle = edge[e, TARGET]
             elif kind == RESEND:
-                reply = on_resend(waits, edge, e, seq, links.wait)
+                reply = transitions.on_resend(waits, edge, e, seq, links.wait)
             elif what[slot, EPOCH] == epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
-                    reply = on_request(node, edge, e, seq, True)
+                    reply = transitions.on_request(node, edge, e, seq, True)
                     if reply == ANSWER:
                         prepare(nodes, work, counts, j, t)
                         transfer[e, SINCE] = work[j, TIME]
                         write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
                 elif kind == ANSWER:
-                    if waits_for(node, edge, e, seq):
+                    if transitions.waits_for(node, edge, e, seq):
                         prepare(nodes, work, counts, i, t)
-                        reply = on_answer(node, waits, edge, work, e, seq, links.wait)
+                        reply = transitions.on_answer(node, waits, edge, work, e, seq, links.wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
                         write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
                         idle = i
                 elif kind == TRANSFER:
-                    reply, fresh = on_transfer(edge, e, seq)
+                    reply, fresh = transitions.on_transfer(edge, e, seq)
                     if fresh:
                         apply_transfer(nodes, work, body, slot, j, t)
                         counts[EXCHANGES] += 1
                         write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
                         count_age(sums, work[j, TIME] - transfer[e, SINCE])
-                        if unlock(node, edge, e, seq):
+                        if transitions.unlock(node, edge, e, seq):
                             idle = j
                 elif kind == REFUSE:
-                    if on_refusal(node, waits, edge, work, rng, e, seq, t):
+                    if transitions.on_refusal(node, waits, edge, work, rng, e, seq, t):
                         idle = i
                 else:
-                    on_ack(edge, e, seq)
+                    transitions.on_ack(edge, e, seq)
         elif k < times.size and t <= stop:
             e = marks[k]
             k += 1
@@ -399,14 +391,14 @@ def run_messages(
                 i = edge[e, SOURCE]
                 if alive[i]:
                     node[i, WAKEUPS] = add_wakeup(node[i, WAKEUPS])
-                asks = may_ask(alive, node, waits, i, t)
+                asks = transitions.may_ask(alive, node, waits, i, t)
             else:
                 take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
         else:
             break
         sums[NOW] = t
         if asks:
-            reply, i = ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
+            reply, i = transitions.ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
             seq = node[i, OWN_SEQ]
             idle = i if reply == NOTHING else NOBODY
         if idle != NOBODY and node[idle, WAKEUPS] > 0:

@@ -6,16 +6,18 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph, list_directed
-from continuized.network.protocol.messages import JOIN
-from continuized.network.protocol.transitions import DEATH, SOURCE, TARGET, make_rows
+from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET, make_rows
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
-from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, Network
 from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
@@ -25,29 +27,18 @@ from continuized.support.checkpoints.state import Rows
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
-FIXED = ("first", "upto", "log")  # arrays of the network that are no part of its state
+NOT_SAVED = ("first", "upto", "log")  # all other arrays of the network are its state
 
 
 class MessageEngine(Engine):
-    """Nodes of any model that send each other messages.
-
-    Parameters
-    ----------
-    graph, nodes
-        Where the nodes are, and what they compute.
-    root
-        The links draw from its child `LINKS`.
-    faults : Faults
-    log : bool
-        Keep the log of messages.
-    """
+    """Nodes that send each other messages, over links that draw from the child `LINKS` of root."""
 
     changing = (*Engine.changing, "lines")
 
     def __init__(
         self, graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults, *, log: bool = False
     ) -> None:
-        super().__init__(graph, nodes)
+        super().__init__(graph, nodes, log)
         n, dim, speeds = graph.nodes, nodes.dim, faults.speeds(graph.nodes)
         self.changes = faults.changes(n)
         self.last_change = max([t for t, _, _ in self.changes], default=0.0)
@@ -65,9 +56,10 @@ class MessageEngine(Engine):
         self.random = seeds.generator(root, seeds.LINKS)
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
         rows.alive[list(faults.absent())] = False
+        first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = Network(
             *rows,
-            *make_heap(FIRST_ROOM + len(self.changes), dim),
+            *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
             sums=np.zeros(kernels.SUMS),
             ledger=np.zeros((kernels.LEDGER_ROWS, dim)),
@@ -75,37 +67,35 @@ class MessageEngine(Engine):
             upto=np.cumsum(ticks),
             log=np.zeros((LOG_ROOM if log else 0, LOG_COLUMNS)),
         )
+        self._take_heap(*first_heap)
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
-        self.logging, self.lines = log, Rows()  # the lines that were put aside
+        self.lines = Rows()  # of the log, that were put aside
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
-        # Compiled now, so that the run is timed without it.
-        self._run(np.zeros(1), np.zeros(1, np.int64), 0, -1.0, 1, Tests.none())
+        self.run(WARM_UP, 0, -1.0, 1, Tests.none())
 
-    def _run(
-        self, times: Array, marks: Array, done: int, stop: float, most: int, tests: Tests
+    def run(
+        self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int]:
+        """See `Engine`."""
         made, full = 0, True
         while full:
             left = tests._replace(rows=tests.rows[made:])
             done, more, full = kernels.run_messages(
-                self.nodes.model, self.network, self.links, self.random, times, marks, done, stop,
-                most, left,
+                self.nodes.model, self.network, self.links, self.random, events.t, events.marks,
+                done, stop, most, left,
             )  # fmt: skip
             made += more
             self._put_log_aside()
             if full:
                 self._make_room()
         check_solved(self.network.counts[kernels.FAILED] == 0)
+        counts, sums = self.network.counts, self.network.sums
+        self.t, self.messages = float(sums[kernels.NOW]), int(counts[kernels.EXCHANGES])
+        found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
+        self.gradients = int(counts[found])
         return done, made
-
-    def run(
-        self, events: Events, done: int, stop: float, most: int, tests: Tests
-    ) -> tuple[int, int]:
-        """See `Engine`."""
-        assert events.marks is not None
-        return self._run(events.t, events.marks, done, stop, most, tests)
 
     def _make_room(self) -> None:
         net = self.network
@@ -113,7 +103,7 @@ class MessageEngine(Engine):
             when, what, body = make_heap(2 * len(net.when), self.nodes.dim)
             for larger, own in ((when, net.when), (what, net.what), (body, net.body)):
                 larger[: len(own)] = own
-            self.network = net._replace(when=when, what=what, body=body)
+            self._take_heap(when, what, body)
 
     def _put_log_aside(self) -> None:
         n = int(self.network.counts[kernels.LOGGED])
@@ -121,34 +111,15 @@ class MessageEngine(Engine):
             self.lines.append(self.network.log[:n].copy())
             self.network.counts[kernels.LOGGED] = 0
 
-    @property
-    def arrays(self) -> dict[str, Array]:
-        """All arrays that events change."""
+    def _take_heap(self, when: Array, what: Array, body: Array) -> None:
+        self.network = self.network._replace(when=when, what=what, body=body)
         mine = self.network._asdict() | self.nodes.arrays()
-        return {name: own for name, own in mine.items() if name not in FIXED}
+        self.arrays = {name: own for name, own in mine.items() if name not in NOT_SAVED}
 
-    @arrays.setter
-    def arrays(self, given: dict[str, Array]) -> None:
-        heap_of = {name: given[name] for name in ("when", "what", "body")}  # it may have grown
-        self.network = self.network._replace(**heap_of)
-        for name, own in self.arrays.items():
-            own[...] = given[name]
-
-    @property
-    def t(self) -> float:
-        """The time of what happened last."""
-        return float(self.network.sums[kernels.NOW])
-
-    @property
-    def messages(self) -> int:
-        """Exchanges so far."""
-        return int(self.network.counts[kernels.EXCHANGES])
-
-    @property
-    def gradients(self) -> int:
-        """Gradients so far, of the nodes' functions or of their conjugates."""
-        at = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
-        return int(self.network.counts[at])
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put a state back, with its heap, which may have grown."""
+        super().restore(plain, arrays)
+        self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
     def changed(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
@@ -179,6 +150,15 @@ class MessageEngine(Engine):
         *whole, time = self.lines.joined().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
+
+
+def make_engine(
+    graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults | None, *, log: bool = False
+) -> Engine:
+    """Make the engine of nodes: exchanges at once where nothing can go wrong between them."""
+    if faults is None:
+        return InstantEngine(graph, nodes, root, log=log)
+    return MessageEngine(graph, nodes, root, faults, log=log)
 
 
 def make_heap(slots: int, dim: int) -> tuple[Array, Array, Array]:

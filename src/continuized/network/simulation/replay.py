@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.arguments import as_gossip, checked_values
-from continuized.network.gossip import Constants, Gossip
+from continuized.network.gossip import Constants, Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
 from continuized.network.simulation.node_models.gossip import X, make_nodes, mix_to, pay_transfer
@@ -150,7 +149,7 @@ def replay(
     True
     """
     graph = Graph.of(graph)
-    start = checked_values(values, graph)
+    start = check_values(values, graph)
     constants = as_gossip(method).constants(graph)
     kind, node, peer, seq, time = _check_log(log, graph.nodes)
     slots, count = _number_slots(kind, node, peer, seq)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from functools import partial
@@ -9,15 +10,8 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from continuized.network.arguments import (
-    as_gossip,
-    checked_limits,
-    checked_times,
-    checked_values,
-    enough_events,
-)
 from continuized.network.faults import Faults
-from continuized.network.gossip import Gossip
+from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome
 from continuized.process import random_streams as seeds
@@ -25,11 +19,12 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import open_checkpointer
 from continuized.support.checkpoints.fingerprint import fingerprint_parts
 from continuized.support.progress import bar
 
 ROWS = 500
+EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
+NO_LIMIT = 2**62  # exchanges
 
 
 def simulate(
@@ -100,14 +95,13 @@ def simulate(
     (True, [0.1, 0.1, 0.1], True)
     """
     graph = Graph.of(graph)
-    start = checked_values(values, graph)
+    start = check_values(values, graph)
     gossip = as_gossip(method)
     constants = gossip.constants(graph)
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
-    times = checked_times(snapshots)
-    limits = checked_limits(tol, events, until)
-    if events is None and until is None:
-        limits = limits[0], enough_events(graph, gossip, limits[0]), limits[2]
+    listed = check.sequence(snapshots, "snapshots", "a sequence of times")
+    times = sorted(set(check.times(listed, "snapshots").tolist()))
+    limits = _check_limits(graph, gossip, tol, events, until)
     check.whole(record, "record", minimum=0, noun="a number of rows")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
@@ -120,20 +114,36 @@ def simulate(
         rng=None if rng is None else root,
         record=[record, times, bool(log)],
     )
-    checkpointer = open_checkpointer(path, every, resume, who)
+    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
     # Imported here, for it brings Numba with it.
-    from continuized.network.simulation.stepper import GossipStepper, make_engine, make_stream
+    from continuized.network.simulation.messages import make_engine
+    from continuized.network.simulation.node_models.gossip import make_nodes
+    from continuized.network.simulation.stepper import GossipStepper
 
-    engine = make_engine(graph, start, constants, root, faults, log=bool(log))
+    nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
+    engine = make_engine(graph, nodes, root, faults, log=bool(log))
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
     total = None if events is None else limits[1]  # the default is far more than are needed
+    # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.
+    stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
+    most = Limits(None, limits[1])
     with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
-        loop = Loop(
-            stepper,
-            make_stream(engine, root, faults),
-            Limits(None, limits[1]),
-            bar=show,
-            checkpointer=checkpointer,
-        )
+        loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.outcome(loop.recorder, start.shape, faults)
+    return stepper.outcome(loop.recorder, start.shape)
+
+
+def _check_limits(
+    graph: Graph, gossip: Gossip, tol: Any, events: Any, until: Any
+) -> tuple[float, int, float]:
+    """Return tol, the most exchanges and the end, where none is given as good as infinite."""
+    most, end = NO_LIMIT, math.inf
+    if events is not None:
+        most = min(check.whole(events, "events", minimum=0, other="None"), NO_LIMIT)
+    if until is not None:
+        end = check.real(until, "until", minimum=0.0, noun="a finite time", other="None")
+    tol = check.real(tol, "tol", minimum=0.0, below=1.0)
+    if events is None and until is None:
+        promised = math.log(2.0 / max(tol, 1e-30)) / gossip.rate(graph)
+        most = math.ceil(EVENTS_FACTOR * (promised + graph.nodes))
+    return tol, most, end

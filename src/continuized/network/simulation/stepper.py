@@ -8,47 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.faults import Faults
-from continuized.network.gossip import Constants
-from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.network.simulation.engine import Engine, Tests
-from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
-from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
-from continuized.process.clock.events import Events, Stream
-from continuized.process.marks import Categorical
+from continuized.process.clock.events import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
 from continuized.support.checkpoints.checkpointer import CheckpointError
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence
-
-
-def make_engine(
-    graph: Graph,
-    values: Array,
-    constants: Constants,
-    root: seeds.Root,
-    faults: Faults | None,
-    *,
-    log: bool = False,
-) -> Engine:
-    """Make the engine of gossip: exchanges at once where nothing can go wrong between nodes."""
-    nodes = gossip.make_nodes(values.reshape(graph.nodes, -1), constants)
-    if faults is None:
-        return InstantEngine(graph, nodes, root, log=log)
-    return MessageEngine(graph, nodes, root, faults, log=log)
-
-
-def make_stream(engine: Engine, root: seeds.Root, faults: Faults | None) -> Stream:
-    """Start the clock of all edges together, which runs at rate 1, to rounding, without faults."""
-    total = 1.0 if faults is None else float(engine.rates.sum())
-    return clocks.Poisson(root, total, Categorical(engine.rates / total)).stream()
 
 
 class GossipStepper(Stepper):
@@ -77,14 +47,14 @@ class GossipStepper(Stepper):
         self.block = self.period * -(-SMALLEST_BLOCK // self.period)
         self.record, self.tests = record, 0
         self.most_rows = 2 * record or None
-        alive = self.seen = engine.alive.copy()
+        alive = engine.alive
         self.scale = engine.error(0.0)
         self.deviation = math.sqrt(self.scale / max(1, int(alive.sum())))
         self.centre, self.total = self.find_centre(), engine.balance()
         x, z = self.find_states(0.0)
         self.size = np.abs(x + z)[alive].sum(axis=0)
         self.error, self.reached = 1.0, False  # of the last test
-        self.begun, self.before, self.seconds = 0.0, 0, 0.0
+        self.begun, self.before = time.perf_counter(), 0  # exchanges, of a run that is resumed
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
@@ -109,9 +79,11 @@ class GossipStepper(Stepper):
 
     def next_block(self, left: int) -> int:
         """Ask for a whole block of events: with faults, not all of them are exchanges."""
-        if not self.begun:
-            self.begun, self.before = time.perf_counter(), self.k
         return self.block
+
+    def after_restoring(self) -> None:
+        """Start the watch."""
+        self.begun, self.before = time.perf_counter(), self.k
 
     def advance(self, events: Events) -> Progress:
         """Let the events happen, with a snapshot wherever one is due."""
@@ -156,16 +128,10 @@ class GossipStepper(Stepper):
             return None
         return chosen[:, 0], chosen[:, 1], chosen[:, 2] / self.scale
 
-    def finish(self, status: Status | None) -> Progress:
-        """Stop the watch."""
-        self.seconds = time.perf_counter() - self.begun if self.begun else 0.0
-        return Progress(status)
-
     def describe(self) -> str:
         """Tell the error of the last test, and how many have died."""
-        alive = self.engine.alive
-        self.seen = self.seen | alive  # a node that is to join has not died
-        dead = int((self.seen & ~alive).sum())
+        last = {i: joins for _, i, joins in self.engine.changed()}  # of those that died or came
+        dead = sum(not joins for joins in last.values())
         return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
 
     def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
@@ -177,7 +143,7 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
-    def outcome(self, recorder: Recorder, shape: tuple[int, ...], faults: Faults | None) -> Outcome:
+    def outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t = self.engine, self.t
         error = engine.error(t) / self.scale if self.scale else 0.0
@@ -186,7 +152,7 @@ class GossipStepper(Stepper):
         size = self.size + np.abs(joined)
         ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
         drift = float(np.linalg.norm(self.find_centre() - self.centre))
-        changes = [] if faults is None else faults.changes(shape[0])
+        changes = engine.changed()
         return Outcome(
             x=x.reshape(shape),
             z=z.reshape(shape),
@@ -200,13 +166,13 @@ class GossipStepper(Stepper):
             snapshots={
                 s: kept.reshape(shape) for s, kept in zip(self.wanted, self.snapshots, strict=False)
             },
-            deaths=[(s, i, "killed") for s, i, joins in changes if s <= t and not joins],
+            deaths=[(s, i, "killed") for s, i, joins in changes if not joins],
             ledger_error=float(ledger.max()),
             mean_drift=drift / self.deviation if self.deviation else drift,
-            events_per_s=(self.k - self.before) / self.seconds if self.seconds else 0.0,
+            events_per_s=(self.k - self.before) / (time.perf_counter() - self.begun),
             staleness=engine.staleness(),
             log=engine.log() if engine.logging else None,
-            joins=[(s, i) for s, i, joins in changes if s <= t and joins],
+            joins=[(s, i) for s, i, joins in changes if joins],
             rounding=rounding_of_mean(x[engine.alive], self.scale),
         )
 

@@ -11,6 +11,7 @@ from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import Data, gradient, slope
 from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
 from continuized.support.jit import jit
@@ -33,14 +34,17 @@ class SgdNodes(NamedTuple):
     part: Array
 
 
-def make_sgd_model(
-    objective: Objective, constants: Constants, length: float, batch: int
-) -> SgdNodes:
+def make_nodes(
+    objective: Objective, constants: Constants, length: float, batch: int, edge_rate: float,
+    rates: Array,
+) -> NodeSet:  # fmt: skip
     """Make the nodes at the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     g, part = np.empty(objective.dim), np.empty(objective.dim)
     data = conjugates.make_data(objective, conjugates=False)
-    return SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
+    model = SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
+    changing = ("x", "x_tilde", "moved")
+    return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates)
 
 
 @jit

@@ -8,21 +8,10 @@ import numpy as np
 
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.dadao import method as dadao
-from continuized.network.optimisation.dadao.method import (
-    X_TILDE,
-    Y_TILDE,
-    Z_TILDE,
-    Steps,
-    X,
-    Y,
-    Z,
-    decay,
-    flow_node,
-    pull,
-    take_gradient,
-)
+from continuized.network.optimisation.dadao.method import X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
 from continuized.network.optimisation.local_solver import Data, gradient
 from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
 from continuized.support.jit import compile_formulas
@@ -39,22 +28,23 @@ class DadaoNodes(NamedTuple):
     slope: Array
 
 
-def make_dadao_model(objective: Objective, steps: Steps) -> DadaoNodes:
-    """Make the nodes at the start, where all is 0."""
-    state = np.zeros((objective.nodes, 6, objective.dim))
+def make_nodes(objective: Objective, steps: Steps, edge_rate: float, rates: Array) -> NodeSet:
+    """Make the nodes at the start, where all is 0; where they agree, z = z~ = -grad f(w)."""
+    dim, tilt = objective.dim, -1.0 / 3.0
     data = conjugates.make_data(objective, conjugates=False)
-    return DadaoNodes(steps, data, state, np.empty(objective.dim))
+    model = DadaoNodes(steps, data, np.zeros((objective.nodes, 6, dim)), np.empty(dim))
+    return NodeSet(model, dim, ("state",), edge_rate=edge_rate, step_rates=rates, tilt=tilt)
 
 
 @for_model(DadaoNodes)
 def flow_to(nodes: DadaoNodes, work: Array, i: int, time: float) -> None:
     """Let all six vectors flow."""
     u, s, nu = nodes.state, nodes.steps.s, nodes.steps.nu
-    by = decay(time - work[i, TIME], s)
+    by = dadao.decay(time - work[i, TIME], s)
     for c in range(u.shape[2]):
         (
             u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c], u[i, Z_TILDE, c]
-        ) = flow_node(
+        ) = dadao.flow_node(
             u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c],
             u[i, Z_TILDE, c], by, s, nu,
         )  # fmt: skip
@@ -71,7 +61,7 @@ def message(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: DadaoNodes, work: Array, i: int, c: int, d: float) -> None:
     """Take d/2 off z and (2 chi_1/s) d off z~."""
     nodes.state[i, Z, c] -= 0.5 * d
-    nodes.state[i, Z_TILDE, c] -= pull(nodes.steps) * d
+    nodes.state[i, Z_TILDE, c] -= dadao.pull(nodes.steps) * d
 
 
 @for_model(DadaoNodes)
@@ -80,7 +70,7 @@ def step(nodes: DadaoNodes, work: Array, i: int, rng: Any) -> None:
     u, slope = nodes.state, nodes.slope
     gradient(nodes.data, i, u[i, X], slope)
     for c in range(slope.size):
-        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = take_gradient(
+        u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = dadao.take_gradient(
             u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
         )
 
@@ -94,7 +84,7 @@ def conserved(nodes: DadaoNodes, work: Array, i: int, c: int) -> float:
 @for_model(DadaoNodes)
 def conserved_per_transfer(nodes: DadaoNodes) -> float:
     """Return 1/2 + 2 (2 chi_1/s)."""
-    return 0.5 + 2.0 * pull(nodes.steps)
+    return 0.5 + 2.0 * dadao.pull(nodes.steps)
 
 
 @for_model(DadaoNodes)

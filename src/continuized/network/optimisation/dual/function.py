@@ -1,4 +1,4 @@
-"""Return D(y) = sum_i f_i*(y_i), what the dual methods minimise over y with sum_i y_i = 0."""
+"""D(y) = sum_i f_i*(y_i), what the dual methods minimise over y with sum_i y_i = 0."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DualFunction:
         return self._w.copy()
 
     def value(self, y: Array, w: Array | None = None) -> float:
-        """Return D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
+        """D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
         o = self.objective
         w = self.slopes(y) if w is None else w
         predictions = np.einsum("rc,rc->r", o.X, w[self._node])[:, np.newaxis]

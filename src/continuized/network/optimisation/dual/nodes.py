@@ -11,6 +11,7 @@ from continuized.network.gossip import Constants, give
 from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.local_solver import Data, conjugate_gradient
 from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model, inlined
 from continuized.problems.base import Array
 from continuized.process import flow
@@ -31,11 +32,12 @@ class DualNodes(NamedTuple):
     room: Array
 
 
-def make_dual_model(objective: Objective, constants: Constants) -> DualNodes:
-    """Make the nodes at the start, where all is 0."""
+def make_nodes(objective: Objective, constants: Constants, edge_rate: float) -> NodeSet:
+    """Make the nodes at the start, where all is 0; where they agree, y = z = grad f(w)."""
     y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     data = conjugates.make_data(objective, conjugates=True)
-    return DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
+    model = DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
+    return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
 @inlined

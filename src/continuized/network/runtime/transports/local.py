@@ -36,13 +36,29 @@ class LocalTransport:
         self._ports: dict[int, int] = {}
         self._threads: list[threading.Thread] = []
         self._first: list[WorkerReport] = []  # the reports with which workers started
+        self._started = False  # whether all workers were there
 
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         for worker in range(len(plan.workers)):
             self._spawn(worker, 0)
-        self._wait_for_ports(len(plan.workers))
-        self._broadcast_addresses()
+        limit = time.monotonic() + START_WITHIN
+        while (missing := len(plan.workers) - len(self._ports)) > 0:
+            report = self._receive(limit - time.monotonic())
+            if report is not None and report.record is None:
+                raise RuntimeError(
+                    f"a process of nodes ended as it started ({report.reason}): "
+                    "its error stands on standard error"
+                )
+            if report is not None:
+                self._first.append(report)
+            elif time.monotonic() >= limit:
+                raise TimeoutError(
+                    f"{missing} of {len(plan.workers)} processes did not start "
+                    f"within {START_WITHIN:.0f} s: give fewer with processes="
+                )
+        self._started = True
+        self.broadcast({"ports": list(self._ports.items())})
 
     def revive(self, worker: int, life: int) -> None:
         self._spawn(worker, life)
@@ -53,8 +69,9 @@ class LocalTransport:
             self._send(worker, command)
 
     def next_report(self, timeout: float) -> WorkerReport | None:
-        if self._first:
-            return self._first.pop()
+        return self._first.pop() if self._first else self._receive(timeout)
+
+    def _receive(self, timeout: float) -> WorkerReport | None:
         try:
             process, report = self._reports.get(timeout=max(timeout, 0.0))
         except queue.Empty:
@@ -69,9 +86,10 @@ class LocalTransport:
         header = report.record[0]
         if "failed" in header:
             raise _port_error(header, self._plan.port, report.worker)
-        if "port" in header:  # it came back
+        if "port" in header:
             self._ports[report.worker] = header["port"]
-            self._broadcast_addresses()
+            if self._started:  # it came back
+                self.broadcast({"ports": list(self._ports.items())})
         return report
 
     def kill(self, worker: int) -> None:
@@ -122,35 +140,6 @@ class LocalTransport:
         with contextlib.suppress(BrokenPipeError):  # the worker ended: its reader will say so
             stdin.write(wire_format.pack(header, arrays))
             stdin.flush()
-
-    def _wait_for_ports(self, workers: int) -> None:
-        limit = time.monotonic() + START_WITHIN
-        while len(self._ports) < workers:
-            left = limit - time.monotonic()
-            if left <= 0.0:
-                raise TimeoutError(
-                    f"{workers - len(self._ports)} of {workers} processes did not start "
-                    f"within {START_WITHIN:.0f} s: give fewer with processes="
-                )
-            try:
-                _, report = self._reports.get(timeout=left)
-            except queue.Empty:
-                continue
-            if report.record is None:
-                code = self._processes[report.worker].wait()
-                raise RuntimeError(
-                    f"a process of nodes ended as it started ({_describe_exit(code)}): "
-                    "its error stands on standard error"
-                )
-            header = report.record[0]
-            if "failed" in header:
-                raise _port_error(header, self._plan.port, report.worker)
-            self._ports[report.worker] = header["port"]
-            self._first.append(report)
-
-    def _broadcast_addresses(self) -> None:
-        ports, assignments = list(self._ports.items()), self._plan.assignments()
-        self.broadcast({"ports": ports, "assignments": assignments})
 
 
 def _close_orders(process: subprocess.Popen[bytes]) -> None:

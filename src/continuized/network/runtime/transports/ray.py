@@ -46,7 +46,7 @@ class Actor:
         from continuized.network.runtime.node_process import NodeProcess
 
         self._process = NodeProcess(wire_format.unpack(order))
-        self._stream = self._process.open_stream()
+        self._stream = wire_format.Stream(self._process.codec)
         self._inbox: list[Any] = []
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._names: dict[int, str] = {}
@@ -60,7 +60,7 @@ class Actor:
         """Take frames from another actor."""
         self._inbox += self._stream.feed(frames)
         if self._stream.broken:
-            self._stream = self._process.open_stream()
+            self._stream = wire_format.Stream(self._process.codec)
         self._wakes.set()
 
     async def obey(self, command: bytes) -> None:
@@ -137,7 +137,11 @@ class RayTransport:
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         if not self._ray.is_initialized():
-            self._ray.init(**self._options())
+            where: dict[str, Any] = {"address": self._address}
+            if self._address is None:
+                local = {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+                where = {"address": "local", **local}
+            self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
             self._ours = True
         for worker in range(len(plan.workers)):
             self._spawn(worker, 0)
@@ -148,11 +152,11 @@ class RayTransport:
                 f"{len(refs) - len(ready)} of {len(refs)} actors did not start within "
                 f"{START_WITHIN:.0f} s: give fewer with processes="
             )
-        self._broadcast_addresses()
+        self.broadcast({"names": list(self._names.items())})
 
     def revive(self, worker: int, life: int) -> None:
         self._spawn(worker, life)
-        self._broadcast_addresses()
+        self.broadcast({"names": list(self._names.items())})
 
     def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():
@@ -188,21 +192,6 @@ class RayTransport:
             self._ours = False
             self._ray.shutdown()
 
-    def _options(self) -> dict[str, Any]:
-        options: dict[str, Any] = {
-            "namespace": NAMESPACE,
-            "log_to_driver": False,
-            "logging_level": "error",
-        }
-        if self._address is not None:
-            return {**options, "address": self._address}
-        return {
-            **options,
-            "address": "local",
-            "include_dashboard": False,
-            "_node_ip_address": "127.0.0.1",
-        }
-
     def _spawn(self, worker: int, life: int) -> None:
         self._names[worker] = f"{self._run}-{worker}-{life}"
         remote = self._ray.remote(
@@ -216,10 +205,6 @@ class RayTransport:
         actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
         self._actors[worker] = actor
         self._polls[actor.poll.remote(True)] = worker
-
-    def _broadcast_addresses(self) -> None:
-        names, assignments = list(self._names.items()), self._plan.assignments()
-        self.broadcast({"names": names, "assignments": assignments})
 
 
 def _describe_error(error: Exception) -> str:

@@ -73,14 +73,10 @@ class Worker:
         self._inbox += messages
         self._wake()
 
-    def admit_connection(self) -> bool:
-        """Count one more incoming connection, and tell whether it may stay."""
-        self._connections += 1
+    def count_connections(self, change: int) -> bool:
+        """Count one incoming connection more or less; tell whether so many may stay."""
+        self._connections += change
         return self._connections <= len(self._ports) + SPARE_CONNECTIONS
-
-    def drop_connection(self) -> None:
-        """Count one incoming connection less."""
-        self._connections -= 1
 
     def _read_orders(self, orders: BinaryIO) -> None:
         # In a thread: pipes cannot be waited for on every system.
@@ -146,15 +142,15 @@ class Incoming(asyncio.Protocol):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._stream = worker.process.open_stream()
+        self._stream = wire_format.Stream(worker.process.codec)
 
     def connection_made(self, transport: Any) -> None:
         self._transport = transport
-        if not self._worker.admit_connection():
+        if not self._worker.count_connections(+1):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._worker.drop_connection()
+        self._worker.count_connections(-1)
 
     def data_received(self, data: bytes) -> None:
         messages = list(self._stream.feed(data))

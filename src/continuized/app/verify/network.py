@@ -1,19 +1,24 @@
-"""Checks of decentralised optimisation: the dual method, DADAO and A²CiD²."""
+"""Checks of networks: gossip, and the optimisation by the dual method, DADAO and A²CiD².
+
+By Monte Carlo through the simulator's engines, and without chance.
+"""
 
 from __future__ import annotations
 
 import math
-from itertools import pairwise
 
 import numpy as np
 
 from continuized import network, theory
-from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
-from continuized.app.verify.exact import ROUNDING
-from continuized.network import DADAO, Dual, Gossip, Graph, Objective
+from continuized.app.verify.claims import ROUNDING, Effort, Measurement, Subject, worst_of
+from continuized.app.verify.marked import cut_into_runs
+from continuized.network import DADAO, Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.simulation.engine import NO_LIMIT, Tests
 from continuized.network.simulation.instant import InstantEngine
+from continuized.network.simulation.messages import MessageEngine
+from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
@@ -23,9 +28,88 @@ from continuized.support.statistics import Moments, mean_test
 from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
-DUAL_RUNS = 4  # one of so many of the runs of other checks
-DADAO_RUNS = 400  # the same: each goes to an error of 1e-6
+# One of so many of the runs of other checks:
+GOSSIP_RUNS = 16  # each is a call of the simulator
+DUAL_RUNS = 4
+DADAO_RUNS = 400  # each goes to an error of 1e-6
+TICKS = 10_000  # of all nodes: far more than there are up to t = 500
 NODES, DIM = 16, 4  # enough for the sum over them to be nearly normal, at an early time
+
+
+def slow_start() -> tuple[Graph, Array]:
+    """A grid and its slow mode, of which the mean square is nearly normal up to 1/theta."""
+    return Graph.of("grid:8x9"), np.tile(np.cos(np.pi * (np.arange(9) + 0.5) / 9.0), 8)
+
+
+def gossip_equality(subject: Subject, effort: Effort) -> Measurement:
+    """E |x_t - mean|^2 in the simulator against the exact second moments."""
+    g, x0 = slow_start()
+    root, found = seeds.seed_sequence(effort.seed), []
+    T = 1.0 / g.theta
+    for accelerated in BOTH:
+        method, squares = subject.gossip(accelerated), []
+        for run in range(effort.runs // GOSSIP_RUNS):
+            r = simulate(
+                g, x0, method, until=T, tol=0.0, record=0,
+                rng=seeds.child(root, int(accelerated), run),
+            )  # fmt: skip
+            squares.append([np.sum(r.x**2)])
+        exact = theory.moments(g, Gossip(accelerated), x0, [T]).fun
+        test = mean_test(Moments.of(np.array(squares)), exact, effort.alpha / 2)
+        found.append(Measurement(*test))
+    return worst_of(found)
+
+
+def gossip_bound(subject: Subject, effort: Effort) -> Measurement:
+    """The largest exact E |x_t - mean|^2 over its bound, from every node and the slow mode."""
+    worst = []
+    for spec in ("path:12", "grid:3x4", "star:8"):
+        g = Graph.of(spec)
+        times = np.linspace(0.0, 12.0, 7) / g.theta
+        slow = np.cos(np.pi * (np.arange(g.nodes) + 0.5) / g.nodes)
+        for accelerated in BOTH:
+            method = subject.gossip(accelerated)
+            for x0 in (np.eye(g.nodes)[0], slow):
+                exact = theory.moments(g, method, x0, times).fun
+                worst.append(exact / theory.bound(Gossip(accelerated), g, x0, t=times))
+    return Measurement(float(np.max(worst)), ROUNDING)
+
+
+def gossip_rate(subject: Subject, effort: Effort) -> Measurement:
+    """The rate that the theorem promises over the exact one, of the slowest mode."""
+    ratios = []
+    for spec in ("path:12", "grid:3x4", "star:8", "cycle:9"):
+        g = Graph.of(spec)
+        ratios.append(0.5 * g.mu_g / theory.gossip_rate(g, subject.gossip(accelerated=False)))
+        for damping in (Gossip().damping, 1.0):
+            exact = theory.gossip_rate(g, subject.gossip(damping=damping))
+            ratios.append(damping * g.theta / exact)
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def gossip_conserves(subject: Subject, effort: Effort) -> Measurement:
+    """How far sum (x + z) and what is on its way are from the start's, messages being lost."""
+    g, x0 = slow_start()
+    x0 = x0 + 1.0
+    errors: list[float] = []
+    for accelerated in BOTH:
+        method = subject.gossip(accelerated)
+        r = simulate(g, x0, method, until=500.0, rng=effort.seed)
+        errors.append(abs(float(np.sum(r.x + r.z - 2.0 * x0))) / (2.0 * np.sum(x0)))
+        errors += [r.ledger_error, _unbalanced(subject, g, x0, method, effort.seed)]
+    return Measurement(float(np.max(errors)), 1e-12)
+
+
+def _unbalanced(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
+    """What the ledger misses, relative to all there is, of nodes that exchange messages."""
+    faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
+    nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
+    root = seeds.seed_sequence(seed)
+    engine = subject.messages(g, nodes, root, faults)
+    before, events, done = engine.balance(), _draw(engine, root, TICKS), 0
+    for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
+        done, _ = engine.run(events, done, stop, NO_LIMIT, Tests.none())
+    return float(np.abs(engine.balance() - before).max()) / (2.0 * float(np.sum(np.abs(x0))))
 
 
 def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
@@ -45,35 +129,27 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
     root, found = seeds.seed_sequence(effort.seed), []
     t = 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
-        engine = InstantEngine(graph, make_nodes(subject.dual(accelerated), graph, parts), root)
+        engine = _make_engine(subject.dual(accelerated), graph, parts, root)
         runs = effort.runs // DUAL_RUNS
         squares = _measure_squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
         test = mean_test(Moments.of(squares), exact, effort.alpha / 2)
-        found.append(Measurement(test.z, test.limit, test.usable))
+        found.append(Measurement(*test))
     return worst_of(found)
 
 
 def _measure_squares(
     engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed
 ) -> Array:
-    """mean_i |w_i - x*|^2 at time t in independent runs, as a column.
-
-    One long Poisson stream is cut into windows: what happens in each is independent.
-    """
+    """mean_i |w_i - x*|^2 at time t in independent runs, as a column."""
     stream = clocks.Poisson(seed, marks=Categorical(engine.rates)).stream()
-    events = stream.draw(math.ceil(runs * t + 12.0 * math.sqrt(runs * t)))
-    assert stream.t > runs * t  # but for a chance below 1e-30
-    assert events.marks is not None
-    ends = np.searchsorted(events.t, t * np.arange(runs + 1))
-    out = np.empty((runs, 1))
-    for run, (i, j) in enumerate(pairwise(ends.tolist())):
+    squares = []
+    for events in cut_into_runs(stream, t, runs):
         engine.reset()
-        own = events.t[i:j] - run * t
-        engine.advance(clocks.Events(0, 0.0, own, events.dt[i:j], events.marks[i:j]))
+        engine.advance(events)
         gaps = engine.estimate(t) - parts.x_star
-        out[run] = np.vdot(gaps, gaps) / parts.nodes
-    return out
+        squares.append([np.vdot(gaps, gaps) / parts.nodes])
+    return np.array(squares)
 
 
 def dual_bound(subject: Subject, effort: Effort) -> Measurement:
@@ -180,12 +256,12 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
 
 
 def _make_engine(
-    method: network.A2CiD2, graph: Graph, parts: Objective, seed: int
+    method: Dual | network.A2CiD2, graph: Graph, parts: Objective, seed: seeds.Seed
 ) -> InstantEngine:
     return InstantEngine(graph, make_nodes(method, graph, parts), seeds.seed_sequence(seed))
 
 
-def _draw(engine: InstantEngine, seed: int, n: int) -> clocks.Events:
+def _draw(engine: InstantEngine | MessageEngine, seed: seeds.Seed, n: int) -> clocks.Events:
     total = float(engine.rates.sum())
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 

@@ -1,0 +1,369 @@
+"""Checks of the paper's theorems, on functions whose full gradients are asked for.
+
+Without chance: exact expectations, quadrature, independent integration.  By Monte Carlo: each
+check with a stated probability of a false alarm.  The worst of many numbers is taken by np.max,
+which keeps a NaN; Python's max would drop it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal, localcontext
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from continuized import theory
+from continuized.app.verify.claims import ROUNDING, Effort, Measurement, Subject, worst_of
+from continuized.problems import Problem, Quadratic, paper_convex, paper_strongly_convex
+from continuized.problems.base import Array
+from continuized.process import clock as clocks
+from continuized.process import parameters
+from continuized.process.flow import weights
+from continuized.process.methods import Continuized, Method
+from continuized.process.noise import Gaussian
+from continuized.solver.ensemble import ensemble
+from continuized.support.statistics import Moments, dkw_radius, mean_test
+
+STARTS = (0.0, 0.3, 5.0, math.inf)
+LAW_OF = (1, 10, 100)  # the k whose T_k are tested
+
+# Early times: later on f is so skewed (70 at t = 15 on figure 1's functions) that the mean is
+# carried by runs too rare to be seen.
+TIMES = [0.5, 1.0, 2.0]
+NOISY_TIMES = [2.0, 5.0, 25.0]  # the last is the plateau where mu > 0
+
+
+# The functions that the checks run on
+
+
+class LogCosh(Problem):
+    """sum_i log cosh(x_i - x*_i): convex, 1-smooth, not strongly convex, and no quadratic."""
+
+    def __init__(self, x_star: Any) -> None:
+        from numba import njit
+
+        star = np.array(x_star, dtype=np.float64)
+
+        @njit
+        def fun(x):  # type: ignore[no-untyped-def]
+            total = 0.0
+            for i in range(x.size):
+                u = abs(x[i] - star[i])
+                total += u + np.log1p(np.exp(-2.0 * u)) - np.log(2.0)
+            return total
+
+        @njit
+        def grad(x, out):  # type: ignore[no-untyped-def]
+            for i in range(x.size):
+                out[i] = np.tanh(x[i] - star[i])
+
+        super().__init__(fun, grad, L=1.0, mu=0.0, x_star=star, f_star=0.0)
+
+    def values(self, points: Any) -> Any:
+        u = np.abs(points - self.x_star)
+        return (u + np.log1p(np.exp(-2.0 * u)) - np.log(2.0)).sum(axis=-1)
+
+    def grads(self, points: Any) -> Any:
+        """The gradient at each row."""
+        return np.tanh(points - self.x_star)
+
+
+@cache
+def log_cosh() -> LogCosh:
+    """Three coordinates, some far from the minimiser, where f is nearly linear."""
+    return LogCosh([3.0, -1.0, 0.2])
+
+
+def round_quadratic(mu: float) -> Quadratic:
+    """Fifty eigenvalues in [0.2, 1]: so many that noise makes f nearly normal."""
+    return Quadratic(np.linspace(0.2, 1.0, 50), np.ones(50), mu=mu)
+
+
+def small_convex() -> Quadratic:
+    """A few eigenvalues between 0 and 1, run with the convex parameters."""
+    return Quadratic([1.0, 0.3, 0.05, 0.0], [1.0, -2.0, 3.0, 0.0], mu=0.0)
+
+
+def all_kinds() -> tuple[Problem, ...]:
+    """Convex and strongly convex ones, figure 1's among them, and one that is no quadratic."""
+    return small_convex(), paper_convex(), log_cosh(), paper_strongly_convex()
+
+
+# Without chance
+
+
+def discrete_bound(method: Method, p: Problem) -> float:
+    """The largest (f(x_k) - f*) / bound over k, on the one path there is."""
+    x0, steps = np.zeros(p.dim or 0), 300
+    state, ratios = method.init(x0), []
+    bounds = theory.bound(method, p, x0, k=np.arange(1, steps + 1))
+    for event, limit in zip(clocks.Unit().stream().draw(steps).each(), bounds, strict=True):
+        state, _ = method.step(state, event, lambda x, mark: p.grad(x))
+        ratios.append((p.fun(state.x) - (p.f_star or 0.0)) / limit)
+    return float(np.max(ratios))
+
+
+def theorem_1(subject: Subject, effort: Effort) -> Measurement:
+    """Gradient descent, convex and strongly convex."""
+    ratios = [discrete_bound(subject.gradient_descent(p.L), p) for p in all_kinds()]
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def theorem_2(subject: Subject, effort: Effort) -> Measurement:
+    """Nesterov acceleration, convex and strongly convex."""
+    ratios = [discrete_bound(subject.nesterov(p.L, p.mu), p) for p in all_kinds()]
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+def continuized_cases(subject: Subject) -> list[tuple[Quadratic, Continuized]]:
+    """The continuized method on the quadratics, with every start."""
+    quadratics = (small_convex(), paper_convex(), paper_strongly_convex())
+    return [
+        (p, subject.continuized(p.L, p.mu, start))
+        for p in quadratics
+        for start in STARTS
+        if p.mu > 0.0 or start < math.inf
+    ]
+
+
+def compare_with_bound(subject: Subject, effort: Effort, sigma2: float = 0.0) -> Measurement:
+    """The largest exact E f(x_t) - f* over its bound, with noise of total variance sigma2."""
+    times, ratios = np.geomspace(0.1, 200.0, 40), []
+    for p, method in continuized_cases(subject):
+        x0 = np.zeros(p.dim)
+        exact = theory.moments(p, method, x0, times, sigma2=sigma2).fun
+        ratios.append(exact / theory.bound(method, p, x0, t=times, sigma2=sigma2))
+    return Measurement(float(np.max(ratios)), ROUNDING)
+
+
+theorem_3 = compare_with_bound  # E f(x_t) - f* <= phi_0 / A_t
+theorem_6 = partial(compare_with_bound, sigma2=0.01)  # the same with additive noise
+
+
+def theorem_4(subject: Subject, effort: Effort) -> Measurement:
+    """The discrete iteration against the ODE integrated numerically, with jumps."""
+    small = [(p, method) for p, method in continuized_cases(subject) if p.dim <= 4]
+    distances = [_distance_to_ode(p, method, effort.seed) for p, method in small]
+    return Measurement(float(np.max(distances)), 1e-10)
+
+
+def _distance_to_ode(p: Quadratic, method: Continuized, seed: int, events: int = 15) -> float:
+    """The largest relative distance over the events, both processes on one clock."""
+    state = method.init(np.zeros(p.dim))
+    x, z, t = state.x, state.z, 0.0
+    distances = []
+    for event in clocks.Poisson(seed).stream().draw(events).each():
+        state, _ = method.step(state, event, lambda x, mark: p.grad(x))
+        x, z = _integrate(method, x, z, t, event.t)
+        g = p.grad(x)
+        x, z = x - g / p.L, z - parameters.gamma_prime(event.t, *method.constants) * g
+        t = event.t
+        scale = 1.0 + max(np.abs(x).max(), np.abs(z).max())
+        distances += [np.abs(state.x - x).max() / scale, np.abs(state.z - z).max() / scale]
+    return float(np.max(distances))
+
+
+def _integrate(
+    method: Continuized, x: Array, z: Array, t0: float, t1: float
+) -> tuple[Array, Array]:
+    """dx = eta (z - x) dt, dz = eta' (x - z) dt from t0 to t1, by an ODE solver."""
+    from scipy.integrate import solve_ivp
+
+    c = method.constants
+    if math.isinf(parameters.eta(t0, *c)):
+        x = z  # x joins z at once, and they stay together
+        return x, z
+
+    def slope(t: float, y: Array) -> Array:
+        x, z = y.reshape(2, -1)
+        return np.concatenate(
+            [parameters.eta(t, *c) * (z - x), parameters.eta_prime(t, *c) * (x - z)]
+        )
+
+    solution = solve_ivp(
+        slope, (t0, t1), np.concatenate([x, z]), method="DOP853", rtol=1e-13, atol=1e-15
+    )
+    x, z = solution.y[:, -1].reshape(2, -1)
+    return x, z
+
+
+def drift(subject: Subject, effort: Effort) -> Measurement:
+    """The largest generator I_t / phi_t over random states."""
+    ratios = []
+    for p, method, t, x, z in _random_states(subject, effort):
+        A = np.exp([parameters.log_A(s, *method.constants) for s in t.tolist()])
+        B = np.exp([parameters.log_B(s, *method.constants) for s in t.tolist()])
+        phi = A * (p.values(x) - p.f_star) + B * ((z - p.x_star) ** 2).sum(axis=1)
+        ratios.append(theory.drift(method, p, t, x, z) / phi)
+    return Measurement(float(np.max(ratios)), 1e-9)
+
+
+def supermartingale(subject: Subject, effort: Effort) -> Measurement:
+    """The share of random states where E phi at the next event is above phi."""
+    above, total = 0, 0
+    for p, method, t, x, z in _random_states(subject, effort):
+        gap = theory.supermartingale_gap(method, p, t, x, z)
+        above += int(np.sum(~(gap.value <= gap.error + 1e-10 * gap.phi)))  # a NaN counts
+        total += len(t)
+    return Measurement(above / total, 0.0)
+
+
+def _random_states(
+    subject: Subject, effort: Effort
+) -> Iterator[tuple[Problem, Continuized, Array, Array, Array]]:
+    """Random (t, x, z), of every scale, on one-dimensional functions and the small ones."""
+    rng = np.random.default_rng([effort.seed, 1])
+    cases: list[tuple[Problem, Continuized]] = []
+    for mu in (0.0, 0.01, 0.5):
+        for start in STARTS if mu else STARTS[:-1]:
+            lam = [1.0, max(mu, 0.1)][rng.integers(2)]
+            cases.append((Quadratic([lam], mu=mu), subject.continuized(1.0, mu, start)))
+    cases += [(log_cosh(), subject.continuized(1.0, 0.0, s)) for s in STARTS[:-1]]
+    each = math.ceil(effort.states / len(cases))
+    for p, method in cases:
+        # A few times, many points: states that share their time share their quadrature.
+        moments = np.exp(rng.uniform(math.log(0.05), math.log(50.0), 20))
+        t = moments[rng.integers(len(moments), size=each)]
+        x, z = np.exp(rng.uniform(-3, 3, (2, each, 1))) * rng.standard_normal((2, each, p.dim or 1))
+        yield p, method, t, x, z
+
+
+def flow_digits(subject: Subject, effort: Effort) -> Measurement:
+    """The convex mixing weight against 60-digit arithmetic, up to T = 1e15."""
+    rng, errors = np.random.default_rng([effort.seed, 2]), []
+    method = subject.continuized(1.0)
+    for t0 in np.geomspace(1.0, 1e15, 200).tolist():
+        gap = float(rng.exponential())
+        t1 = t0 + gap
+        a = method.coefficients(1, t0, t1, gap, 0.0)[0]
+        with localcontext() as context:
+            context.prec = 60
+            exact = 1 - (1 - Decimal(gap) / Decimal(t1)) ** 2
+            errors.append(float(abs(Decimal(a) - exact) / exact))
+    return Measurement(float(np.max(errors)) / math.ulp(1.0), 4.0)
+
+
+def one_family(subject: Subject, effort: Effort) -> Measurement:
+    """start = 0 tends to the convex weights as mu -> 0, and start -> inf to the exponential."""
+    distances = []
+    for t0, dt in ((0.0, 0.7), (1.0, 0.3), (50.0, 2.0)):
+        convex = weights(t0, t0 + dt, dt, 1.0, 0.0, 0.0)
+        nearly = weights(t0, t0 + dt, dt, 1.0, 1e-20, 0.0)
+        constant = weights(t0, t0 + dt, dt, 1.0, 0.04, math.inf)
+        late = weights(t0, t0 + dt, dt, 1.0, 0.04, 400.0)
+        distances += [np.subtract(convex, nearly), np.subtract(constant, late)]
+    return Measurement(float(np.abs(distances).max()), 1e-12)
+
+
+def scaling_limits(subject: Subject, effort: Effort) -> Measurement:
+    """The rate at which the process comes to the ODE as L grows; the clock's own is -1/4."""
+    misses = []
+    for p in (small_convex(), paper_strongly_convex()):
+        found = theory.expected_scaling_distance(p, np.zeros(p.dim), 4.0, np.geomspace(1e2, 1e5, 4))
+        misses.append(abs(found.rate + 0.25))
+    return Measurement(float(np.max(misses)), 0.01)
+
+
+def tuned_L(subject: Subject, effort: Effort) -> Measurement:
+    """The exact error at the horizon with the noise-adapted L, over the predicted one."""
+    sigma2, horizon, ratios = 0.01, 200.0, []
+    for p in (small_convex(), paper_strongly_convex()):
+        x0 = np.zeros(p.dim)
+        L = theory.noise_tuned_L(p, x0, sigma2, horizon)
+        tuned = subject.continuized(L, p.mu)
+        plain = subject.continuized(p.L, p.mu)
+        exact, usual = (
+            float(theory.moments(p, m, x0, [horizon], sigma2=sigma2).fun[0]) for m in (tuned, plain)
+        )
+        predicted = float(theory.bound(tuned, p, x0, t=horizon, sigma2=sigma2))
+        ratios += [exact / predicted, exact / usual]
+    return Measurement(float(np.max(ratios)), 1.0)
+
+
+# By Monte Carlo
+
+
+def event_times(subject: Subject, effort: Effort) -> Measurement:
+    """The empirical law of T_k against Gamma(k, 1), as a multiple of the DKW radius."""
+    from scipy.special import gammainc
+
+    p = Quadratic([1.0], [1.0])
+    method, steps = subject.continuized(p.L), max(LAW_OF)
+    e = ensemble(p, method, np.zeros(1), runs=effort.runs, steps=steps, rng=effort.seed)
+    assert e.t is not None
+    radius, ranks = dkw_radius(e.runs, effort.alpha / len(LAW_OF)), np.arange(e.runs + 1) / e.runs
+    distances = []
+    for k in LAW_OF:
+        law = gammainc(k, np.sort(e.t[:, k]))
+        distances += [np.max(ranks[1:] - law), np.max(law - ranks[:-1])]
+    return Measurement(float(np.max(distances)), radius)
+
+
+def compare_means(
+    subject: Subject, effort: Effort, problem: Callable[[], Quadratic],
+    times: Sequence[float] = TIMES, start: float | None = None, variance: float = 0.0,
+) -> Measurement:  # fmt: skip
+    """E f(x_t) against the exact mean; with noise of this variance, from the optimum."""
+    p = problem()
+    method = subject.continuized(p.L, p.mu, start)
+    x0 = p.x_star if variance else np.zeros(p.dim)
+    noise = subject.gaussian(variance) if variance else None
+    e = ensemble(
+        p, method, x0, runs=effort.runs, times=times, rng=effort.seed, noise=noise, keep="mean"
+    )
+    sigma2 = Gaussian(variance).sigma2(p.dim)
+    exact = theory.moments(p, method, x0, times, sigma2=sigma2).fun
+    return Measurement(*mean_test(e.moments, exact, effort.alpha))
+
+
+# mu = 0 on figure 1's left function, mu > 0 on its right one, and there start = 0.
+equality_convex = partial(compare_means, problem=paper_convex)
+equality_strongly_convex = partial(compare_means, problem=paper_strongly_convex)
+equality_start_0 = partial(compare_means, problem=paper_strongly_convex, start=0.0)
+# With noise, as in figure 2: mu = 0, and mu > 0 up to the plateau.
+equality_noise = partial(
+    compare_means, problem=partial(round_quadratic, 0.0), times=NOISY_TIMES[:2], variance=1e-4
+)
+noise_floor = partial(
+    compare_means, problem=partial(round_quadratic, 0.2), times=NOISY_TIMES, variance=1e-4
+)
+
+
+def equality_at_events(subject: Subject, effort: Effort) -> Measurement:
+    """E f(x_k) at the k-th event, both cases."""
+    found = []
+    for p in (small_convex(), paper_strongly_convex()):
+        method, x0, k = subject.continuized(p.L, p.mu), np.zeros(p.dim), [1, 4, 12]
+        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
+        assert e.fun is not None
+        exact = theory.moments(p, method, x0, k=k).fun
+        found.append(mean_test(Moments.of(e.fun[:, k]), exact, effort.alpha / 2))
+    return worst_of(Measurement(*test) for test in found)
+
+
+def theorem_5(subject: Subject, effort: Effort) -> Measurement:
+    """E[weight(T_k) (f(x_k) - f*)] against its bound: how far the mean may be above it."""
+    found = []
+    problems = (log_cosh(), small_convex(), paper_strongly_convex())
+    for p in problems:
+        method, x0, k = subject.continuized(p.L, p.mu), np.zeros(p.dim or 0), [2, 8, 20]
+        e = ensemble(p, method, x0, runs=effort.runs, steps=max(k), rng=effort.seed)
+        assert e.t is not None
+        assert e.fun is not None
+        times = np.nan_to_num(e.t[:, k])  # of a run that failed, whose f is NaN
+        weighted = theory.weight(method, times) * (e.fun[:, k] - (p.f_star or 0.0))
+        limits = theory.bound(method, p, x0, k=k)
+        found.append(mean_test(Moments.of(weighted), limits, effort.alpha / 3, side="upper"))
+    return worst_of(Measurement(*test) for test in found)
+
+
+def theorem_3_beyond_quadratics(subject: Subject, effort: Effort) -> Measurement:
+    """E f(x_t) against Theorem 3 on a function that is no quadratic."""
+    p, times = log_cosh(), [2.0, 6.0, 15.0]
+    method, x0 = subject.continuized(p.L, 0.0), np.zeros(p.dim or 0)
+    e = ensemble(p, method, x0, runs=effort.runs, times=times, rng=effort.seed, keep="mean")
+    limits = theory.bound(method, p, x0, t=times)
+    return Measurement(*mean_test(e.moments, limits, effort.alpha, side="upper"))
