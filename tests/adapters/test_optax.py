@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import jax
@@ -214,3 +215,17 @@ def test_bad_gradients() -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     given = (np.float32(LR), np.float32(MU), np.float32(2.0))
     np.testing.assert_allclose(xs_of(continuized(*given), 5), xs_of(continuized(LR, MU, 2.0), 5))
+
+
+def test_fractions_are_numbers_and_a_huge_integer_gets_a_sentence() -> None:
+    def update(**options: Any) -> Any:
+        optimiser = continuized(**options)
+        return optimiser.update(jnp.ones(2), optimiser.init(jnp.ones(2)), jnp.ones(2))[0]
+
+    half = update(learning_rate=Fraction(1, 2), mu=Fraction(1, 2), start=Fraction(1, 2))
+    assert_same_bits(half, update(learning_rate=0.5, mu=0.5, start=0.5))
+    for name in ("learning_rate", "mu"):
+        with pytest.raises(ValueError, match=f"^{name} must be .*, got 1000"):
+            update(**{"learning_rate": 0.1, name: 10**400})
+    with pytest.raises(ValueError, match=r"^what learning_rate gives must be .*, got 1000"):
+        update(learning_rate=lambda count: 10**400)

@@ -251,3 +251,22 @@ def test_wrong_sparse_indices_are_refused_in_fits_and_predictions(kind: Any, for
     estimator.coef_, estimator.intercept_, estimator.n_features_in_ = np.ones((1, 4)), 0.0, 4
     with pytest.raises(ValueError, match="not a valid sparse matrix"):
         estimator.predict(X)
+
+
+@pytest.mark.parametrize("model", [ContinuizedRidge, ContinuizedLogisticRegression])
+def test_huge_integers_and_arrays_for_flags_get_a_sentence(model: Any) -> None:
+    X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
+    huge = 10**400
+    for what, call in {
+        "X or y": lambda: model().fit([[huge, 1]] * 6, y),
+        "sample_weight": lambda: model().fit(X, y, sample_weight=[huge] * 6),
+        "X": lambda: model().fit(X, y).predict([[huge, 1]]),
+    }.items():
+        with pytest.raises(ValueError, match=f"^{what} has an integer in it that is too large"):
+            call()
+    with pytest.raises(ValueError, match=r"^sample_weight must be a finite number >= 0"):
+        model().fit(X, y, sample_weight=huge)
+    assert model(tol=huge).fit(X, y).n_iter_ is not None
+    for name in ("fit_intercept", "warm_start"):
+        with pytest.raises(TypeError, match=f"^{name} must be True or False, got array"):
+            model(**{name: np.array([True, False])}).fit(X, y)

@@ -194,3 +194,22 @@ def test_bad_data(make: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["L", "mu", "f_star", "x_star"])
+def test_constants_that_are_no_finite_numbers_are_refused(name: str) -> None:
+    for wrong in (10**400, float("nan"), "a"):
+        given = [wrong, 1.0] if name == "x_star" else wrong
+        with pytest.raises((TypeError, ValueError), match=f"^{name} must be "):
+            cz.Problem(lambda x: 0.0, lambda x: x, **{name: given})
+
+
+def test_an_array_is_no_flag() -> None:
+    both = np.array([True, False])
+    with pytest.raises(TypeError, match=r"^value_and_grad must be True or False, got array"):
+        cz.Problem(lambda x: 0.0, lambda x: x, value_and_grad=both)  # type: ignore[arg-type]
+    p = cz.problems.paper_strongly_convex()
+    with pytest.raises(TypeError, match=r"^progress must be True or False, got array"):
+        cz.minimize(p, np.zeros(3), progress=both)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^progress must be True or False, got array"):
+        cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=2, steps=2, progress=both)  # type: ignore[arg-type]

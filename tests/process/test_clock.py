@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -183,3 +184,18 @@ def test_marks_that_cannot_be_merged_or_recorded_are_refused() -> None:
         cz.clock.Merged([fractions]).stream()
     with pytest.raises(TypeError, match="sequence"):
         cz.clock.Recorded([1.0], marks=3)
+
+
+def test_a_rate_may_be_a_fraction_but_not_so_extreme_that_times_overflow():
+    half, same = clocks.Poisson(0, rate=Fraction(1, 2)), clocks.Poisson(0, rate=0.5)
+    assert np.array_equal(half.stream().draw(9).t, same.stream().draw(9).t)
+    assert type(half.rate) is float
+    for rate in (5e-324, 1e-300, 1e300):
+        with pytest.raises(ValueError, match=r"^rate must be .*; count time in another unit$"):
+            clocks.Poisson(0, rate=rate)
+
+
+@pytest.mark.parametrize("law", [None, 3, "p", [0.5, 0.5]])
+def test_batches_of_no_law_are_refused_when_made(law):
+    with pytest.raises(TypeError, match=r"^law must be a law such as cz.marks.Categorical"):
+        cz.marks.Batches(law, 2)

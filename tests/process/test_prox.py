@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -242,9 +243,36 @@ def test_bad_proxes(make: Any, error: Any, words: str) -> None:
         ({"prox": L1(1.0), "mu": 0.1}, ValueError, "mu without L"),
         ({"prox": lambda v, step: v[:2]}, ValueError, r"shape of x, \(3,\)"),
         ({"prox": lambda v, step: "no"}, ValueError, r"shape of x, \(3,\)"),
-        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, r"got shape \(2, 3\)"),
+        ({"prox": Box(np.zeros((2, 1)), 1.0)}, ValueError, r"have shape \(2, 1\), but x has"),
     ],
 )
 def test_bad_options(options: dict[str, Any], error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         cz.minimize(lambda x: (0.5 * float(x @ x), x), np.ones(3), jac=True, **options)
+
+
+def test_a_box_of_the_wrong_shape_is_refused_before_the_first_step():
+    asked = []
+
+    def fun(x):
+        asked.append(x)
+        return 0.5 * float(x @ x)
+
+    sentence = r"^the bounds of cz.prox.Box have shape \(2,\), but x has shape \(3,\); give numbers"
+    for L in (1.0, None):
+        with pytest.raises(ValueError, match=sentence):
+            cz.minimize(fun, np.ones(3), lambda x: x, L=L, prox=Box([0.0, 0.0], 1.0))
+    assert not asked
+    with pytest.raises(ValueError, match=sentence):
+        Box([0.0, 0.0], 1.0)(np.ones(3), 1.0)
+    with pytest.raises(ValueError, match=r"must have one shape, got \(2,\) and \(3,\)"):
+        Box([0.0, 0.0], [1.0, 1.0, 1.0])
+
+
+def test_huge_integers_and_fractions_are_numbers():
+    assert Box(-(10**400), 10**400)(np.ones(2), 1.0).tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match=r"^weight must be a finite number >= 0, got 1000"):
+        L1(10**400)
+    with pytest.raises(ValueError, match=r"^total must be a finite number > 0, got 1000"):
+        Simplex(10**400)
+    assert type(Simplex(Fraction(1, 2)).total) is float

@@ -87,3 +87,13 @@ def test_an_unseeded_clock_without_a_state_is_refused(path: Path) -> None:
 def test_arguments_that_make_no_sense(given: Any, error: Any) -> None:
     with pytest.raises(error, match=r"checkpoint|resume|every"):
         cz.minimize(problem("user"), np.zeros(3), maxiter=1, **given)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800"])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_name_that_no_file_can_have_is_refused(path: str, resume: bool) -> None:
+    p = cz.problems.paper_strongly_convex()
+    with pytest.raises(
+        ValueError, match=r"^checkpoint must be the path of a file, got .* character"
+    ):
+        cz.minimize(p, np.zeros(3), maxiter=3, checkpoint=path, resume=resume)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from tests.helpers.interrupts import assert_interrupted
 
 QUADRATIC = cz.problems.Quadratic([1.0, 0.3, 0.01], [1.0, -1.0, 2.0])
 RNG = np.random.default_rng(0)
@@ -303,3 +304,17 @@ def test_each_part_is_compiled_once_however_many_threads(monkeypatch):
         compiled.cache_clear()
     cz.ensemble(QUADRATIC, cz.Nesterov(1.0), np.zeros(3), runs=500, steps=2, threads=4)
     assert sorted(f.__name__ for f in made) == ["fill", "take_steps"]
+
+
+def test_an_ensemble_that_would_not_end_is_refused_with_how_long_it_would_take():
+    p = cz.problems.paper_strongly_convex()
+    sentence = r"^1 runs up to t = 1e\+12 are about 1e\+12 events, which take 15 hours or more; ask"
+    with pytest.raises(ValueError, match=sentence):
+        cz.ensemble(p, cz.Continuized(p.L, p.mu), [0, 0, 0], runs=1, times=[1e12])
+
+
+def test_ctrl_c_ends_an_ensemble():
+    p = cz.problems.paper_strongly_convex()
+    method, x0 = cz.Continuized(p.L, p.mu), [0, 0, 0]
+    cz.ensemble(p, method, x0, runs=1, times=[1.0])  # compiles
+    assert_interrupted(lambda: cz.ensemble(p, method, x0, runs=3, times=[1e11]))

@@ -195,3 +195,74 @@ def test_a_metric_that_is_not_finite_ends_the_run_at_the_last_good_point() -> No
     assert math.isfinite(r.fun)
     assert r.fun == TWO.fun(r.x)
     assert r.nit < 1000
+
+
+class OwnNoise:
+    """Draws what it was told to."""
+
+    def __init__(self, draw: Any) -> None:
+        self.draw = draw
+
+    def sigma2(self, dim: int) -> float:
+        return float(dim)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng, n, dim: None,
+        lambda rng, n, dim: "a",
+        lambda rng, n, dim: np.ones(dim),
+        lambda rng, n, dim: np.ones((n, dim)) * 1j,
+        lambda rng, n, dim: np.ones((n, dim), bool),
+        lambda rng, n, dim: np.ones((n, dim), "m8[s]"),
+        lambda rng, n, dim: [[1.0, 2.0], [3.0]],
+    ],
+)
+def test_a_noise_of_wrong_type_or_shape_is_refused_in_a_sentence(draw: Any) -> None:
+    p = cz.problems.paper_strongly_convex()
+    with pytest.raises((TypeError, ValueError), match=r"noise\.draw"):
+        cz.minimize(p, np.zeros(3), noise=OwnNoise(draw), maxiter=9)
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 10**400])
+def test_a_noise_that_is_not_finite_ends_the_run_at_the_last_good_point(wrong: Any) -> None:
+    def draw(rng: Any, n: int, dim: int) -> Any:
+        rows = [[0.01] * dim for _ in range(n)]
+        rows[5] = [wrong] * dim
+        return rows
+
+    fixed: dict[str, Any] = {"noise": OwnNoise(draw), "maxiter": 20, "rng": 0}
+    for r in (
+        cz.minimize(cz.problems.paper_strongly_convex(), np.zeros(3), **fixed),
+        cz.minimize(lambda x: 0.5 * float(x @ x), np.ones(3), lambda x: x, L=1.0, **fixed),
+    ):
+        assert r.status is cz.Status.NOT_FINITE
+        assert r.nit == 5
+        assert np.all(np.isfinite(r.x))
+
+
+@pytest.mark.parametrize("L", [1.0, None])
+def test_a_value_that_is_a_huge_integer_is_infinite(L: float | None) -> None:
+    def fun(x: Any) -> Any:
+        return 0.5 * float(x @ x) if abs(x[0]) < 2.0 else 10**400
+
+    r = cz.minimize(fun, [1.0, 1.0], lambda x: x, L=L, rng=0)
+    assert r.success
+    r = cz.minimize(lambda x: 10**400, [1.0, 1.0], lambda x: x, L=L, rng=0)
+    assert r.status is cz.Status.NOT_FINITE
+    assert r.x.tolist() == [1.0, 1.0]
+
+
+@numba.njit
+def _scaled(x: Any, out: Any) -> None:
+    out[0], out[1] = x[0], 0.5 * x[1]
+
+
+@pytest.mark.parametrize("grad", [_scaled, lambda x: x * np.array([1.0, 0.5])])
+@pytest.mark.parametrize("constants", [{"L": 1.0, "mu": 0.5}, {"L": 1.0}, {}])
+def test_a_start_whose_norm_is_nearly_too_large_converges(grad: Any, constants: Any) -> None:
+    p = cz.Problem(lambda x: 0.5 * float(x[0] * x[0] + 0.5 * x[1] * x[1]), grad)
+    r = cz.minimize(p, [1e150, -1e150], rng=0, **constants)
+    assert r.success
+    assert np.abs(r.x).max() < 1e-5

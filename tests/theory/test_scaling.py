@@ -95,3 +95,16 @@ def test_bad_input_is_refused():
     for words, call in cases:
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_equal_times_give_equal_rows():
+    p = cz.problems.paper_strongly_convex()
+    x = scaling_limit(p, np.zeros(3), [1.0, 1.0, 2.0, 2.0])
+    alone = scaling_limit(p, np.zeros(3), [1.0, 2.0])
+    assert np.array_equal(x, alone[[0, 0, 1, 1]])
+
+
+def test_an_integration_that_would_not_end_is_refused_with_how_long_it_would_take():
+    p = cz.problems.paper_convex()
+    with pytest.raises(ValueError, match=r"^times up to 1e\+07 would take .* hours; ask for times"):
+        scaling_limit(p, np.zeros(100), [1e7])

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.theory import bound, moments, noise_tuned_L
+from continuized.theory import (
+    bound,
+    event_count_quantile,
+    events_to,
+    moments,
+    noise_tuned_L,
+    time_to,
+)
 
 CONVEX = cz.problems.Quadratic([0.01, 0.3, 1.0], [1.0, -2.0, 3.0], mu=0.0)
 STRONG = cz.problems.Quadratic([0.01, 0.3, 1.0], [1.0, -2.0, 3.0])
@@ -65,3 +72,43 @@ def test_bad_input_is_refused():
     for words, call in cases:
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_counts_that_leave_the_integers_are_floats():
+    """Where SciPy gives NaN, and where 64 bits end; the expansion is right where both are known."""
+    assert event_count_quantile(1e19, 0.5) == 1e19
+    assert event_count_quantile(1e300, 0.5) == 1e300
+    assert event_count_quantile([1e12, 1e15], 0.5).dtype == np.int64
+    near = event_count_quantile([1e10 * (1 - 1e-15), 1e10 * (1 + 1e-15)], 0.025)
+    assert abs(int(near[1]) - int(near[0])) <= 1
+    assert event_count_quantile(100.0, 0.5).dtype == np.int64
+
+
+def test_too_many_gradients_are_refused_in_terms_of_eps():
+    p = cz.problems.paper_convex()
+    with pytest.raises(
+        ValueError, match=r"^eps = 1e-300 takes about 1.1e\+151 gradients.*larger eps"
+    ):
+        events_to(cz.Continuized(p.L), p, np.zeros(100), eps=1e-300)
+
+
+@pytest.mark.parametrize("wrong", [None, "a", 3, object()])
+def test_wrong_types_are_refused_in_a_sentence(wrong):
+    p, x0 = cz.problems.paper_strongly_convex(), np.zeros(3)
+    method = cz.Continuized(p.L, p.mu)
+    calls = [
+        lambda: cz.theory.weight(wrong, 1.0),
+        lambda: time_to(wrong, p, x0, 1e-3),
+        lambda: time_to(method, wrong, x0, 1e-3),
+        lambda: events_to(wrong, p, x0, 1e-3),
+        lambda: events_to(method, wrong, x0, 1e-3),
+        lambda: noise_tuned_L(wrong, x0, 0.1, 10.0),
+        lambda: cz.theory.drift(wrong, p, 1.0, x0, x0),
+        lambda: cz.theory.drift(method, wrong, 1.0, x0, x0),
+        lambda: cz.theory.supermartingale_gap(method, wrong, 1.0, x0, x0),
+        lambda: cz.theory.lyapunov(wrong, p),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"^(method|problem|r) must be a ") as refused:
+            call()
+        assert "\n" not in str(refused.value)

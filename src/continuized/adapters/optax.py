@@ -8,6 +8,7 @@ event: the jump with the gradient given, then the flow up to the next event.
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Rational
 from typing import Any, NamedTuple
 
 from continuized.adapters import _jax_process as process
@@ -111,6 +112,7 @@ def continuized(
     [1.0, 1.0]
     """
     _check(learning_rate, mu, start, nonfinite)
+    mu, start = (check.as_float(v) if isinstance(v, Rational) else v for v in (mu, start))
     start = in_jax(parameters.default_start)(mu) if start is None else start
     key, recorded = process.key_of(key), process.recorded_gaps(clock)
     optimiser = _Optimiser(learning_rate, mu, start, key, recorded, nonfinite)
@@ -174,7 +176,11 @@ class _Optimiser(NamedTuple):
     def _L(self, count: Any) -> Any:
         rate = self.learning_rate
         if callable(rate):
-            rate = jnp.asarray(rate(count))
+            rate = rate(count)
+            if isinstance(rate, Rational):
+                what = "what learning_rate gives"
+                rate = check.real(rate, what, minimum=0.0, maximum=MOST_L)
+            rate = jnp.asarray(rate)
         # A plain number stays one, so that what depends on it alone is computed once; an array
         # may be 0, and L infinite: then nothing moves.
         return 1.0 / (rate.astype(real_dtype()) if isinstance(rate, jax.Array) else rate)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -58,19 +60,24 @@ class LinearEstimator(BaseEstimator):
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """Check X, y and the weights of the rows, and return them; no weights are None."""
         check.real(self.tol, "tol", minimum=0.0, finite=False)
+        check.flag(self.fit_intercept, "fit_intercept")
+        check.flag(self.warm_start, "warm_start")
         most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
         if not most.is_integer():  # floats such as 1e4 are taken
             raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         _check_sparse(X)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, order="C", **options)
+        options |= {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
+        with _refusing_huge("X or y"):
+            X, y = validate_data(self, X, y, **options)
         if sample_weight is None:
             return X, y, None
         n = X.shape[0]
         if check.is_real(sample_weight):
-            sample_weight = np.full(n, float(sample_weight))
-        weights = check_array(
-            sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-        )
+            sample_weight = np.full(n, check.real(sample_weight, "sample_weight", minimum=0.0))
+        with _refusing_huge("sample_weight"):
+            weights = check_array(
+                sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+            )
         check.array(weights, "sample_weight", minimum=0.0)
         check.shape(weights, "sample_weight", (n,), each="row")
         if not np.any(weights > 0.0):
@@ -116,7 +123,8 @@ class LinearEstimator(BaseEstimator):
         """Compute X coef^T + intercept."""
         check_is_fitted(self)
         _check_sparse(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        with _refusing_huge("X"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
 
     def __sklearn_tags__(self) -> Any:
@@ -197,7 +205,7 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
 
         The target is centred and scaled first, so that `tol` is relative to its size.
         """
-        intercept, d = bool(self.fit_intercept), X.shape[1]
+        intercept, d = self.fit_intercept, X.shape[1]
         middle = float(np.average(y, weights=weights)) if intercept else 0.0
         scale = root_mean_square(y - middle, weights)
         l2 = float(alpha) / (len(y) if weights is None else float(weights.sum()))
@@ -205,7 +213,7 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
-        w, n_iter, reached = solve(problem, w0, float(self.tol), int(self.max_iter), seed)
+        w, n_iter, reached = solve(problem, w0, check.as_float(self.tol), int(self.max_iter), seed)
         return scale * w[:d], middle + scale * float(w[d:].sum()), n_iter, reached
 
     def predict(self, X: Any) -> Array:
@@ -273,7 +281,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         labels, weights = self._label_rows(y, weights)
         count, d = len(self.classes_), X.shape[1]
         l2 = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
-        options: dict[str, Any] = {"weights": weights, "intercept": bool(self.fit_intercept)}
+        options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
         if count == 2:
             problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, l2, **options)
         else:
@@ -282,7 +290,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
         w, n_iter, reached = solve(
-            problem, w0, float(self.tol), int(self.max_iter), self._draw_seed()
+            problem, w0, check.as_float(self.tol), int(self.max_iter), self._draw_seed()
         )
         W = w.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray(W[:d].T)
@@ -400,6 +408,17 @@ def root_mean_square(y: Array, weights: Array | None) -> float:
         return 1.0
     mean = float(np.average((y / largest) ** 2, weights=weights))
     return largest * math.sqrt(mean) if mean > 0.0 else 1.0
+
+
+@contextmanager
+def _refusing_huge(what: str) -> Iterator[None]:
+    """Say what scikit-learn does not: that an integer is too large for a float."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"{what} has an integer in it that is too large for a float; drop its row, or scale it"
+        ) from error
 
 
 def _check_sparse(X: Any) -> None:

@@ -80,7 +80,7 @@ def _one_number(value: Any) -> float:
     if isinstance(value, np.ndarray) and value.size == 1:  # as SciPy allows
         value = value.item()
     try:
-        return float(value)
+        return check.as_float(value)
     except (TypeError, ValueError, RuntimeError) as error:  # torch has the last for complex ones
         raise TypeError(f"fun must return one real number, got {short_repr(value)}") from error
 
@@ -134,16 +134,19 @@ class Problem:
         value_and_grad: bool = False,
     ) -> None:
         check.function(fun, "fun")
-        if not value_and_grad:
+        if not check.flag(value_and_grad, "value_and_grad"):
             check.function(grad, "grad")
         self._fun, self._grad, self._both = fun, grad, value_and_grad
         self._into_out = writes_into_out(grad)
         if not (value_and_grad or self._into_out) and type(self).grad is Problem.grad:
             self.plain_grad = grad
         self._compiled: dict[str, Compiled] = {}  # by dtype: compiling takes 0.1 s
-        self.L, self.mu = L, mu
-        self.x_star = None if x_star is None else check.array(x_star, "x_star", dtype=np.float64)
-        self.f_star = f_star
+        self.L = None if L is None else check.real(L, "L", minimum=0.0, other="None")
+        self.mu = None if mu is None else check.real(mu, "mu", minimum=0.0, other="None")
+        self.x_star = None
+        if x_star is not None:
+            self.x_star = check.array(x_star, "x_star", dtype=np.float64, finite=True)
+        self.f_star = None if f_star is None else check.real(f_star, "f_star", other="None")
         if f_star is None and self.x_star is not None:
             self.f_star = self.fun(self.x_star.copy())
 

@@ -153,6 +153,7 @@ class Batches:
     batch: int
 
     def __post_init__(self) -> None:
+        check.instance(self.law, "law", "draw", "a law such as cz.marks.Categorical(p)")
         object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
 
     @property

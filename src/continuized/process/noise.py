@@ -45,7 +45,8 @@ def drawn(
     noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
 ) -> NDArray[Any]:
     """n noise vectors as contiguous rows: compiled code reads them without a check."""
-    rows = np.ascontiguousarray(noise.draw(rng, n, dim), dtype)
+    drawn = check.array(noise.draw(rng, n, dim), "what noise.draw gives")
+    rows = np.ascontiguousarray(drawn, dtype)
     if rows.shape != (n, dim):
         raise ValueError(
             f"noise.draw must give an array of shape {(n, dim)}, one vector a row, got {rows.shape}"
@@ -72,7 +73,8 @@ class Gaussian:
     variance: float
 
     def __post_init__(self) -> None:
-        check.real(self.variance, "variance", minimum=0.0)
+        variance = check.real(self.variance, "variance", minimum=0.0)
+        object.__setattr__(self, "variance", variance)
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
         """n independent noise vectors, as rows of length dim, drawn from rng."""

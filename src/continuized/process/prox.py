@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,10 +79,18 @@ class Box(Prox):
 
     low: Any
     high: Any
+    shape: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         low = check.array(self.low, "low", noun="a real number or an array of some")
         high = check.array(self.high, "high", noun="a real number or an array of some")
+        try:
+            shape = np.broadcast_shapes(low.shape, high.shape)
+        except ValueError:
+            raise ValueError(
+                f"the bounds of a box must have one shape, got {low.shape} and {high.shape}"
+            ) from None
+        object.__setattr__(self, "shape", shape)
         if not np.all(low <= high):
             raise ValueError("the bounds of a box must satisfy low <= high")
         if np.any(low == math.inf) or np.any(high == -math.inf):
@@ -91,7 +99,22 @@ class Box(Prox):
         object.__setattr__(self, "high", high.copy())
 
     def __call__(self, v: Array, step: float) -> Array:
-        return np.asarray(np.clip(v, self.low, self.high), dtype=v.dtype)
+        try:
+            return np.asarray(np.clip(v, self.low, self.high), dtype=v.dtype)
+        except ValueError:
+            self.check_shape(v.shape)
+            raise
+
+    def check_shape(self, shape: tuple[int, ...]) -> None:
+        """Raise ValueError unless there is a bound for each entry of x, or one for all."""
+        own = self.shape
+        if len(own) > len(shape) or any(
+            n not in (1, of_x) for n, of_x in zip(own[::-1], shape[::-1], strict=False)
+        ):
+            raise ValueError(
+                f"the bounds of cz.prox.Box have shape {own}, but x has shape {tuple(shape)}; give "
+                "numbers, or one for each entry of x"
+            )
 
     def value(self, x: Array) -> float:
         return 0.0 if np.all((x >= self.low) & (x <= self.high)) else math.inf
@@ -121,7 +144,7 @@ class Simplex(Prox):
     total: float = 1.0
 
     def __post_init__(self) -> None:
-        check.real(self.total, "total", above=0.0)
+        object.__setattr__(self, "total", check.real(self.total, "total", above=0.0))
 
     def __call__(self, v: Array, step: float) -> Array:
         # The projection is max(v - c, 0): c from the largest entries, as many as stay above it.
@@ -174,10 +197,12 @@ def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step
     return f + inner(g.ravel(), flat) + 0.5 * inner(flat, flat) / step + prox.value(x)
 
 
-def checked_prox(prox: Any) -> Prox | None:
-    """A Prox from what the user gave."""
+def checked_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
+    """A Prox from what the user gave, for x of this shape."""
     if prox is None:
         return None
     what = "None, such as cz.prox.L1(0.1), or a function prox(v, step)"
     check.instance(prox, "prox", "__call__", what)
+    if isinstance(prox, Box):
+        prox.check_shape(shape)
     return prox if hasattr(prox, "value") else _Own(prox)

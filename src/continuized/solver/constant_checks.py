@@ -36,7 +36,7 @@ BLOW_UP = 1e10
 WARM_UP = 10
 
 # Steps stay below this, and so do entries of y: then x and z cannot overflow.
-HUGE, HUGE_FLOAT32 = 1e150, 1e30
+HUGE, HUGE_FLOAT32 = 1e153, 1e30
 
 
 def seen_L(

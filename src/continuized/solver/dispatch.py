@@ -212,7 +212,7 @@ def adaptive_options(
     """The options of such a run, checked."""
     if record == "path":
         raise ValueError("a path needs constants that do not change; give L=, or record=True")
-    step = checked_prox(prox)
+    step = checked_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
         raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,8 +31,10 @@ from continuized.support.progress import bar
 from continuized.support.statistics import Moments, normal_quantile
 
 MOST = 2**63 - 1  # what a count in compiled code holds
+MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
 CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
 CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
+BLOCK_SECONDS = 0.1  # a block takes about as long at most: then a run that is over may be left
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,17 @@ class Task(NamedTuple):
         return int(self.times.size) or self.steps + 1
 
     @property
+    def seconds(self) -> float:
+        """About how long an event of a run takes, if its gradient is compiled and reads all data.
+
+        Users' own gradients may take longer, those in Python about 5 microseconds at least.
+        """
+        compiled = self.problem.compiled(self.x0.dtype)
+        if compiled is None:
+            return 5e-6
+        return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in compiled.data))
+
+    @property
     def numbers(self) -> int:
         """How many numbers an event of a run takes: its time, gap, coefficients and mark."""
         return 7 + (self.x0.size if self.noise is not None else 0)
@@ -202,10 +216,12 @@ def ensemble(
     runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
     task = _checked_task(problem, method, x0, steps, times, rng, noise)
     check.one_of(keep, "keep", ("all", "mean"))
+    check.flag(progress, "progress")
     workers = os.cpu_count() or 1
     if threads is not None:
         workers = check.whole(threads, "threads", minimum=1, maximum=MOST)
     _check_memory(task, runs, keep, workers)
+    _check_hours(task, runs, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
     moments = Moments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
@@ -248,6 +264,18 @@ def _checked_task(
     return Task(problem, method, start, int(steps or 0), asked, noise, root)
 
 
+def _check_hours(task: Task, runs: int, workers: int) -> None:
+    """Refuse what would not end."""
+    events = float(runs) * (task.steps or float(task.times[-1]))
+    hours = events * task.seconds / min(workers, -(-runs // CHUNK)) / 3600.0
+    if hours > MOST_HOURS:
+        each = f"steps = {task.steps}" if task.steps else f"t = {task.times[-1]:.6g}"
+        raise ValueError(
+            f"{runs} runs up to {each} are about {events:.2g} events, which take {hours:.2g} hours "
+            f"or more; ask for fewer runs, or for a part that takes {MOST_HOURS:.0f} hours at most"
+        )
+
+
 def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
     if keep == "mean":  # what is under way, or waits for its turn, and a few sums
         runs = min(runs, CHUNK * (2 * workers + 2))
@@ -271,15 +299,17 @@ def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]
                 yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
         return
     waiting: list[Future[Rows]] = []
+    over: list[bool] = []  # not empty when the runs under way are to be left
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_compiled_runs, task, engine, part))
+                waiting.append(pool.submit(_compiled_runs, task, engine, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
                 yield waiting.pop(0).result()
         finally:
+            over.append(True)
             pool.shutdown(cancel_futures=True)
 
 
@@ -310,7 +340,7 @@ def _engine(task: Task) -> Engine | None:
     return Engine(problem, loop, flow)
 
 
-def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
+def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels import ensemble as many
 
@@ -326,9 +356,9 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
     rngs = [] if task.noise is None else [seeds.generator(root, seeds.MARKS) for root in roots]
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
-    k = 0
-    while k < task.steps or np.any(passed < task.times.size):
-        n = _block(task, k, runs)
+    k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
+    while not over and (k < task.steps or np.any(passed < task.times.size)):
+        n, started = min(most, _block(task, k, runs)), time.perf_counter()
         dt = np.stack([stream.gaps(n) for stream in streams])
         t = dt.copy()
         t[:, 0] += t0
@@ -345,6 +375,8 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
             asked = many.Asked(task.method.constants, t0, t, task.times, passed)
             engine.loop(*block, engine.flow, asked, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
+        if time.perf_counter() - started > BLOCK_SECONDS:
+            most = max(1, n // 2)
     return rows
 
 

@@ -166,6 +166,7 @@ def minimize(
     root = seeds.seed_sequence(rng)
     called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"
+    check.flag(progress, "progress")
     stepper: Stepper
     if adapts:
         rest = (limits.tol, record, root, start.shape, skipping)
@@ -181,7 +182,7 @@ def minimize(
         ticking = clock_with_marks(clock, marked, root)
     else:
         how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
-        how["timed"] = bool(progress) or path is not None
+        how["timed"] = progress or path is not None
         if isinstance(problem, arrays.ForeignProblem):
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:

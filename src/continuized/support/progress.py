@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from continuized.support import validation as check
+
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 PACKAGE = str(Path(__file__).parents[1])
 OURS = (PACKAGE, contextlib.__file__)  # a `with` of ours is left through a frame of contextlib
@@ -33,7 +35,7 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
 
     A terminal or a notebook gets a live bar; anything else one line now and then.
     """
-    if not show:
+    if not check.flag(show, "progress"):
         yield silent
         return
     console = _console()

@@ -14,7 +14,7 @@ from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
 from continuized.problems.base import Array, Problem, checked_problem, checked_start
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import Continuized, checked_method
+from continuized.process.methods import Continuized, Method, checked_method
 from continuized.support import validation as check
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
@@ -27,8 +27,15 @@ def name_of(method: Any) -> str:
     return NETWORK_NAMES.get(kind) or str(getattr(method, "name", kind.__name__))
 
 
+def check_any_method(method: Any) -> None:
+    """Raise TypeError for what is no method: of the paper, of marks or of networks."""
+    if not (isinstance(method, (Method, *NETWORK_NAMES)) or hasattr(method, "prepare")):
+        checked_method(method)
+
+
 def check_continuized(method: Any, what: str) -> Continuized:
     """Return the method where it is Continuized, for which alone `what` is known."""
+    check_any_method(method)
     if not isinstance(method, Continuized):
         raise ValueError(f"{what} is known for Continuized only, got the method {name_of(method)}")
     return method
@@ -41,9 +48,10 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
 
 def known_L(problem: Problem) -> float:
     """Return L; raise ValueError where it is not known."""
-    if problem.L is None:
+    L = checked_problem(problem).L
+    if L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
-    return float(problem.L)
+    return float(L)
 
 
 def minimiser(problem: Problem) -> Array:
@@ -104,5 +112,5 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
 def check_fits(problem: Problem, x: Array) -> None:
     """Refuse points, one to a row, of another dimension than the problem's."""
     size = math.prod(x.shape[1:])
-    if problem.dim is not None and size != problem.dim:
+    if checked_problem(problem).dim is not None and size != problem.dim:
         raise ValueError(f"x has {size} entries, but the problem has dimension {problem.dim}")

@@ -25,6 +25,9 @@ from continuized.theory.checks import (
     start_of,
 )
 
+LARGE = 1e10  # times beyond which SciPy's quantile of Poisson(t) may be NaN
+EXACT = 2**53  # the integers up to here are floats
+
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of T_k, the time of the k-th event: Gamma(k, 1).  T_0 = 0.
@@ -44,15 +47,22 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
 def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of N_t, the number of gradients up to time t: Poisson(t).
 
-    t and q: numbers or arrays.  Raises ValueError unless t >= 0 and 0 < q < 1.
+    t and q: numbers or arrays.  Beyond t = 1e10 it is the expansion of Cornish and Fisher, whose
+    error is far below 1 there.  Integers where they are exact, which floats are up to 2^53; floats
+    beyond.  Raises ValueError unless t >= 0 and 0 < q < 1.
 
     >>> float(event_count_quantile(100.0, 0.5))
     100.0
     """
+    from scipy.special import ndtri
     from scipy.stats import poisson
 
-    counts = np.asarray(poisson.ppf(_levels(q), check.times(t, "t")))
-    return counts.astype(np.int64)[()]
+    times, levels = np.broadcast_arrays(check.times(t, "t"), _levels(q))
+    z = ndtri(levels)
+    far = np.maximum(times + np.sqrt(times) * z + (z * z - 4.0) / 6.0, 0.0)
+    counts = np.where(times > LARGE, np.ceil(far), poisson.ppf(levels, np.minimum(times, LARGE)))
+    found: Array = counts.astype(np.int64) if np.all(counts <= EXACT) else counts
+    return found[()]
 
 
 def expected_gradients(t: ArrayLike) -> Array:
@@ -120,7 +130,8 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
 
     Theorem 5 with half of delta spent on T_k being small, and half on Markov's inequality for
     weight(T_k) (f(x_k) - f*): the smallest k whose delta/2-quantile of T_k is at least
-    time_to(eps, delta/2).  method, p, x0, eps, delta and the errors: as for `time_to`.
+    time_to(eps, delta/2).  method, p, x0, eps, delta and the errors: as for `time_to`; ValueError,
+    too, for an eps that takes more gradients than can be counted in floats, 2^53.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -130,6 +141,11 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     """
     check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
     t = time_to(method, p, x0, eps, 0.5 * delta)
+    if t > 0.5 * EXACT:
+        raise ValueError(
+            f"eps = {check.short_repr(eps)} takes about {t:.2g} gradients, more than can be "
+            "counted; give a larger eps, or ask time_to"
+        )
     high = 1
     while event_time_quantile(high, 0.5 * delta) < t:
         high *= 2

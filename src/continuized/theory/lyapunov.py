@@ -61,6 +61,10 @@ class Lyapunov:
     """
 
     def __init__(self, r: Result, p: Problem) -> None:
+        from continuized.solver.result import Result
+
+        what = 'a result of minimize(p, ..., record="path")'
+        check.instance(r, "r", Result, what)
         if r.path is None:
             raise ValueError('the path was not recorded; call minimize with record="path"')
         self.method = check_continuized(r.method, "lyapunov")
@@ -239,7 +243,7 @@ def _states(
 ) -> tuple[Array, Array, Array, bool]:
     """Many states as rows; one state as one row."""
     times = check.times(t, "t")
-    x, z = np.asarray(x, dtype=np.float64), np.asarray(z, dtype=np.float64)
+    x, z = (check.array(v, name, dtype=np.float64) for v, name in ((x, "x"), (z, "z")))
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
     if times.ndim == 0:

@@ -25,7 +25,7 @@ from continuized.process.methods import Continuized
 from continuized.support import validation as check
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
-from continuized.theory.moments.integrate import solve
+from continuized.theory.moments.integrate import Work, solve
 from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
@@ -62,7 +62,8 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).
 
     p: a Problem, with L known where mu = 0.  x0: the start.  Raises ValueError where times are
-    negative or not in order, ArithmeticError where the integration fails.
+    negative, not in order, or so late that the integration would not end, ArithmeticError where it
+    fails.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
@@ -76,12 +77,18 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     x = start_of(p, x0)
     mu = float(p.mu or 0.0)
     first = FIRST / math.sqrt(known_L(p) or 1.0) if mu == 0.0 else 0.0  # L = 0: any will do
-    early, rest = s[s <= first], s[s > first]
+    early, (rest, places) = s[s <= first], np.unique(s[s > first], return_inverse=True)
+    work = Work(float(s.max(initial=0.0)))
     g = _gradient(p, x, x.ravel())
     rows = [_series(x.ravel(), g, early)[:, 0]]
+
+    def slope(s: float, y: Array) -> Array:
+        work.add(s)
+        return _right_hand_side(p, x, mu, s, y)
+
     if rest.size:
         solution = solve_ivp(
-            lambda s, y: _right_hand_side(p, x, mu, s, y),
+            slope,
             (first, float(rest[-1])),
             _series(x.ravel(), g, np.array([first]))[0].ravel(),
             method="DOP853",
@@ -92,7 +99,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
         )
         if not solution.success:
             raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
-        rows.append(solution.y.T[:, : x.size])
+        rows.append(solution.y.T[places, : x.size])
     return np.concatenate(rows).reshape(len(s), *x.shape)
 
 
@@ -238,7 +245,8 @@ def mean_distances(rates: Rates, lam: Array, u0: Array, times: Array) -> Array:
     unit = float(np.abs(u0).max(initial=0.0)) or 1.0
     t, y, rows = FIRST_EVENT, np.stack([u0, u0]) / unit, np.empty((len(times), u0.size))
     for i, stop in enumerate(times.tolist()):
-        t, y = solve(slope, y, t, stop)
+        while t < stop:
+            t, y = solve(slope, y, t, stop)
         rows[i] = unit * y[0]
     return rows
 

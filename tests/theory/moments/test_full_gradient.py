@@ -10,6 +10,7 @@ import pytest
 import continuized as cz
 from continuized import flow, parameters
 from continuized.theory import moments
+from tests.helpers.interrupts import assert_interrupted
 from tests.helpers.one_coordinate_quadratic import LAM, L, V, got, one
 
 
@@ -223,3 +224,20 @@ def test_no_times_and_no_coordinates_are_fine():
     empty = cz.problems.Quadratic(np.zeros(0))
     assert moments(empty, cz.Continuized(L), np.zeros(0), [0.0, 2.0]).fun.tolist() == [0.0, 0.0]
     assert moments(empty, cz.Continuized(L), np.zeros(0), k=[0, 2]).fun.tolist() == [0.0, 0.0]
+
+
+def test_moments_that_would_not_end_are_refused_and_those_that_die_out_are_zero():
+    p, x0 = cz.problems.paper_strongly_convex(), np.zeros(3)
+    method = cz.Continuized(p.L, p.mu)
+    sentence = r"^times up to 1e\+09 would take .* evaluations .* hours; ask for times up to"
+    with pytest.raises(ValueError, match=sentence):
+        moments(p, method, x0, 1e9, sigma2=0.1)
+    settled = moments(p, method, x0, [1e3, 1e4], sigma2=0.1).fun
+    assert settled[1] == pytest.approx(settled[0], rel=1e-9)
+    assert moments(p, method, x0, 1e9).fun == 0.0  # below the smallest number from t = 7,000 on
+
+
+def test_ctrl_c_ends_an_integration():
+    p = cz.problems.paper_convex()
+    moments(p, cz.Continuized(p.L), np.zeros(100), 1.0)  # compiles
+    assert_interrupted(lambda: moments(p, cz.Continuized(p.L), np.zeros(100), 1e6))

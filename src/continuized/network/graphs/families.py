@@ -30,12 +30,12 @@ ROUNDS = 1000  # of repairs, each of which mends most of what is left
 
 def check_nodes(n: int, degree: float = 2.0) -> None:
     """Refuse more nodes, of about this degree, than fit into memory or into a run's time."""
-    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
     if n > MOST_NODES:
         raise ValueError(
             f"a graph of {n} nodes takes too long, for its constants alone; give at most "
             f"{MOST_NODES}, numbered from 0 without gaps"
         )
+    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
 
 
 def place_on_circle(n: int) -> Array:
@@ -239,7 +239,8 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
     >>> name, made.nodes
     ('erdos:10:0.5:0', 10)
     """
-    kind, *fields = spec.strip().split(":")
+    spec = spec.strip()
+    kind, *fields = spec.split(":")
     if kind not in FAMILIES:
         raise ValueError(f"unknown graph {short_repr(spec)}: give a file that exists, or {GRAMMAR}")
     form, make, connects = FAMILIES[kind]
@@ -259,10 +260,12 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
         raise ValueError(f"graph {short_repr(spec)} is not of the form {kind}:{form}{more}")
     if not connects:
         if rng is not None:
-            raise ValueError(f"{spec} is not random: leave out rng=")
+            raise ValueError(f"{short_repr(spec)} is not random: leave out rng=")
         return make(*given), spec
     if rest and rng is not None:
-        raise ValueError(f"{spec} has a seed already: leave out rng=, or the last number")
+        raise ValueError(
+            f"{short_repr(spec)} has a seed already: leave out rng=, or the last number"
+        )
     chosen = rest[0] if rest else 0 if rng is None else rng
     rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
     known = is_whole(chosen)
@@ -288,7 +291,7 @@ def _read_digits(text: str, what: str, least: int, most_digits: int) -> int:
 
 def _read_number(text: str) -> float:
     try:
-        value = float(text)
+        value = float(text if text == text.strip() else "")
     except ValueError:
         value = math.nan
     if not math.isfinite(value):

@@ -18,6 +18,8 @@ from continuized.problems.base import Array
 from continuized.process import random_streams as seeds
 from continuized.support import validation as check
 
+MANY = 1_000_000  # nodes: to find the components takes a second and more
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:
@@ -183,6 +185,12 @@ def _check_simple(found: Edges) -> None:
 
 def _check_connected(found: Edges, name: str) -> None:
     """Refuse a graph in several components, and name them."""
+    if len(found.edges) < found.nodes - 1 and found.nodes > MANY:
+        raise ValueError(
+            f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
+            f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"
+        )
+    families.check_nodes(found.nodes)
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

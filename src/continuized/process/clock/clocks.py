@@ -15,6 +15,8 @@ from continuized.process.marks import Law
 from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.support import validation as check
 
+LARGEST_RATE = 1e100
+
 
 def _check_law(marks: Any) -> None:
     if marks is not None:
@@ -39,7 +41,7 @@ class Poisson(Clock):
     The times do not depend on the marks, and times a rate are those of rate 1.
 
     rng: int, SeedSequence or Generator; None takes one from the system, once.  The rate is a finite
-    number > 0.  Raises TypeError where `marks` is no law.
+    number > 0, from 1e-100 to 1e100.  Raises TypeError where `marks` is no law.
 
     >>> [round(e.t, 6) for e in Poisson(0).stream().draw(3).each()]
     [3.293528, 4.056659, 5.309026]
@@ -51,14 +53,18 @@ class Poisson(Clock):
     root: Root = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check.real(self.rate, "rate", above=0.0)
+        rate = check.real(self.rate, "rate", above=0.0)
+        # The times of such a clock, and the steps that grow with them, would overflow.
+        advice = "count time in another unit"
+        check.real(rate, "rate", minimum=1.0 / LARGEST_RATE, maximum=LARGEST_RATE, advice=advice)
+        object.__setattr__(self, "rate", rate)
         _check_law(self.marks)
         object.__setattr__(self, "root", seed_sequence(self.rng))
 
     def stream(self) -> Stream:
         # The ziggurat of standard_exponential rarely calls a transcendental function, so
         # its draws are the same bits on every machine.
-        times, rate = generator(self.root, TIMES), float(self.rate)
+        times, rate = generator(self.root, TIMES), self.rate
         draw = times.standard_exponential
         gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
         marks, others = _drawn(self.marks, self.root)

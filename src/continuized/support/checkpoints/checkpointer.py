@@ -227,5 +227,12 @@ def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
     check.instance(checkpoint, "checkpoint", (str, os.PathLike), "the path of a file")
     if not os.fspath(checkpoint):
         raise check.refusal(ValueError, "checkpoint", "the path of a file", checkpoint)
+    try:
+        named = b"\0" not in os.fsencode(checkpoint)
+    except UnicodeEncodeError:  # half of a pair of surrogates
+        named = False
+    if not named:
+        advice = "no file can have such a character in its name"
+        raise check.refusal(ValueError, "checkpoint", "the path of a file", checkpoint, advice)
     # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
     return Path(os.path.realpath(checkpoint))

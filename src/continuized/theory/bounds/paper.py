@@ -16,7 +16,7 @@ from continuized.problems.base import Array, Problem
 from continuized.process import parameters
 from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
 from continuized.theory.bounds import noise_terms
-from continuized.theory.checks import excess, squared_distance
+from continuized.theory.checks import check_any_method, excess, name_of, squared_distance
 
 T = TypeVar("T")
 
@@ -37,7 +37,8 @@ def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callab
     for kind in type(method).__mro__:
         if kind in theorems:
             return theorems[kind]
-    raise ValueError(f"no theorem is known for the method {method.name!r}; use Continuized")
+    check_any_method(method)
+    raise ValueError(f"no theorem is known for the method {name_of(method)!r}; use Continuized")
 
 
 def log_A(method: Continuized, t: Array) -> Array:

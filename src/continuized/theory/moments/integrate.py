@@ -9,7 +9,10 @@ polynomial in G, of a degree that grows as sqrt(t).
 from __future__ import annotations
 
 import math
+import time
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -28,7 +31,12 @@ from continuized.theory.moments.pair import (
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
 LEAST = 1e-2  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
 MAX_STEPS = 1_000_000  # of the integrator, in a piece
+STIFF = -4  # what the integrator returns where it has taken many short steps
 FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
+
+NOTHING = 1e-280  # a moment below would soon underflow, and is taken for 0
+FIRST_LOOK = 2**13  # evaluations, after which it is asked how many there will be; later at twice
+MOST = 50_000_000  # evaluations of a slope: an hour or less
 
 FALL = 1e-3  # what a polynomial may leave of the largest moment: rounding errors grow by 1 / FALL
 FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
@@ -45,17 +53,60 @@ def integrate_moments(
     """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
 
     `project` puts back, after each piece, what rounding has taken from the moments.
-    Raises ArithmeticError where the integrator gives up.
+    Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
-    t, m = 0.0, start
+    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)), _log_size(start))
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
             m = _leave_start(rates, marks, start, t)
         while t < stop and m.size:
-            t, m = _integrate_piece(rates, marks, m, t, stop)
-            m = project(m)
+            work.size = _log_size(m)
+            t, m = _integrate_piece(rates, marks, m, t, stop, work)
+            m = _without_nothing(project(m))
         yield m
+
+
+class Work:
+    """Counts the evaluations on the way to a last time; ValueError where they would not end.
+
+    size: the logarithm of what is followed, where it may fall to NOTHING before that time.
+    """
+
+    def __init__(self, last: float, size: float = 0.0) -> None:
+        self.last, self.count, self.look_at = last, 0, FIRST_LOOK
+        self.size, self.before = size, (0.0, size)
+        self.started = time.perf_counter()
+
+    def add(self, t: float) -> None:
+        """Count an evaluation at time t."""
+        self.count += 1
+        if self.count < self.look_at:
+            return
+        # As many for each unit of time to come as in the half of them that came last.
+        (before, size), self.before = self.before, (t, self.size)
+        passed, left = max(t - before, 1e-300), self.last - t
+        pace = 0.5 * self.count / passed
+        if self.size < size:
+            left = min(left, passed * (self.size - math.log(NOTHING)) / (size - self.size))
+        all_of_them = self.count + pace * left
+        if all_of_them > MOST:
+            hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
+            raise ValueError(
+                f"times up to {self.last:.6g} would take {all_of_them:.2g} evaluations of the "
+                f"equation, about {hours:.2g} hours; ask for times up to {MOST / pace:.2g}"
+            )
+        self.look_at = 2 * self.count
+
+
+def _log_size(m: PairMoments) -> float:
+    return math.log(max(float(sizes(m).max(initial=0.0)), NOTHING))
+
+
+def _without_nothing(m: PairMoments) -> PairMoments:
+    """The moments with 0 in place of what would underflow: no equation can be solved there."""
+    nothing = sizes(m).max(axis=0, initial=0.0) < NOTHING
+    return np.where(nothing, 0.0, m) if np.any(nothing) else m
 
 
 def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMoments:
@@ -71,7 +122,7 @@ def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMo
 
 
 def _integrate_piece(
-    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float
+    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float, work: Work
 ) -> tuple[float, PairMoments]:
     """The time and the moments where one has fallen to LEAST, or those at `stop`."""
     # A moment that is 0 has the size that the noise of one event gives it.
@@ -84,6 +135,7 @@ def _integrate_piece(
     noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)
 
     def scaled_slope(t: float, y: Array) -> Array:
+        work.add(t)
         eta, eta_prime, gamma, gamma_prime = (rate(t) for rate in rates)
         a, b = gamma * marks.steps, gamma_prime * weights
         return slope(eta, eta_prime, ratio, a, b, marks, y, noise)
@@ -104,27 +156,47 @@ def solve(
 ) -> tuple[float, Array]:
     """Solve y' = slope(t, y) from y at t, to `stop` or to the first step that `is_enough`.
 
+    Where many steps are short, as where y has settled, it may come back before that.
     The absolute tolerance is ATOL: y should be in units of its size.
     """
     from scipy.integrate import ode
 
     shape, done = y.shape, False
+    failed: list[BaseException] = []
 
     def flat(t: float, y: Array) -> Array:
-        return slope(t, y.reshape(shape)).reshape(-1)
+        try:
+            return slope(t, y.reshape(shape)).reshape(-1)
+        except Exception as error:  # the integrator would lose it, and go on
+            failed.append(error)
+            return np.zeros_like(y)
 
     def after_step(t: float, y: Array) -> int:
         nonlocal done
         done = is_enough(y.reshape(shape))
-        return -1 if done else 0  # -1: no further
+        return -1 if done or failed else 0  # -1: no further
 
     # The compiled DOP853: the one of solve_ivp calls threaded BLAS on every stage.
     solver = ode(flat).set_integrator("dop853", rtol=RTOL, atol=ATOL, nsteps=MAX_STEPS)
     solver.set_solout(after_step)
     solver.set_initial_value(y.ravel(), t)
-    found = solver.integrate(stop).reshape(shape)
+    # On a thread of its own, so that this one hears Ctrl-C.
+    with (
+        warnings.catch_warnings(action="ignore", category=UserWarning),  # the error says it
+        ThreadPoolExecutor(1) as pool,
+    ):
+        try:
+            found = pool.submit(solver.integrate, stop).result().reshape(shape)
+        except BaseException as error:
+            failed.append(error)  # the thread ends after its next step
+    if failed:
+        raise failed[0]
+    if solver.get_return_code() == STIFF and solver.t > t:  # no reason to give up
+        return float(solver.t), np.asarray(found)
     if not solver.successful():
-        raise ArithmeticError(f"the moments could not be integrated up to t = {stop:.6g}")
+        raise ArithmeticError(
+            f"the moments could not be integrated up to t = {stop:.6g}; ask for earlier times"
+        )
     return (float(solver.t) if done else stop), np.asarray(found)
 
 
