@@ -127,9 +127,7 @@ def test_a_model_of_the_first_format_is_read(tmp_path: Path) -> None:
         header = {"format": format, "loss": "ridge", "l2": 0.1, "labels": None}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         np.savez(tmp_path / "old.npz", w=np.ones(5), header=text)
-        result = run(
-            "predict", tmp_path / "old.npz", write_csv(tmp_path / "a.csv", [*range(5), -1])
-        )
+        result = run("predict", tmp_path / "old.npz", data)
         assert result.exit_code == code
     assert model.FORMAT == 2
     assert "another version" in result.stderr
