@@ -33,7 +33,7 @@ ROW_TIMES = [8.0, 12.0]
 BLOCK_TIMES = [4.5, 6.0]
 BATCH_TIMES = [3.0, 5.0]
 BLOCKS = [[0, 2, 4, 5], [1, 3]]
-RUNS = 8  # one of so many of the runs of other checks: these are not compiled as a whole
+RUNS = 4  # one of so many of the runs of other checks: these are not compiled as a whole
 
 
 def quadratic(mu: float | None = None) -> Quadratic:
