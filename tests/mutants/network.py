@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from functools import cache
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
+from continuized.network.optimisation.dadao import method as dadao_method
+from continuized.network.optimisation.dadao import nodes as dadao_nodes
 from continuized.network.optimisation.dadao.method import Steps
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.protocol.transitions import APPLIED
-from continuized.network.simulation.engine import Tests
+from continuized.network.simulation.engine import NodeSet, Tests
 from continuized.network.simulation.messages import MessageEngine
+from continuized.network.simulation.node_models import interface
+from continuized.problems.base import Array
 from continuized.process.clock.events import Events
+from continuized.support.jit import jit
 from tests.mutants.mutant import Mutant
 
 
@@ -21,6 +31,14 @@ class LongGossip(Gossip):
     def constants(self, graph: Graph) -> Constants:
         theta, gamma, step = super().constants(graph)
         return Constants(theta, gamma, step * (math.sqrt(2.0) if self.accelerated else 1.0))
+
+
+class EagerGossip(Gossip):
+    """gamma' five per cent too large."""
+
+    def constants(self, graph: Graph) -> Constants:
+        theta, gamma, step = super().constants(graph)
+        return Constants(theta, gamma, step * (1.05 if self.accelerated else 1.0))
 
 
 class HastyGossip(Gossip):
@@ -80,6 +98,41 @@ class QuietDADAO(DADAO):
         return 0.25 * super().edge_rate(graph)
 
 
+class TurnedNodes(NamedTuple):
+    """DADAO's nodes with theta five per cent too large: all else is done as by `DadaoNodes`."""
+
+    steps: Steps
+    data: Any
+    state: Array
+    slope: Array
+
+
+def make_turned_nodes(method: Any, graph: Graph, objective: Objective) -> NodeSet:
+    nodes = make_nodes(method, graph, objective)
+    if isinstance(nodes.model, dadao_nodes.DadaoNodes):
+        _register_turned_nodes()
+        nodes = nodes._replace(model=TurnedNodes(*nodes.model))
+    return nodes
+
+
+@cache
+def _register_turned_nodes() -> None:
+    for (model, name), function in list(interface._OF_MODEL.items()):
+        if model is dadao_nodes.DadaoNodes:
+            interface._OF_MODEL[TurnedNodes, name] = function
+    formulas = ModuleType("turned")
+    vars(formulas).update(vars(dadao_method))
+    source = inspect.getsource(dadao_method)
+    for name in ("decay", "flow_node"):
+        text = source[source.index(f"def {name}(") :]
+        text = text[: text.index("\n\n\n")].replace("0.5 / s", "0.525 / s")
+        exec(text, vars(formulas))
+        setattr(formulas, name, jit(getattr(formulas, name), cached=False))
+    flow_to = dadao_nodes.flow_to
+    turned = FunctionType(flow_to.__code__, {**vars(dadao_nodes), "dadao": formulas}, "flow_to")
+    interface._OF_MODEL[TurnedNodes, "flow_to"] = turned
+
+
 class LongA2CiD2(A2CiD2):
     """alpha~ = sqrt(chi_1/chi_2): the 1/2 forgotten."""
 
@@ -95,6 +148,8 @@ class SetA2CiD2(A2CiD2):
         return A2CiD2().step_for(objective)
 
 
+CONSTANTS = "networks: the constants are the theory's"
+PATHS = "dual and DADAO: the paths"
 GOSSIP = "gossip: E |x_t - mean|^2"
 RATE = "gossip: the exact rate is above theta"
 DUAL = "dual: E mean |w_i - x*|^2"
@@ -104,6 +159,14 @@ DADAO_RUNS = "DADAO: most runs fall at the theorem's rate"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant("the 2 forgotten in 1/sqrt(2 mu_g R)", Subject(gossip=LongGossip), (GOSSIP, RATE)),
+    Mutant(
+        "gamma' of gossip five per cent too large",
+        Subject(gossip=EagerGossip),
+        (CONSTANTS, "gossip of 200 variables"),
+    ),
+    Mutant(
+        "theta of DADAO five per cent too large", Subject(make_nodes=make_turned_nodes), (PATHS,)
+    ),
     Mutant("the 2 forgotten in sqrt(mu_g/(2R))", Subject(gossip=HastyGossip), (GOSSIP,)),
     Mutant(
         "a tenth of what an exchange moves",
@@ -126,7 +189,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "the 1/2 forgotten in alpha~",
         Subject(a2cid2=LongA2CiD2),
-        ("A²CiD² without gradients is gossip",),
+        ("A²CiD² without gradients is gossip", CONSTANTS),
     ),
     Mutant(
         "the step given is ignored",
