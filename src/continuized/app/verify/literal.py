@@ -67,10 +67,13 @@ def paths(subject: Subject, effort: Effort) -> Measurement:
         r = subject.minimize(
             p, x0, method=method, maxiter=EVENTS, rng=effort.seed, record="path", tol=0.0
         )
+        assert r.path is not None
         expected = list(formulas.iterate(_gradient(curvatures, star), x0, r.path.t[1:], 1.0, mu))
         for row, (x, z) in enumerate(expected, 1):
             worst += [differences(r.path.x[row], x), differences(r.path.z[row], z)]
         e = subject.ensemble(p, method, x0, runs=3, steps=EVENTS, rng=effort.seed)
+        assert e.t is not None
+        assert e.fun is not None
         for t, found in zip(e.t, e.fun, strict=True):
             run = formulas.iterate(_gradient(curvatures, star), x0, t[1:], 1.0, mu)
             f = [0.5 * float(curvatures @ (x - star) ** 2) for x, _ in run]

@@ -279,7 +279,8 @@ def batch_bound(subject: Subject, effort: Effort) -> Measurement:
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
     """The largest relative distance of the lazy kernels from steps that mix everything."""
     noisy = least_squares(noise=1.0, l2=0.01)
-    return compare_with_eager(subject, effort, [small_quadratic(), noisy])
+    large = Quadratic(np.linspace(0.2, 1.0, 200), np.ones(200))
+    return compare_with_eager(subject, effort, [small_quadratic(), noisy, large])
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
