@@ -114,8 +114,10 @@ class HastyStep(Continuized):
         return a, b, gamma, step * (1.01 if self.mu > 0.0 else 1.0), carry
 
 
-def freeze_coordinate(p: Quadratic) -> Quadratic:
+def freeze_coordinate(p: Any) -> Any:
     """The function as a loop sees it that passes over a coordinate, where there are 32 or more."""
+    if not isinstance(p, Quadratic):
+        return p
     curvatures = p.eigenvalues.copy()
     if p.dim >= 32:
         curvatures[p.dim // 2] = 0.0
@@ -208,7 +210,7 @@ class NoKappa(StochasticLeastSquares):
 
 PROCESS = "the iteration is the process"
 PARAMETERS = "the parameters are the paper's"
-LONG_RUNS = "compiled runs of 200 variables"
+LONG_RUNS = "runs of 200 variables"
 PHI = "phi is a supermartingale"
 LAZY = "lazy mixing is eager mixing"
 GROUPS_LAZY = "blocks and batches: lazy is eager"

@@ -45,7 +45,7 @@ CHECKS: tuple[Check, ...] = (
     ),
     Check("the iteration is the process", "Theorem 4", "distance to the ODE", paper.theorem_4),
     Check("the parameters are the paper's", "Theorems 1 to 3", WRITTEN, literal.process),
-    Check("compiled runs of 200 variables", "Theorem 4", WRITTEN, literal.paths),
+    Check("runs of 200 variables", "Theorem 4", WRITTEN, literal.paths),
     Check("weighted E f(x_k) is below its bound", "Theorem 5", Z_ABOVE, paper.theorem_5, True),
     Check("E f(x_t) is below it with noise", "Theorem 6", EXACT, paper.theorem_6),
     Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", paper.drift),
