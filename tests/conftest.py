@@ -42,6 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all-libraries", action="store_true", help="a library that is absent is an error"
     )
+    parser.addoption(
+        "--cases", type=int, default=40, help="bad inputs to try every entry point with"
+    )
 
 
 @cache

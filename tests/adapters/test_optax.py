@@ -42,6 +42,29 @@ def test_dtypes_and_structure_are_kept_and_nothing_is_compiled_again() -> None:
     assert int(state.count) == 3
 
 
+@pytest.mark.parametrize(("mu", "start"), [(0.0, None), (0.1, None), (0.1, 1.0)])
+def test_an_injected_learning_rate_compiles_nothing_anew_outside_of_jit(
+    mu: float, start: float | None
+) -> None:
+    """optax makes the optimiser again at each update: all of its functions are other ones."""
+    compiled: list[str] = []
+
+    def listen(event: str, seconds: float, **extra: Any) -> None:
+        if event.endswith("backend_compile_duration"):
+            compiled.append(event)
+
+    optimiser = optax.inject_hyperparams(continuized)(learning_rate=LR, mu=mu, start=start)
+    y = Y0
+    state = optimiser.init(y)
+    for turn in range(4):
+        if turn == 2:
+            jax.monitoring.register_event_duration_secs_listener(listen)
+        updates, state = optimiser.update(gradient(y), state, y)
+        y = optax.apply_updates(y, updates)
+    jax.monitoring.clear_event_listeners()
+    assert not compiled
+
+
 def test_buffers_may_be_donated() -> None:
     key = jax.random.key(1)
     optimiser = continuized(LR, MU, key=key, nonfinite="skip")  # reads all of the state

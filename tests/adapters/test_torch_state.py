@@ -27,6 +27,19 @@ def saved(state: Any) -> Any:
 # Saving and loading
 
 
+def test_numbers_of_numpy_are_saved_as_plain_ones() -> None:
+    """Reading without running code knows none of NumPy's."""
+    p = a_parameter(torch.float64)
+    numbers: dict[str, Any] = {"lr": np.float64(0.3), "mu": np.float32(0.05), "rng": np.int64(4)}
+    optimizer = Continuized([p], **numbers, weight_decay=np.float64(0.0))
+    rates = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: np.float64(0.9) ** k)
+    for _ in range(3):
+        take_step(optimizer, p)
+        rates.step()
+        state = saved(optimizer.state_dict())
+        assert type(state["param_groups"][0]["lr"]) is float
+
+
 @pytest.mark.parametrize("seed", [4, None, 2**200 + 1])
 @pytest.mark.parametrize("steps", [0, 1, adapter.BLOCK - 1, adapter.BLOCK, 700])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])

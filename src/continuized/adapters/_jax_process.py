@@ -289,6 +289,8 @@ class _Math:
 def _choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     if isinstance(test, bool | np.bool_):
         return yes() if test else no()
+    if not isinstance(test, jax.core.Tracer):  # known: JAX would compile both ways at every call
+        return _typed(yes() if test else no())
     return lax.cond(test, lambda: _typed(yes()), lambda: _typed(no()))
 
 
@@ -300,9 +302,15 @@ def _both(*tests: Any) -> Any:
 
 def _repeat(test: Callable[..., Any], body: Callable[..., Any], values: tuple[Any, ...]) -> Any:
     # The body may make traced numbers of plain ones: whether it does is seen after a turn of it.
-    if all(isinstance(value, int | float) for value in body(*values)):
+    after = body(*values)
+    if all(isinstance(value, int | float) for value in after):
         while test(*values):
             values = body(*values)
+        return values
+    if not any(isinstance(value, jax.core.Tracer) for value in (*values, *after)):
+        values = _typed(values)
+        while test(*values):
+            values = _typed(body(*values))
         return values
     return lax.while_loop(lambda v: test(*v), lambda v: _typed(body(*v)), _typed(values))
 

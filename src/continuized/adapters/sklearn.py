@@ -93,7 +93,12 @@ class LinearEstimator(BaseEstimator):
         # None leaves NumPy's global random state alone.
         if self.random_state is None:
             return None
-        return int(check_random_state(self.random_state).randint(LARGEST_SEED))
+        try:
+            state = check_random_state(self.random_state)
+        except ValueError as error:  # whose words may be many lines
+            what = "None, an integer or a RandomState"
+            raise check.refusal(ValueError, "random_state", what, self.random_state) from error
+        return int(state.randint(LARGEST_SEED))
 
     def _set_iterations(self, n_iter: list[int], reached: bool) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""

@@ -169,6 +169,9 @@ class Continuized(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The state: x and z of every parameter; numbers of Python in the groups."""
         self._look()
+        for group in self.param_groups:  # schedulers may give numbers of NumPy
+            if not isinstance(group["lr"], Tensor):
+                group["lr"] = float(group["lr"])
         return super().state_dict()
 
     # One event
@@ -412,6 +415,8 @@ def check_group(group: dict[str, Any]) -> None:
     for p in group["params"]:
         check_parameter(p)
     lr = as_lr(group["lr"])
+    if not isinstance(group["lr"], Tensor):  # which may be changed from outside
+        group["lr"] = lr
     mu = group["mu"] = check.real(group["mu"], "mu", minimum=0.0)
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
     group["weight_decay"] = check.real(group["weight_decay"], "weight_decay", minimum=0.0)

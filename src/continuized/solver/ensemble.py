@@ -164,7 +164,8 @@ def ensemble(
     >>> e.fun.shape, bool(e.mean()[50] < e.mean()[0] / 100)
     ((100, 51), True)
     """
-    task = _checked_task(problem, method, x0, runs, steps, times, rng, noise)
+    runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
+    task = _checked_task(problem, method, x0, steps, times, rng, noise)
     check.one_of(keep, "keep", ("all", "mean"))
     workers = os.cpu_count() or 1
     if threads is not None:
@@ -196,12 +197,11 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
 
 
 def _checked_task(
-    problem: Any, method: Any, x0: Any, runs: Any, steps: Any, times: Any, rng: Any, noise: Any
+    problem: Any, method: Any, x0: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
     checked_method(method)
     start = checked_start(x0, checked_problem(problem))
     checked_noise(noise)
-    check.whole(runs, "runs", minimum=1, maximum=MOST)
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):

@@ -23,6 +23,11 @@ from numba import types
 from numba.core import caching
 from numba.extending import intrinsic, register_jitable
 
+if getattr(numba.config, "DISABLE_JIT", 0):
+    raise RuntimeError(
+        "NUMBA_DISABLE_JIT is set, but the loops here run only when Numba compiles them: unset it"
+    )
+
 # Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
 # their meaning, for the stopping tests rely on them.
 FASTMATH = {"reassoc", "contract"}

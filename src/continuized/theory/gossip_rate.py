@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network.gossip import Constants, Gossip
+from continuized.network.gossip import Constants, Gossip, as_gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
@@ -47,7 +47,7 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
     >>> round(gossip_rate("path:2", Gossip(accelerated=False)), 9)
     1.0
     """
-    g, method = check_graph(graph), Gossip() if method is None else method
+    g, method = check_graph(graph), Gossip() if method is None else as_gossip(method)
     if g.nodes > LARGEST:
         raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -77,7 +78,7 @@ class Graph:
         elif isinstance(graph, Graph):
             return graph if rates is None else replace(graph, P=_normalise(rates, graph.edges))
         elif isinstance(graph, str | Path):
-            if isinstance(graph, str) and not Path(graph).is_file():
+            if isinstance(graph, str) and not os.path.isfile(graph):  # for names of any length
                 families.parse(graph)  # says what a spec looks like
             found, name = read_edges(Path(graph)), str(graph)
         elif hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
