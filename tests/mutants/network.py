@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from functools import cache
-from types import FunctionType, ModuleType
-from typing import Any, NamedTuple
 
 from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
-from continuized.network.optimisation.dadao import method as dadao_method
-from continuized.network.optimisation.dadao import nodes as dadao_nodes
 from continuized.network.optimisation.dadao.method import Steps
-from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.protocol.transitions import APPLIED
-from continuized.network.simulation.engine import NodeSet, Tests
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine
-from continuized.network.simulation.node_models import interface
-from continuized.problems.base import Array
 from continuized.process.clock.events import Events
-from continuized.support.jit import jit
 from tests.mutants.mutant import Mutant
 
 
@@ -98,41 +88,6 @@ class QuietDADAO(DADAO):
         return 0.25 * super().edge_rate(graph)
 
 
-class TurnedNodes(NamedTuple):
-    """DADAO's nodes with theta five per cent too large: all else is done as by `DadaoNodes`."""
-
-    steps: Steps
-    data: Any
-    state: Array
-    slope: Array
-
-
-def make_turned_nodes(method: Any, graph: Graph, objective: Objective) -> NodeSet:
-    nodes = make_nodes(method, graph, objective)
-    if isinstance(nodes.model, dadao_nodes.DadaoNodes):
-        _register_turned_nodes()
-        nodes = nodes._replace(model=TurnedNodes(*nodes.model))
-    return nodes
-
-
-@cache
-def _register_turned_nodes() -> None:
-    for (model, name), function in list(interface._OF_MODEL.items()):
-        if model is dadao_nodes.DadaoNodes:
-            interface._OF_MODEL[TurnedNodes, name] = function
-    formulas = ModuleType("turned")
-    vars(formulas).update(vars(dadao_method))
-    source = inspect.getsource(dadao_method)
-    for name in ("decay", "flow_node"):
-        text = source[source.index(f"def {name}(") :]
-        text = text[: text.index("\n\n\n")].replace("0.5 / s", "0.525 / s")
-        exec(text, vars(formulas))
-        setattr(formulas, name, jit(getattr(formulas, name), cached=False))
-    flow_to = dadao_nodes.flow_to
-    turned = FunctionType(flow_to.__code__, {**vars(dadao_nodes), "dadao": formulas}, "flow_to")
-    interface._OF_MODEL[TurnedNodes, "flow_to"] = turned
-
-
 class LongA2CiD2(A2CiD2):
     """alpha~ = sqrt(chi_1/chi_2): the 1/2 forgotten."""
 
@@ -149,7 +104,6 @@ class SetA2CiD2(A2CiD2):
 
 
 CONSTANTS = "networks: the constants are the theory's"
-PATHS = "dual and DADAO: the paths"
 GOSSIP = "gossip: E |x_t - mean|^2"
 RATE = "gossip: the exact rate is above theta"
 DUAL = "dual: E mean |w_i - x*|^2"
@@ -163,9 +117,6 @@ MUTANTS: tuple[Mutant, ...] = (
         "gamma' of gossip five per cent too large",
         Subject(gossip=EagerGossip),
         (CONSTANTS, "gossip of 200 variables"),
-    ),
-    Mutant(
-        "theta of DADAO five per cent too large", Subject(make_nodes=make_turned_nodes), (PATHS,)
     ),
     Mutant("the 2 forgotten in sqrt(mu_g/(2R))", Subject(gossip=HastyGossip), (GOSSIP,)),
     Mutant(

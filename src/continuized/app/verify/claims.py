@@ -11,8 +11,6 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
-from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.messages import MessageEngine
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
@@ -39,7 +37,6 @@ class Subject:
     dual: Callable[..., Dual] = Dual
     dadao: Callable[..., DADAO] = DADAO
     a2cid2: Callable[..., A2CiD2] = A2CiD2
-    make_nodes: Callable[..., NodeSet] = make_nodes
     minimize: Callable[..., Result] = minimize
     ensemble: Callable[..., Ensemble] = ensemble
 

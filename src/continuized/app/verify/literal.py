@@ -16,6 +16,7 @@ from continuized.app.verify import formulas
 from continuized.app.verify.claims import Effort, Measurement, Subject
 from continuized.app.verify.network import ridge
 from continuized.network import Graph, NoGainWarning, Objective, simulate
+from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import PAY
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, Quadratic
@@ -188,14 +189,14 @@ def decentralized_paths(subject: Subject, effort: Effort) -> Measurement:
     def guess(i: int, y: Array) -> Array:
         return np.linalg.solve(hessians[i], y + pulls[i])
 
-    engine, events, end = _follow(subject, subject.dual(), g, parts, effort.seed)
+    engine, events, end = _follow(subject.dual(), g, parts, effort.seed)
     theta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
     steps = mu / 2.0, math.sqrt(L * mu / (2.0 * mu_g * R))
     y, _ = formulas.exchange_path(guess, np.zeros((g.nodes, dim)), events, end, theta, *steps)
     worst.append(differences(engine.estimate(end), [guess(i, y[i]) for i in range(g.nodes)]))
     worst.append(differences(engine.rates, g.P))
 
-    engine, events, end = _follow(subject, subject.dadao(), g, parts, effort.seed)
+    engine, events, end = _follow(subject.dadao(), g, parts, effort.seed)
     rate = math.sqrt(R / mu_g)  # of all edges together, so that 2 chi_1 chi_2 = 1
     chi_1 = 1.0 / (rate * mu_g)
     x = formulas.dadao_path(
@@ -218,10 +219,10 @@ def _range_of(hessians: list[Array]) -> tuple[float, float]:
 
 
 def _follow(
-    subject: Subject, method: Any, g: Graph, parts: Objective, seed: int
+    method: Any, g: Graph, parts: Objective, seed: int
 ) -> tuple[InstantEngine, list[tuple[float, int, int]], float]:
     """An engine after some events, these as (t, i, j) or (t, i, -1), and the time of the last."""
-    engine = InstantEngine(g, subject.make_nodes(method, g, parts), seeds.seed_sequence(seed))
+    engine = InstantEngine(g, make_nodes(method, g, parts), seeds.seed_sequence(seed))
     total = float(engine.rates.sum())
     drawn = clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(5 * EVENTS)
     engine.advance(drawn)
