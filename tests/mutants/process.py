@@ -234,11 +234,15 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(continuized=NaiveWeight),
         ("mixing keeps its digits",),
     ),
-    Mutant("uniform gaps", Subject(continuized=UniformGaps), ("T_k is Gamma(k, 1)",)),
+    Mutant(
+        "uniform gaps",
+        Subject(continuized=UniformGaps),
+        ("T_k is Gamma(k, 1)", "gaps: mean, variance, independence"),
+    ),
     Mutant(
         "noise of twice the variance",
         Subject(gaussian=LoudNoise),
-        ("E f(x_t) with noise", "the noise floor"),
+        ("E f(x_t) with noise", "the noise floor", "noise: mean, variance, independence"),
     ),
     Mutant(
         "noise of mean 0.02 standard deviations",

@@ -14,15 +14,18 @@ import numpy as np
 
 from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
 from continuized.network import Graph
+from continuized.network.simulation.message_kernels import Links, draw_copies, draw_delay
 from continuized.network.simulation.messages import make_engine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
+from continuized.process.marks import batch_of
 from continuized.support.statistics import Moments, mean_test
 
 MARKS = 100  # times the runs of other checks: so many marks are drawn from each law
+TEN = 10  # times the runs, put together by tens: draws of messages
 WIDTH = 50  # of a vector of noise; also the gaps that are put together
 
 
@@ -76,7 +79,7 @@ def marks(subject: Subject, effort: Effort) -> Measurement:
     for number, (method, problem, weights) in enumerate(cases):
         law = method.prepare(problem, np.zeros(problem.dim)).law
         stream = clocks.Poisson(np.random.SeedSequence([effort.seed, number]), marks=law).stream()
-        drawn = stream.draw(MARKS * effort.runs // np.size(law.draw(rng, 1))).marks
+        drawn = stream.draw(MARKS * effort.runs // batch_of(law)).marks
         found.append(_compare_shares(drawn, weights / weights.sum(), effort.alpha / len(cases)))
     return worst_of(found)
 
@@ -89,6 +92,19 @@ def edges(subject: Subject, effort: Effort) -> Measurement:
     engine = make_engine(g, nodes, root, None)
     drawn = engine.make_stream(root, 1.0).draw(MARKS * effort.runs)
     return _compare_shares(drawn.marks, g.P, effort.alpha)
+
+
+def messages(subject: Subject, effort: Effort) -> Measurement:
+    """How often a message comes (never, once, twice), and how long it takes."""
+    links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
+    rng = seeds.generator(seeds.seed_sequence(effort.seed), seeds.LINKS)
+    copies = [draw_copies.py_func(links, rng) for _ in range(TEN * effort.runs)]
+    delays = np.array([draw_delay.py_func(links, rng) for _ in range(TEN * effort.runs)])
+    uniform = (np.exp(-0.5 * delays) - 0.5) ** 2
+    columns = [part.reshape(-1, TEN).mean(axis=1) for part in (delays, uniform)]
+    shares = _compare_shares(copies, np.array([0.1, 0.9 * 0.7, 0.9 * 0.3]), 0.5 * effort.alpha)
+    means = _compare(columns, [2.0, 1.0 / 12.0], 0.5 * effort.alpha)
+    return max(shares, means, key=lambda m: (not m.passed, m.measured / m.allowed))
 
 
 def _compare_shares(drawn: Any, p: Array, alpha: float) -> Measurement:

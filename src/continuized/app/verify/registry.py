@@ -89,6 +89,7 @@ CHECKS: tuple[Check, ...] = (
     Check(
         "gossip: the exact rate is above theta", EDGES, "theta / exact rate", network.gossip_rate
     ),
+    Check("messages: losses, copies, delays", EDGES, "z, -log probability", laws.messages, True),
     Check("gossip: sum (x + z) is conserved", EDGES, "ledger error", network.gossip_conserves),
     Check("dual: E mean |w_i - x*|^2", EDGES, Z, network.dual_equality, True),
     Check(
