@@ -27,7 +27,7 @@ from continuized.support.checkpoints.state import Rows
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
-FIXED = ("first", "upto", "log")  # arrays of the network that are no part of its state
+NOT_SAVED = ("first", "upto", "log")  # all other arrays of the network are its state
 
 
 class MessageEngine(Engine):
@@ -114,7 +114,7 @@ class MessageEngine(Engine):
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
         mine = self.network._asdict() | self.nodes.arrays()
-        self.arrays = {name: own for name, own in mine.items() if name not in FIXED}
+        self.arrays = {name: own for name, own in mine.items() if name not in NOT_SAVED}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Put a state back, with its heap, which may have grown."""
