@@ -24,8 +24,8 @@ from continuized.process import random_streams as seeds
 from continuized.process.marks import batch_of
 from continuized.support.statistics import Moments, mean_test
 
-MARKS = 100  # times the runs of other checks: so many marks are drawn from each law
-TEN = 10  # times the runs, put together by tens: draws of messages
+MARKS = 50  # times the runs of other checks: so many marks are drawn from each law
+TOGETHER = 5  # times the runs, so many put together: draws of messages
 WIDTH = 50  # of a vector of noise; also the gaps that are put together
 
 
@@ -98,10 +98,10 @@ def messages(subject: Subject, effort: Effort) -> Measurement:
     """How often a message comes (never, once, twice), and how long it takes."""
     links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
     rng = seeds.generator(seeds.seed_sequence(effort.seed), seeds.LINKS)
-    copies = [draw_copies.py_func(links, rng) for _ in range(TEN * effort.runs)]
-    delays = np.array([draw_delay.py_func(links, rng) for _ in range(TEN * effort.runs)])
+    copies = [draw_copies.py_func(links, rng) for _ in range(TOGETHER * effort.runs)]
+    delays = np.array([draw_delay.py_func(links, rng) for _ in range(TOGETHER * effort.runs)])
     uniform = (np.exp(-0.5 * delays) - 0.5) ** 2
-    columns = [part.reshape(-1, TEN).mean(axis=1) for part in (delays, uniform)]
+    columns = [part.reshape(-1, TOGETHER).mean(axis=1) for part in (delays, uniform)]
     shares = _compare_shares(copies, np.array([0.1, 0.9 * 0.7, 0.9 * 0.3]), 0.5 * effort.alpha)
     means = _compare(columns, [2.0, 1.0 / 12.0], 0.5 * effort.alpha)
     return max(shares, means, key=lambda m: (not m.passed, m.measured / m.allowed))
