@@ -32,11 +32,12 @@ if TYPE_CHECKING:
     from continuized.solver.ensemble import Ensemble, ensemble
     from continuized.solver.minimize import minimize
     from continuized.solver.result import ConstantsWarning, Result
-    from continuized.support.checkpoints.checkpointer import CheckpointError, CheckpointWarning
+    from continuized.support.checkpoints.checkpointer import CheckpointWarning
+    from continuized.support.checkpoints.files import CheckpointError
 
 # The public classes and functions, and the public modules, with their homes in this package.
 _HOMES = {
-    "CheckpointError": "support.checkpoints.checkpointer",
+    "CheckpointError": "support.checkpoints.files",
     "CheckpointWarning": "support.checkpoints.checkpointer",
     "ConstantsWarning": "solver.result",
     "Continuized": "process.methods",

@@ -15,7 +15,7 @@ import continuized as cz
 from continuized import flow, parameters
 from continuized.adapters._jax_process import Time
 from continuized.adapters.optax import continuized, gaps
-from continuized.solver.steppers.schedule import AdaptiveSchedule
+from continuized.solver.steppers.adaptive import AdaptiveSchedule
 from tests.helpers.optax_steps import (
     EIGENVALUES,
     LR,

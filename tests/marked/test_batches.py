@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized.marked import row_constants
+from continuized.marked import rows as row_methods
+from continuized.marked.kernels.events import Rows, batch_events, row_events
 from continuized.marked.kernels.layout import Columns
-from continuized.marked.kernels.row import Rows, batch_events, row_events
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients
@@ -121,7 +121,7 @@ def test_L_H_of_many_columns_is_a_certified_bound(kind, monkeypatch):
     p = least_squares(3, n=40)
     exact = kind(batch=2).prepare(p, np.zeros(D))
     monkeypatch.setattr(spectrum, "EXACT_UP_TO", 0)
-    monkeypatch.setattr(row_constants, "EXACT_UP_TO", 4)
+    monkeypatch.setattr(row_methods, "EXACT_UP_TO", 4)
     bound = kind(batch=2).prepare(p, np.zeros(D))
     assert not bound.exact
     assert exact.L_H <= bound.L_H <= exact.L_H / 0.95

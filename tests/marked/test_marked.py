@@ -214,7 +214,7 @@ def test_the_estimate_of_kappa_sees_rare_columns(method, monkeypatch):
     X = sparse.csr_array(np.repeat(np.diag([1.0, 3.0, 0.5, 2.0, 1.0]), counts, axis=0))
     p = cz.problems.LeastSquares(X, X @ np.ones(5))
     exact = method.prepare(p, np.zeros(5))
-    monkeypatch.setattr("continuized.marked.row_constants.EXACT_UP_TO", 4)
+    monkeypatch.setattr("continuized.marked.rows.EXACT_UP_TO", 4)
     estimated = method.prepare(p, np.zeros(5))
     assert exact.constants["exact"]
     assert not estimated.constants["exact"]

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized.marked import rows
-from continuized.marked import separable as forms
+from continuized.marked.kernels import layout
 from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
@@ -200,8 +199,7 @@ def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, ac
         return engine, advanced(engine, events).point()
 
     engine, found = run()
-    for module in (forms, rows):
-        monkeypatch.setattr(module, "occurring", lambda indices, length: (slice(None), indices))
+    monkeypatch.setattr(layout, "occurring", lambda indices, length: (slice(None), indices))
     whole, expected = run()
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13)
     if shape == "wide":

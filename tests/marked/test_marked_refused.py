@@ -11,8 +11,8 @@ import pytest
 from scipy import sparse
 
 import continuized as cz
-from continuized.marked import row_constants as constants_module
-from continuized.marked.row_constants import row_constants
+from continuized.marked import rows as constants_module
+from continuized.marked.rows import row_constants
 from continuized.marked.stepper import reported_gap
 from tests.helpers.refused_input import one_sentence
 

@@ -88,9 +88,7 @@ def test_the_result_does_not_depend_on_threads_or_chunks(monkeypatch, method):
     many = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=5, **arguments)
     assert np.array_equal(one.fun, many.fun)
     monkeypatch.setattr("continuized.solver.ensemble.CHUNK", 7)
-    monkeypatch.setattr(
-        "continuized.solver.ensemble_runs.CHUNK_NUMBERS", 100
-    )  # cuts a run into blocks
+    monkeypatch.setattr("continuized.solver.ensemble.CHUNK_NUMBERS", 100)  # cuts a run into blocks
     cut = cz.ensemble(QUADRATIC, method, np.zeros(3), threads=2, **arguments)
     assert np.array_equal(one.fun, cut.fun)
     assert np.array_equal(one.t, cut.t)

@@ -15,9 +15,8 @@ from continuized.process.clock import Event, Unit
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.metric import Diagonal, Identity
-from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveSchedule, AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluator
-from continuized.solver.steppers.schedule import AdaptiveSchedule
 
 X0 = np.array([0.3, -1.0, 4.0])
 DEFINITE = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, -0.5], [0.0, -0.5, 2.0]])

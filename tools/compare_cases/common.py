@@ -21,7 +21,7 @@ STEPS = 30
 
 def seed_name(function: Callable[..., Any]) -> str:
     """The keyword for randomness: rng, or seed in older trees."""
-    return "rng" if "rng" in inspect.signature(function).parameters else "seed"
+    return "seed" if "seed" in inspect.signature(function).parameters else "rng"
 
 
 def seeded(function: Callable[..., Any], *args: Any, seed: Any = 0, **options: Any) -> Any:

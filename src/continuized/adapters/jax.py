@@ -19,9 +19,9 @@ from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
 from continuized.process.methods import Continuized
 from continuized.process.stepper import Status
-from continuized.solver.arguments import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
+from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.minimize import minimize as minimize_arrays
-from continuized.solver.steppers.schedule import MOST_L
+from continuized.solver.steppers.adaptive import MOST_L
 from continuized.support import validation as check
 
 __all__ = ["Result", "gaps", "minimize"]

@@ -14,7 +14,7 @@ from continuized.adapters import _jax_process as process
 from continuized.adapters._jax_process import Tree, gaps, in_jax, jax, jnp, real_dtype
 from continuized.process import clock as clocks
 from continuized.process import flow, methods, parameters
-from continuized.solver.steppers.schedule import MOST_L
+from continuized.solver.steppers.adaptive import MOST_L
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 

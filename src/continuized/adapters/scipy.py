@@ -18,7 +18,7 @@ from scipy.optimize._numdiff import approx_derivative
 from continuized.problems.base import Array, writes_into_out
 from continuized.process.methods import Continuized
 from continuized.process.prox import Box
-from continuized.solver.arguments import DEFAULT_TOL
+from continuized.solver.dispatch import DEFAULT_TOL
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
 from continuized.support.validation import short_repr

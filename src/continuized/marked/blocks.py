@@ -7,7 +7,7 @@ of the loss, plus l2, of a regression.  It lies between the largest L_i of the b
 
 from __future__ import annotations
 
-from itertools import pairwise, product
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,10 +33,6 @@ class Partition(NamedTuple):
             np.all(self.members == np.arange(self.members.size))
         )
 
-    def each(self) -> list[Array]:
-        """The blocks, one by one."""
-        return [self.members[first:last] for first, last in pairwise(self.bounds.tolist())]
-
     def spread(self, values: Array) -> Array:
         """A value to a block as one to a coordinate."""
         out = np.empty(self.members.size, values.dtype)
@@ -51,8 +47,8 @@ def partition(blocks: Any, d: int) -> Partition:
     smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
     ValueError for anything else.
 
-    >>> [block.tolist() for block in partition(2, 5).each()]
-    [[0, 1], [2, 3], [4]]
+    >>> partition(2, 5)
+    Partition(members=array([0, 1, 2, 3, 4]), bounds=array([0, 2, 4, 5]))
     >>> partition([[0, 1], [1, 2]], 3)
     Traceback (most recent call last):
         ...
@@ -61,17 +57,12 @@ def partition(blocks: Any, d: int) -> Partition:
     if check.is_whole(blocks):
         size = check.whole(blocks, "the size of blocks", minimum=1)
         return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
-    indices = [_checked_block(block, b, d) for b, block in enumerate(_sequence(blocks))]
+    what = "None, an integer >= 1 or a list of vectors of indices"
+    listed = check.sequence(blocks, "blocks", what)
+    indices = [_checked_block(block, b, d) for b, block in enumerate(listed)]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)
     return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
-
-
-def _sequence(blocks: Any) -> list[Any]:
-    if isinstance(blocks, list | tuple) or (isinstance(blocks, np.ndarray) and blocks.ndim):
-        return list(blocks)
-    what = "None, an integer >= 1 or a list of vectors of indices"
-    raise check.refusal(TypeError, "blocks", what, blocks)
 
 
 def _checked_block(block: Any, b: int, d: int) -> Array:

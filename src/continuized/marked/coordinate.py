@@ -16,18 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
-from continuized.marked.kernels.block import block_events
-from continuized.marked.kernels.coordinate import ALPHA, coordinate_events
-from continuized.marked.kernels.layout import (
-    REBASED,
-    Columns,
-    D,
-    Loss,
-    S,
-    Terms,
-    at_factor,
-    pairs_at,
-)
+from continuized.marked.kernels import layout
+from continuized.marked.kernels.events import ALPHA, block_events, coordinate_events
 from continuized.marked.separable import SeparableForm, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
@@ -97,7 +87,7 @@ class CoordinateDescent:
 class CoordinateStepper(MarkedStepper):
     """A run of coordinate steps: the state, and what may be asked of it between two blocks."""
 
-    unit = "coordinate"  # what a mark is
+    unit, largest = "coordinate", "max_L_i"  # what a mark is, and the largest of its constants
 
     def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
         super().__init__(problem)
@@ -112,7 +102,7 @@ class CoordinateStepper(MarkedStepper):
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
         self.size = max(int(form.indptr[-1]), x0.size, 1)
-        self.scalars, self.events = np.array(REBASED), np.zeros(1, np.int64)
+        self.scalars, self.events = np.array(layout.REBASED), np.zeros(1, np.int64)
         self._value: float | None = None
         own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
         self.changing = (*MarkedStepper.changing, "events", *own)
@@ -120,7 +110,7 @@ class CoordinateStepper(MarkedStepper):
         self.shift = form.targets if form.kind == SQUARED else 0.0
         images = form.image(x0) - self.shift
         if self.accelerated:
-            self.pairs, self.image_pairs = pairs_at(x0), pairs_at(images)
+            self.pairs, self.image_pairs = layout.pairs_at(x0), layout.pairs_at(images)
             if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
                 self.image_pairs = np.asfortranarray(self.image_pairs)
         else:
@@ -146,7 +136,7 @@ class CoordinateStepper(MarkedStepper):
     @property
     def constants(self) -> dict[str, float]:
         """What was used, given or computed."""
-        found = {"mu": self.form.mu, "max_L_i": float(self.form.L_i.max(initial=0.0))}
+        found = {"mu": self.form.mu, self.largest: float(self.form.L_i.max(initial=0.0))}
         return {"S": self.S, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
@@ -164,13 +154,13 @@ class CoordinateStepper(MarkedStepper):
     def _run(self, marks: Array, coefficients: Array) -> None:
         coordinate_events(marks, coefficients, *self._function(), *self._carried())
 
-    def _function(self) -> tuple[Terms, Loss, Columns]:
+    def _function(self) -> tuple[layout.Terms, layout.Loss, layout.Columns]:
         """What the kernels know of the function."""
         f = self.form
         targets = None if f.kind == SQUARED else f.targets
-        terms = Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
-        columns = Columns(f.indptr, f.indices if f.indices.size else None, f.values)
-        return terms, Loss(f.kind, f.c, targets), columns
+        terms = layout.Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        columns = layout.Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        return terms, layout.Loss(f.kind, f.c, targets), columns
 
     def _carried(self) -> tuple[Array, Array, Array]:
         """What they change: pairs where there is a z, and otherwise x and its images."""
@@ -181,8 +171,8 @@ class CoordinateStepper(MarkedStepper):
     def _refresh(self) -> None:
         """The images from the coordinates: rounding stays in them of all that they once were."""
         if self.accelerated:
-            self.image_pairs[:, S] = self.form.image(self.pairs[:, S]) - self.shift
-            self.image_pairs[:, D] = self.form.image(self.pairs[:, D])
+            self.image_pairs[:, layout.S] = self.form.image(self.pairs[:, layout.S]) - self.shift
+            self.image_pairs[:, layout.D] = self.form.image(self.pairs[:, layout.D])
         else:
             self.u[:] = self.form.image(self.x) - self.shift
 
@@ -195,7 +185,7 @@ class CoordinateStepper(MarkedStepper):
         return values
 
     def _now(self, pairs: Array) -> Array:
-        return at_factor(pairs, self.scalars[ALPHA])
+        return layout.at_factor(pairs, self.scalars[ALPHA])
 
     def coordinates(self) -> Array:
         """x: the coordinates now."""
@@ -220,7 +210,7 @@ class CoordinateStepper(MarkedStepper):
 class BlockStepper(CoordinateStepper):
     """Marks are blocks of coordinates: p, steps, weights and form.L_i have an entry to a block."""
 
-    unit = "block"
+    unit, largest = "block", "max_L_B"
 
     def __init__(
         self, form: SeparableForm, method: Any, x0: Array, problem: Problem, together: Partition
@@ -228,12 +218,6 @@ class BlockStepper(CoordinateStepper):
         super().__init__(form, method, x0, problem)
         self.partition = together
         self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
-
-    @property
-    def constants(self) -> dict[str, float]:
-        """What was used, given or computed."""
-        found = super().constants
-        return {"max_L_B" if name == "max_L_i" else name: found[name] for name in found}
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         known = (*self._function(), *self.partition)
@@ -247,12 +231,10 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if not L_i.size:
         raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
-        if sampling == "uniform":
-            return np.full(L_i.size, 1.0 / L_i.size)
         check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
-        roots = np.sqrt(L_i)
-        total = float(roots.sum())
-        return roots / total if total > 0.0 else np.full(L_i.size, 1.0 / L_i.size)
+        by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
+        shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
+        return np.asarray(shares / shares.sum())
     p = checked_probabilities(sampling)
     if p.shape != L_i.shape:
         raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels.coordinate import BETA
+from continuized.marked.kernels.events import BETA
 from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
 from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
@@ -141,7 +141,11 @@ class DualStepper(CoordinateStepper):
         is_begun = before >= FIRST_METRIC * n
         super().take(marks, coefficients if is_begun else self._plain(marks, coefficients))
         if self.events.item() >= next_metric(before // n) * n:
-            self.metric[:] = self._local_metric()
+            p: Any = self.problem
+            margins = p.y * (p.X @ self.images())
+            z = at_factor(self.pairs, self.scalars[BETA])
+            smooth = (self.form.L_i - self.form.mu) / self.form.mu
+            self.metric[:] = local_metric(self.coordinates(), z, margins, smooth)
             self._follow_metric()
             if ANEW * cautious > self.S:
                 self._begin_anew()
@@ -157,13 +161,6 @@ class DualStepper(CoordinateStepper):
         for pairs in (self.pairs, self.image_pairs):
             pairs[:] = pairs_at(self._now(pairs))
         self.scalars[:] = REBASED
-
-    def _local_metric(self) -> Array:
-        p: Any = self.problem
-        margins = p.y * (p.X @ self.images())
-        z = at_factor(self.pairs, self.scalars[BETA])
-        smooth = self.form.L_i - self.form.mu
-        return local_metric(self.coordinates(), z, margins, smooth / self.form.mu)
 
     def _follow_metric(self) -> None:
         roots = np.sqrt(self.form.L_i / self.metric)

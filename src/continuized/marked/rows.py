@@ -4,40 +4,32 @@ Rows a with labels b = <a, x*> and no noise on them, H = E[a a^T].  With the sma
 such that E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H, the step of x is 1/R2 and
 the parameters are those of the process with L := R2 kappa and mu the smallest eigenvalue of H
 (Even et al. 2021).  With label noise the iterates come near x*, and stay about it.  In batches, the
-mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`row_constants`).
+mean of several a a^T takes the place of a a^T, and R2 and kappa are smaller (`batch_constants`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from continuized.marked.kernels.coordinate import ALPHA
-from continuized.marked.kernels.layout import (
-    REBASED,
-    Columns,
-    at_factor,
-    index_arrays,
-    occurring,
-    pairs_at,
-)
-from continuized.marked.kernels.row import Rows, batch_events, row_events
-from continuized.marked.row_constants import (
-    GIVEN,
-    are_exact,
-    batch_constants,
-    largest_eigenvalue,
-    row_constants,
-)
+from continuized.marked.kernels import layout
+from continuized.marked.kernels.events import ALPHA, Rows, batch_events, row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
 from continuized.problems.regression.linear import check_squares
+from continuized.problems.regression.spectrum import spectrum
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
+
+EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
+FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
+BLOCK_NUMBERS = 2**16  # entries of X made dense at once, or as many as H has, if that is more
+GIVEN = 1e-9  # relative; constants that are given may be rounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +45,7 @@ class StochasticLeastSquares:
 
     batch: how many rows an event draws, independently, so that one may be there twice; the step is
     along the mean of their (<a, x> - b) a.  R2 and kappa are still given for single rows; those of
-    batches follow (`row_constants.batch_constants`), and are in r.constants.  Raises TypeError or
+    batches follow (`rows.batch_constants`), and are in r.constants.  Raises TypeError or
     ValueError unless it is an integer >= 1.
 
     >>> import continuized as cz, numpy as np
@@ -101,8 +93,12 @@ class StochasticLeastSquares:
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
         rows = _rows_of(problem, type(self).__name__)
-        n = problem.X.shape[0]  # type: ignore[attr-defined]
-        return RowStepper(self, problem, rows, np.full(n, 1.0 / n), np.ones(n), x0)
+        return RowStepper(self, problem, rows, *self._weights(problem), x0)
+
+    def _weights(self, problem: Any) -> tuple[Array, Array]:
+        """The probabilities of the rows, and the factors that they are multiplied by."""
+        n = problem.X.shape[0]
+        return np.full(n, 1.0 / n), np.ones(n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +106,7 @@ class Kaczmarz(StochasticLeastSquares):
     """Rows drawn with probability proportional to |a|^2, and normalised: then R2 = 1 of one row.
 
     A step on one row projects x on {x : <a, x> = b}.  R2, kappa, mu, accelerated, start and batch:
-    as for StochasticLeastSquares.
+    as for StochasticLeastSquares.  Raises ValueError in a run where every row is zero.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -126,14 +122,12 @@ class Kaczmarz(StochasticLeastSquares):
         """A projection, which is the plain step, is the same whatever the law: R2 = 1."""
         return super().for_another_law if self.accelerated or self.batch > 1 else ""
 
-    def prepare(self, problem: Problem, x0: Array) -> RowStepper:
-        """As for StochasticLeastSquares; ValueError, too, where every row is zero."""
-        rows = _rows_of(problem, type(self).__name__)
-        norms2 = problem.row_norms2  # type: ignore[attr-defined]
+    def _weights(self, problem: Any) -> tuple[Array, Array]:
+        norms2 = problem.row_norms2
         if not np.any(norms2 > 0.0):
             raise ValueError("every row of X is zero: there is nothing to project on")
         factors = np.divide(1.0, np.sqrt(norms2), out=np.zeros_like(norms2), where=norms2 > 0.0)
-        return RowStepper(self, problem, rows, norms2 / norms2.sum(), factors, x0)
+        return norms2 / norms2.sum(), factors
 
 
 def _rows_of(problem: Problem, who: str) -> Any:
@@ -189,14 +183,14 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.indptr, indices = index_arrays(rows)
-        self.kept, self.indices = occurring(indices, x0.size)  # other entries of x stay
+        self.indptr, indices = layout.index_arrays(rows)
+        self.kept, self.indices = layout.occurring(indices, x0.size)  # other entries of x stay
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
-        self.scalars = np.array(REBASED)
+        self.scalars = np.array(layout.REBASED)
         self.x0 = np.array(x0.ravel(), dtype=np.float64)
-        self.pairs = pairs_at(self.x0[self.kept])
+        self.pairs = layout.pairs_at(self.x0[self.kept])
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -207,11 +201,130 @@ class RowStepper(MarkedStepper):
     def take(self, marks: Array, coefficients: Array) -> None:
         events = row_events if self.batch == 1 else batch_events
         rows = Rows(self.factors, self.rhs)
-        columns = Columns(self.indptr, self.indices, self.values)
+        columns = layout.Columns(self.indptr, self.indices, self.values)
         step = 1.0 / self.R2
         events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = at_factor(self.pairs, self.scalars[ALPHA])
+        x[self.kept] = layout.at_factor(self.pairs, self.scalars[ALPHA])
         return x
+
+
+class RowConstants(NamedTuple):
+    """R2, kappa and mu."""
+
+    R2: float
+    kappa: float
+    mu: float
+
+
+def are_exact(rows: Any) -> bool:
+    """Whether the constants of these rows are computed exactly, where none are given."""
+    return bool(rows.shape[1] <= EXACT_UP_TO)
+
+
+def row_constants(
+    rows: Any,
+    p: Array,
+    factors: Array,
+    R2: float | None = None,
+    kappa: float | None = None,
+    mu: float | None = None,
+) -> RowConstants:
+    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
+
+    Those that are given are taken as they are, and not computed.
+    """
+    from scipy import sparse
+
+    if R2 is None or kappa is None or (mu is None and are_exact(rows)):
+        # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
+        scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
+        find = _exact if are_exact(rows) else _estimated
+        R2, kappa, mu = find(scaled, p, R2, kappa, mu)
+    return RowConstants(float(R2), float(kappa), float(mu or 0.0))
+
+
+def _exact(
+    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
+) -> tuple[float, float, float]:
+    d = a.shape[1]
+    H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
+    values, vectors = np.linalg.eigh(H)
+    live = values > FULL_RANK * values[-1]
+    if mu is None:
+        mu = float(values[0]) if live.all() else 0.0
+    if R2 is None or kappa is None:
+        found = _largest(a, p, vectors[:, live] / np.sqrt(values[live]))
+        R2, kappa = found[0] if R2 is None else R2, found[1] if kappa is None else kappa
+    return R2, kappa, mu
+
+
+def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
+    """The largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
+    rank = W.shape[1]
+    if rank == 0:  # nothing but zeros
+        return 1.0, 1.0
+    sums = np.zeros((2, rank, rank))
+    for at, block in _blocks(a):
+        white = block @ W
+        for total, lines in zip(sums, (block, white), strict=True):
+            weights = p[at] * np.einsum("ij,ij->i", lines, lines)
+            total += white.T @ (weights[:, None] * white)
+    largest = np.linalg.eigvalsh(sums)[:, -1]
+    return float(largest[0]), float(largest[1])
+
+
+def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
+    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
+    n, d = a.shape
+    size = max(d, BLOCK_NUMBERS // d)
+    for first in range(0, n, size):
+        at = slice(first, first + size)
+        yield at, a[at].toarray()
+
+
+def _estimated(
+    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
+) -> tuple[float, float, float]:
+    """R2 = max |a|^2 and mu = 0, which hold; kappa as if H were diagonal, for rare columns make it
+    far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i."""
+    squares = a.power(2)
+    if R2 is None:
+        R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
+    if kappa is None:
+        diagonal = squares.T @ p
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0.0)
+        norms2 = squares @ inverse  # |a|^2_{H^-1}
+        largest = float((inverse * (squares.T @ (p * norms2))).max())
+        kappa = float(min(max(a.shape[1] + 2.0, largest), 1.0 / p[p > 0.0].min()))
+    return R2, kappa, mu or 0.0
+
+
+def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
+    """R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
+
+    The mean A of b independent copies of a a^T has b^2 products of two copies in its square; in b
+    of them a copy meets itself, in the others two that are independent, of mean H each.  So
+
+        E[A A] = E[|a|^2 a a^T] / b + (1 - 1/b) H^2               <= (R2 / b + (1 - 1/b) L_H) H
+        E[A H^-1 A] = E[|a|^2_{H^-1} a a^T] / b + (1 - 1/b) H     <= (kappa / b + 1 - 1/b) H
+
+    which take the places of E[|a|^2 a a^T] <= R2 H and E[|a|^2_{H^-1} a a^T] <= kappa H.
+
+    >>> batch_constants(RowConstants(R2=8.0, kappa=5.0, mu=0.1), L_H=2.0, batch=2)
+    RowConstants(R2=5.0, kappa=3.0, mu=0.1)
+    """
+    shared = 1.0 - 1.0 / batch
+    return row._replace(R2=row.R2 / batch + shared * L_H, kappa=row.kappa / batch + shared)
+
+
+def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
+    """An upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
+    rounding that itself, or with the certificate of `problems.spectrum`."""
+    from scipy import sparse
+
+    n = rows.shape[0]
+    scaled = sparse.csr_array(sparse.diags_array(factors * np.sqrt(n * p)) @ rows)
+    return spectrum(scaled, lambda v: scaled.T @ (scaled @ v) / n).largest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from continuized.marked.kernels.layout import index_arrays, occurring
+from continuized.marked.kernels import layout
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.problems.losses import LOGISTIC, SQUARED
@@ -73,32 +73,21 @@ def primal_form(problem: Problem) -> SeparableForm:
     problem.refuse_extras("CoordinateDescent")
     check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
-    indptr, indices, values = _columns(problem)
-    kept, indices = occurring(indices, n)
+    indptr, indices, values = _lines(problem.columns.T)
+    kept, indices = layout.occurring(indices, n)
     return SeparableForm(
         problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
         indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
     )  # fmt: skip
 
 
-def _columns(problem: LeastSquares | LogisticRegression) -> tuple[Array, Array, Array]:
-    """(indptr, indices, values) of the columns of X; of a dense X there are no indices."""
-    columns = problem.columns
-    if isinstance(columns, np.ndarray):
-        return _dense(columns.T)
-    return *index_arrays(columns), columns.data
-
-
-def _rows(X: Any) -> tuple[Array, Array, Array]:
-    """The same of the rows of X, which are X's own memory."""
-    if isinstance(X, np.ndarray):
-        return _dense(np.ascontiguousarray(X))
-    return *index_arrays(X), X.data
-
-
-def _dense(lines: Array) -> tuple[Array, Array, Array]:
-    n, d = lines.shape
-    return np.arange(n + 1, dtype=np.uint64) * np.uint64(d), np.zeros(0, np.uint32), lines.ravel()
+def _lines(X: Any) -> tuple[Array, Array, Array]:
+    """(indptr, indices, values) of the rows of X, X's own memory; a dense X has no indices."""
+    if not isinstance(X, np.ndarray):
+        return *layout.index_arrays(X), X.data
+    n, d = X.shape
+    indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(d)
+    return indptr, np.zeros(0, np.uint32), np.ascontiguousarray(X).ravel()
 
 
 def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
@@ -110,8 +99,8 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     shrink = 1.0 / (problem.l2 * n)
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
-    indptr, indices, values = _rows(problem.X)
-    kept, indices = occurring(indices, d)
+    indptr, indices, values = _lines(problem.X)
+    kept, indices = layout.occurring(indices, d)
     margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))

@@ -6,28 +6,42 @@ where the end is nearer than that, there.
 
 Nothing watches for divergence: a marked method computes its own constants, and no gradient is at
 hand at every event.  What grows for ever ends as NOT_FINITE, at the last point before that.
+
+The clock of such a run brings marks of its own, or is given those of the method.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
 
-from continuized.marked.clock import checked_marks
 from continuized.problems.base import Array, Problem
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
-from continuized.process.marks import events_of
+from continuized.process.marks import (
+    Batches,
+    Finite,
+    batch_of,
+    events_of,
+    mark_shares,
+    probabilities,
+)
 from continuized.process.methods import Method
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.support.threads import norm
+from continuized.support.validation import short_repr
 
 SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
 LOOKS = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
+SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
 
 
 class Marked(Protocol):
@@ -44,7 +58,9 @@ class MarkedStepper(Stepper):
     law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
     for_another_law: what to give for marks of another law; "" where no step depends on it.
     measures_gap: whether `measure` bounds f - f*.  process: the method whose coefficients are used.
-    costs: what an event of each mark touches; size: what a pass does.
+    costs: what an event of each mark touches; size: what a pass does.  take: lets the events of
+    these marks happen, with these coefficients.  point: gives x now, in the problem's own
+    variables, a vector of float64.
     """
 
     columns = ("k", "t", "fun", "passes")
@@ -57,6 +73,8 @@ class MarkedStepper(Stepper):
     process: Method
     costs: Array
     size: int
+    take: Callable[[Array, Array], None]
+    point: Callable[[], Array]
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
@@ -69,14 +87,6 @@ class MarkedStepper(Stepper):
     @property
     def constants(self) -> dict[str, Any]:
         """What was used, given or computed."""
-        raise NotImplementedError
-
-    def take(self, marks: Array, coefficients: Array) -> None:
-        """The events of these marks."""
-        raise NotImplementedError
-
-    def point(self) -> Array:
-        """x now, in the problem's own variables: a vector of float64."""
         raise NotImplementedError
 
     def value(self) -> float:
@@ -207,3 +217,89 @@ def reported_gap(gap: float, fun: float, problem: Any) -> float:
     size = fun + 2.0 * math.sqrt(fun * problem.fun(np.zeros(problem.dim)))
     rounding = 4.0 * math.sqrt(len(problem.y)) * math.ulp(1.0) * size
     return 0.0 if gap >= -rounding else gap
+
+
+def clock_with_marks(clock: Any, stepper: MarkedStepper, root: seeds.Root) -> clocks.Clock:
+    """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
+
+    Those of merged clocks are their own marks, or where they have none, their numbers: a clock
+    of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
+    Raises ValueError where its own marks have a law that is known, and that the steps of the
+    stepper are not made for.
+    """
+    law = stepper.law
+    if clock is None:
+        return clocks.Poisson(root, marks=law)
+    is_merged = isinstance(clock, clocks.Merged)
+    if is_merged and isinstance(law, Batches):
+        raise ValueError(
+            f"an event of merged clocks has one mark, but that of a batch has {law.batch}; use "
+            "cz.clock.Poisson, or batch=1"
+        )
+    if is_merged and len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
+        raise ValueError("of the clocks that are merged some have marks: give marks= to all")
+    if is_merged or getattr(clock, "marks", None) is not None:
+        _check_law(clock, stepper)
+        with_its_own: clocks.Clock = clock
+        return with_its_own
+    if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
+        return dataclasses.replace(clock, rng=clock.root, marks=law)
+    if isinstance(clock, clocks.Unit):
+        own = root if clock.rng is None else clock.rng
+        return dataclasses.replace(clock, rng=own, marks=law)
+    raise ValueError("the clock of a marked method must have marks: give it marks=")
+
+
+def _check_law(clock: Any, stepper: MarkedStepper) -> None:
+    """Steps are made for the probabilities of their marks; where they are not, every mark must
+    still come.  Raises ValueError with the first mark for which it is otherwise."""
+    drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(stepper.law)
+    if drawn > 1 and drawn != taken:
+        raise ValueError(
+            f"an event of the clock has {drawn} marks, but one of {stepper.name} takes {taken}; "
+            "give a clock without marks"
+        )
+    its, ours = mark_shares(clock), probabilities(stepper.law)
+    if its is None or ours is None:
+        return
+    if its.size != ours.size:
+        raise ValueError(
+            f"the clock has {its.size} marks, but {stepper.name} has {ours.size} on this problem; "
+            "give a clock of as many marks, or one without"
+        )
+    advice = stepper.for_another_law
+    if not advice:
+        never = np.flatnonzero((its == 0.0) & (ours > 0.0))
+        if never.size:
+            raise ValueError(
+                f"mark {never[0]} has probability 0 by the clock, and would never be used; give "
+                "it more, or a clock without marks"
+            )
+        return
+    wrong = np.flatnonzero(np.abs(its - ours) > SAME_LAW * ours)
+    if wrong.size:
+        i = wrong[0]
+        raise ValueError(
+            f"mark {i} has probability {its[i]:.6g} by the clock, but the steps of {stepper.name} "
+            f"are made for {ours[i]:.6g}; give {advice}, or a clock without marks"
+        )
+
+
+def checked_marks(events: Events, law: Finite) -> Array:
+    """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
+    values, n = np.asarray(events.marks), law.size
+    shape: tuple[int, ...] = ()
+    wanted = f"marks must be integers in [0, {n})"
+    if isinstance(law, Batches):
+        shape, wanted = (law.batch,), f"marks must be batches of {law.batch} integers in [0, {n})"
+    elif values.ndim == 2 and values.shape[1] == 2:  # of merged clocks: (whose, its mark or -1)
+        values = values[:, 0] if np.all(values[:, 1] == -1) else values[:, 1]
+    if values.ndim == 0 or values.shape[1:] != shape or values.dtype.kind not in "iu":
+        given = "none" if events.marks is None else short_repr(values[0].tolist())
+        raise ValueError(f"{wanted}, but that of event {events.k0 + 1} is {given}")
+    is_out = (values < 0) | (values >= n)
+    bad = np.flatnonzero(is_out.reshape(len(values), -1).any(axis=1))
+    if bad.size:
+        given = short_repr(values[bad[0]].tolist())
+        raise ValueError(f"{wanted}, but that of event {events.k0 + 1 + bad[0]} is {given}")
+    return np.ascontiguousarray(values, np.int64)

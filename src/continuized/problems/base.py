@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuized.support import validation as check
-from continuized.support.checkpoints.fingerprint import probe
+from continuized.support.checkpoints.state import probe
 from continuized.support.validation import short_repr
 
 Array = NDArray[Any]

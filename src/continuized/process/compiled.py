@@ -39,15 +39,8 @@ def compiled_fill(rule: Rule) -> Any:
                 last, c = t[r, i], row[CARRY]
 
     floats, rows = vector(np.float64), matrix(np.float64)
-    signature = types.void(
-        types.UniTuple(types.float64, 3),
-        types.int64,
-        floats,
-        floats,
-        rows,
-        rows,
-        types.Array(types.float64, 3, "C"),
-    )
+    three, block = types.UniTuple(types.float64, 3), types.Array(types.float64, 3, "C")
+    signature = types.void(three, types.int64, floats, floats, rows, rows, block)
     return jit(fill, signature, cached=is_ours(rule), no_cfunc_wrapper=True)
 
 

@@ -6,7 +6,6 @@ Marks that were drawn are replayed with their times by `cz.clock.Recorded`, whic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Protocol
@@ -235,10 +234,6 @@ def mark_shares(clock: Any) -> Floats | None:
     shares /= shares.sum()
     if all(getattr(each, "marks", None) is None for each in its):
         return shares
-    return _mixed(shares, its)
-
-
-def _mixed(shares: Floats, its: Sequence[Any]) -> Floats | None:
     laws = [probabilities(getattr(each, "marks", None)) for each in its]
     known = [p for p in laws if p is not None]
     if len(known) < len(laws):

@@ -22,24 +22,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized.process import clock as clocks
+from continuized.process import coefficients as rules
+from continuized.process import flow as flows
 from continuized.process import random_streams as seeds
-from continuized.process.coefficients import (
-    FlowRule,
-    Rule,
-    convex_rule,
-    exponential_rule,
-    gradient_descent_rule,
-    hyperbolic_rule,
-    nesterov_rule,
-)
-from continuized.process.flow import (
-    convex_flow,
-    exponential_flow,
-    hyperbolic_flow,
-    integrated_weights,
-    mix,
-    no_flow,
-)
+from continuized.process.coefficients import FlowRule, Rule
+from continuized.process.flow import integrated_weights, mix, no_flow
 from continuized.process.parameters import check_constants, default_start
 from continuized.support import validation as check
 
@@ -166,7 +153,7 @@ class GradientDescent(Method):
 
     @property
     def rule(self) -> Rule:
-        return gradient_descent_rule
+        return rules.gradient_descent_rule
 
 
 @dataclass(frozen=True)
@@ -192,7 +179,7 @@ class Nesterov(Method):
 
     @property
     def rule(self) -> Rule:
-        return nesterov_rule
+        return rules.nesterov_rule
 
 
 @dataclass(frozen=True)
@@ -228,14 +215,14 @@ class Continuized(Method):
     @property
     def rule(self) -> Rule:
         if self.mu == 0.0:
-            return convex_rule
-        return exponential_rule if self.start == math.inf else hyperbolic_rule
+            return rules.convex_rule
+        return rules.exponential_rule if self.start == math.inf else rules.hyperbolic_rule
 
     @property
     def flow_rule(self) -> FlowRule:
         if self.mu == 0.0:
-            return convex_flow
-        return exponential_flow if self.start == math.inf else hyperbolic_flow
+            return flows.convex_flow
+        return flows.exponential_flow if self.start == math.inf else flows.hyperbolic_flow
 
     def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)

@@ -46,7 +46,7 @@ class Prox(Protocol):
 
 
 @dataclass(frozen=True)
-class L1:
+class L1(Prox):
     """h(x) = weight sum |x_i|; the weight is a finite number >= 0.
 
     >>> L1(1.0)(np.array([3.0, -0.5]), 1.0).tolist()
@@ -63,12 +63,11 @@ class L1:
         return np.asarray(np.maximum(v - least, 0.0) - np.maximum(-v - least, 0.0))
 
     def value(self, x: Array) -> float:
-        """h(x)."""
         return self.weight * float(np.abs(x).sum())
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(Prox):
     """low <= x <= high, numbers or arrays; otherwise h(x) is infinite.
 
     Raises TypeError where they are not real, ValueError where no number lies between them.
@@ -95,7 +94,6 @@ class Box:
         return np.asarray(np.clip(v, self.low, self.high), dtype=v.dtype)
 
     def value(self, x: Array) -> float:
-        """h(x)."""
         return 0.0 if np.all((x >= self.low) & (x <= self.high)) else math.inf
 
 
@@ -112,7 +110,7 @@ class NonNegative(Box):
 
 
 @dataclass(frozen=True)
-class Simplex:
+class Simplex(Prox):
     """x >= 0 with sum x = total; ValueError unless total is a finite number > 0.
 
     >>> import numpy as np
@@ -134,13 +132,12 @@ class Simplex:
         return np.asarray(np.maximum(v - c, 0.0), dtype=v.dtype)
 
     def value(self, x: Array) -> float:
-        """h(x)."""
         inside = np.all(x >= 0.0) and abs(float(x.sum()) - self.total) <= 1e-9 * self.total
         return 0.0 if inside else math.inf
 
 
 @dataclass(frozen=True)
-class _Own:
+class _Own(Prox):
     """The user's prox(v, step); h itself is not known, so that f alone is reported."""
 
     function: Callable[[Array, float], Any]

@@ -1,24 +1,165 @@
-"""Which loop, which method and which metric: what `minimize` decides, and why."""
+"""What `minimize` is given, checked, and what it decides: the loop, the method and the metric."""
 
 from __future__ import annotations
 
+import difflib
+import inspect
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from continuized.marked.dual import DualCoordinate
-from continuized.problems import Problem
+from continuized.problems.base import Problem
 from continuized.problems.losses import SOFTMAX
 from continuized.problems.regression.linear import Linear
+from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
-from continuized.process.methods import Continuized
+from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
+from continuized.process.parameters import check_constants
 from continuized.process.prox import checked_prox
+from continuized.process.stepper import Limits
+from continuized.solver.loop import Callback
 from continuized.solver.metric import Identity, given_metric
 from continuized.solver.metric_factory import best_kind, filled, make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions
+from continuized.support import validation as check
 
+DEFAULT_TOL = 1e-6
+DEFAULT_MAXITER = 100_000
+DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 OWN = 'It is the process with the constants of the problem (method="continuized").'
 FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
+
+# Options of SciPy's minimize, and what to use here instead.
+ELSEWHERE = {
+    "bounds": "use prox=cz.prox.Box(low, high)",
+    "args": "use a function of x alone, such as lambda x: fun(x, *args)",
+    "constraints": "only sets with a simple projection can be had, as prox=",
+    "hess": "leave it out, or give its bound as metric=",
+    "options": "give each option by its own name",
+    "gtol": "use tol=",
+    "seed": "use rng=",
+}
+
+
+def unknown_option(name: str, function: Callable[..., Any]) -> TypeError:
+    """The error for an option that a function does not have, and what to use instead."""
+    advice = ELSEWHERE.get(name, "")
+    if not advice:
+        known = list(inspect.signature(function).parameters)
+        near = difflib.get_close_matches(name, known, n=1)
+        advice = f"did you mean {near[0]}=?" if near else f"see help(cz.{function.__name__})"
+    return TypeError(f"{function.__name__} has no option {name}=; {advice}")
+
+
+def as_problem(fun: Any, jac: Any) -> Problem:
+    """The problem of fun and jac, as `minimize` takes them."""
+    if isinstance(fun, Problem):
+        if jac is not None:
+            raise ValueError("jac is given, but the problem has a gradient of its own; drop jac=")
+        return fun
+    check.function(fun, "fun", "a Problem or a function of x")
+    if jac is True:
+        return Problem(fun, value_and_grad=True)
+    if jac is None or jac is False:
+        raise ValueError(
+            "the gradient is missing: give jac=, a function of x, or jac=True if fun returns "
+            "(value, gradient)"
+        )
+    return Problem(fun, check.function(jac, "jac", "a function of x or True"))
+
+
+def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
+    """The method of a name, with the constants given or those of the problem."""
+    if isinstance(method, Method):
+        if L is not None or mu is not None:
+            raise ValueError("L and mu belong to the method object that is given; drop L= and mu=")
+        return method
+    check.one_of(method, "method", ("auto", *METHODS), other="a method object")
+    L = problem.L if L is None else L
+    if L is None:
+        raise ValueError("the smoothness constant is not known: give L=, or a Problem with L")
+    if mu is not None:
+        check_constants(L, mu)  # also where the method has no use for mu
+    kind = METHODS[method]
+    if kind is GradientDescent:
+        return GradientDescent(L)
+    mu = problem.mu if mu is None else mu
+    return kind(L, 0.0 if mu is None else mu)
+
+
+def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinite: str) -> None:
+    """Raise ValueError for what does not go with a marked method."""
+    if L is not None or mu is not None:
+        raise ValueError(f"{method.name} finds its own constants; drop L= and mu=")
+    if noise is not None:
+        raise ValueError(f"{method.name} draws its own gradients; drop noise=")
+    if record == "path":
+        raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
+    if nonfinite == "skip":
+        raise ValueError(f'{method.name} has no gradients to skip; use nonfinite="stop" or "raise"')
+
+
+def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
+    """When to stop, by tol, maxiter and the length of a recorded clock."""
+    if tol is not None:
+        tol = check.real(tol, "tol", minimum=0.0, finite=False, other="None")
+    if maxiter is not None:
+        return Limits(tol, check.whole(maxiter, "maxiter", minimum=0, other="None"))
+    if isinstance(clock, clocks.Recorded):
+        # With tol, one more than it has: if the run gets to the end, it is the clock that ended.
+        return Limits(tol, len(clock) + (tol is not None))
+    default = DEFAULT_MAXITER
+    if events_of_a_pass is not None:
+        default = max(default, DEFAULT_PASSES * events_of_a_pass)
+    return Limits(DEFAULT_TOL if tol is None else tol, default)
+
+
+def as_callback(callback: Any) -> Callback:
+    """A function of the intermediate result that calls the user's in its own convention."""
+    check.function(callback, "callback", "callable")
+    try:
+        parameters = list(inspect.signature(callback).parameters)
+    except (TypeError, ValueError):  # a builtin without a signature
+        parameters = []
+    if parameters == ["intermediate_result"]:
+        return lambda result: callback(intermediate_result=result)
+    return lambda result: callback(result.x)
+
+
+def checked_record(record: Any) -> bool | str:
+    """record as True, False or "path"."""
+    if isinstance(record, str):
+        return check.one_of(record, "record", ("path",), other=("True", "False"))
+    if not isinstance(record, bool | np.bool_):
+        raise check.refusal(TypeError, "record", '"path", True or False', record)
+    return bool(record)
+
+
+def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
+    """Raise ValueError unless it is one of the names, and goes with the checkpoint, if any."""
+    check.one_of(nonfinite, "nonfinite", ("stop", "raise", "skip"))
+    if nonfinite == "skip" and checkpoint is not None:
+        raise ValueError(
+            'nonfinite="skip" keeps no checkpoints, for what was skipped is not in them; drop '
+            'checkpoint=, or use nonfinite="stop"'
+        )
+
+
+def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
+    """Raise ValueError for what is NumPy's only, where x0 is an array of another library."""
+    given = {"metric": metric, "prox": prox, "noise": noise, "checkpoint": checkpoint}
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(f"{name}= is for NumPy arrays only; drop it, or give a NumPy x0")
+    if hasattr(method, "prepare"):
+        raise ValueError(
+            f"{check.short_repr(method)} is for NumPy arrays only; give a NumPy x0, or use "
+            'method="continuized"'
+        )
 
 
 def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, str]:
@@ -51,22 +192,17 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
-    """Whether the loop for unknown constants, metrics and proximal steps is the one."""
-    if not _is_named_and_exact(method, noise):
-        return False
-    # A regression computes its L when asked: do not ask where it is not needed.
-    return metric is not None or prox is not None or (L is None and problem.L is None)
+    """Whether the loop for unknown constants, metrics and proximal steps is the one.
 
-
-def check_metric_and_prox(method: Any, metric: Any, prox: Any, noise: Any) -> None:
-    """ValueError where a metric or a prox is given to a loop that has neither."""
+    Raises ValueError where a metric or a prox is given to a loop that has neither.
+    """
     given = metric is not None or prox is not None
-    if given and not _is_named_and_exact(method, noise):
+    if isinstance(method, str) and method == "continuized" and noise is None:
+        # A regression computes its L when asked: do not ask where it is not needed.
+        return given or (L is None and problem.L is None)
+    if given:
         raise ValueError('metric= and prox= go with method="continuized" and without noise=')
-
-
-def _is_named_and_exact(method: Any, noise: Any) -> bool:
-    return isinstance(method, str) and method == "continuized" and noise is None
+    return False
 
 
 def adaptive_options(

@@ -2,31 +2,36 @@
 
 Run i has a random stream of its own, `e.seed(i)`, so that the result depends neither on the
 number of threads nor on how the runs are cut into chunks, and
-`minimize(p, x0, method=method, rng=e.seed(i))` repeats run i.
+`minimize(p, x0, method=method, rng=e.seed(i))` repeats run i: every run draws from its own streams
+just what `minimize` would draw, in blocks whose size bounds the memory and changes nothing else.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem, checked_problem, checked_start
+from continuized.problems.base import Array, Compiled, Problem, checked_problem, checked_start
+from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Method, checked_method
-from continuized.process.noise import Noise, checked_noise
-from continuized.solver.ensemble_runs import CHUNK, Rows, Task, run_chunks
+from continuized.process.noise import Noise, checked_noise, drawn
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.support.statistics import Moments, normal_quantile
 
 MOST = 2**63 - 1  # what a count in compiled code holds
+CHUNK = 128  # runs at once on a thread: a call of the compiled loop takes 0.5 ms to start
+CHUNK_NUMBERS = 2**23  # but no more numbers at once than this (64 MB)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,36 @@ class Ensemble:
         if self.fun is None:
             raise ValueError('quantiles need every run; call ensemble with keep="all"')
         return np.asarray(np.quantile(self.fun, q, axis=0))
+
+
+class Task(NamedTuple):
+    """What every run of an ensemble shares."""
+
+    problem: Problem
+    method: Method
+    x0: Array
+    steps: int  # events of each run; 0 where `times` are given
+    times: Array
+    noise: Noise | None
+    root: seeds.Root
+
+    @property
+    def columns(self) -> int:
+        """How many values of f a run gives."""
+        return int(self.times.size) or self.steps + 1
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers an event of a run takes: its time, gap, coefficients and mark."""
+        return 7 + (self.x0.size if self.noise is not None else 0)
+
+
+class Rows(NamedTuple):
+    """Where the outcome of consecutive runs goes; t has no columns where times are fixed."""
+
+    first: int
+    t: Array
+    fun: Array
 
 
 def ensemble(
@@ -207,17 +242,10 @@ def _checked_task(
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
     root = seeds.seed_sequence(rng)
-    return Task(problem, method, start, int(steps or 0), checked_times(times), noise, root)
-
-
-def checked_times(times: ArrayLike | None) -> Array:
-    """Times as a vector: finite, >= 0, not decreasing.  None is no times."""
-    if times is None:
-        return np.zeros(0)
-    values = np.atleast_1d(check.times(times, ordered=True))
-    if not values.size:
+    asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
+    if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
-    return values
+    return Task(problem, method, start, int(steps or 0), asked, noise, root)
 
 
 def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
@@ -228,3 +256,128 @@ def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
         instead = 'keep="mean", fewer runs or fewer ' + ("steps" if task.steps else "times")
     columns = task.columns * (2 if task.steps else 1)
     check_memory(8 * runs * columns, f"{runs} runs of {task.columns} values", instead)
+
+
+# The runs: in chunks of compiled code on several threads, or one by one.
+
+
+def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
+    """Fill the rows, and give them back in their order."""
+    engine = _engine(task)
+    if engine is None:
+        for part in rows:
+            for j in range(len(part.fun)):
+                _python_run(task, part.first + j, part.t[j], part.fun[j])
+                yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
+        return
+    waiting: list[Future[Rows]] = []
+    with ThreadPoolExecutor(threads) as pool:
+        try:
+            for part in rows:
+                waiting.append(pool.submit(_compiled_runs, task, engine, part))
+                if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
+                    yield waiting.pop(0).result()
+            while waiting:
+                yield waiting.pop(0).result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+class Engine(NamedTuple):
+    """The compiled parts of an ensemble, made before the threads start: each is compiled once."""
+
+    problem: Compiled
+    loop: Any
+    flow: Any  # None where the values are wanted at events
+
+
+def _engine(task: Task) -> Engine | None:
+    """The compiled parts; None where one of them is only Python."""
+    from continuized.process import compiled as schedule
+    from continuized.solver.kernels import ensemble as many
+
+    if not schedule.runs_compiled(task.method):
+        return None
+    problem = task.problem.compiled(task.x0.dtype)
+    if problem is None or problem.fun is None:
+        return None
+    if task.steps:
+        loop, flow = many.compiled_steps(task.x0.dtype), None
+    else:
+        loop = many.compiled_times(task.x0.dtype)
+        flow = many.compiled_flow(task.method.flow_rule)
+    schedule.compiled_fill(task.method.rule)
+    return Engine(problem, loop, flow)
+
+
+def _compiled_runs(task: Task, engine: Engine, rows: Rows) -> Rows:
+    from continuized.process.compiled import rows_of_coefficients
+    from continuized.solver.kernels import ensemble as many
+
+    runs, dtype = len(rows.fun), task.x0.dtype
+    states = np.tile(task.x0.ravel(), (2, runs, 1))
+    dim = states.shape[2]
+    scratch = np.empty((2, dim), dtype)
+    grad, fun, data = engine.problem
+    t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
+    keys = [seeds.TIMES] if task.noise is None else [seeds.TIMES, seeds.MARKS]
+    roots = seeds.branches(task.root, range(rows.first, rows.first + runs), keys)
+    streams = [task.method.clock(root).stream() for root in roots]
+    rngs = [] if task.noise is None else [seeds.generator(root, seeds.MARKS) for root in roots]
+    if task.steps:
+        rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
+    k = 0
+    while k < task.steps or np.any(passed < task.times.size):
+        n = _block(task, k, runs)
+        dt = np.stack([stream.gaps(n) for stream in streams])
+        t = dt.copy()
+        t[:, 0] += t0
+        np.cumsum(t, axis=1, out=t)  # from left to right, as Stream.draw adds
+        coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
+        marks = np.empty((0, 0, 0), dtype)
+        if task.noise is not None:
+            marks = np.stack([drawn(task.noise, rng, n, dim, dtype) for rng in rngs])
+        block = (grad, fun, data, states, scratch, coefs, marks)
+        if task.steps:
+            rows.t[:, k + 1 : k + 1 + n] = t
+            engine.loop(*block, k, rows.fun)
+        else:
+            asked = many.Asked(task.method.constants, t0, t, task.times, passed)
+            engine.loop(*block, engine.flow, asked, rows.fun)
+        k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
+    return rows
+
+
+def _block(task: Task, k: int, runs: int) -> int:
+    """How many events to draw at once for each of so many runs."""
+    most = max(1, CHUNK_NUMBERS // (runs * task.numbers))
+    if task.steps:
+        return min(most, task.steps - k)
+    # About as many as happen before the last time, and some more.
+    horizon = float(task.times[-1]) if k == 0 else 0.0
+    return min(most, int(horizon + 4.0 * math.sqrt(horizon)) + 16)
+
+
+def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
+    """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
+    from continuized.solver.minimize import minimize
+
+    root = seeds.child(task.root, i)
+    common: dict[str, Any] = {"method": task.method, "noise": task.noise, "rng": root}
+    fun[:] = np.nan
+    if task.steps:
+        t[:] = np.nan
+        r = minimize(task.problem, task.x0, maxiter=task.steps, **common)
+        t[: len(r.trace)], fun[: len(r.trace)] = r.trace.t, r.trace.fun
+        return
+    stream, blocks = task.method.clock(root).stream(), []
+    while stream.t <= task.times[-1]:
+        blocks.append(stream.draw(_block(task, stream.k, 1)))
+    events_t, gaps = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("t", "dt"))
+    passed = int(np.searchsorted(events_t, task.times[-1], side="right")) + 1
+    clock = clocks.Recorded(events_t[:passed], gaps[:passed])
+    r = minimize(task.problem, task.x0, clock=clock, record="path", **common)
+    last = r.trace.t[-1]
+    for j, s in enumerate(task.times.tolist()):
+        if s <= last:
+            fun[j] = task.problem.fun(r.at(s)[0])

@@ -8,6 +8,7 @@ from run to run is the stepper's: see `process.stepper`, which tells how to writ
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from scipy.optimize import OptimizeResult
@@ -16,7 +17,7 @@ from continuized.process.clock import Events, Stream
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
 from continuized.solver.result import Result
-from continuized.support.checkpoints.checkpointer import AnyCheckpointer, NullCheckpointer
+from continuized.support.checkpoints.checkpointer import Checkpointer
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.progress import Bar, silent
 
@@ -38,11 +39,10 @@ class Loop(Checkpointed):
         *,
         callback: Callback | None = None,
         bar: Bar = silent,
-        checkpointer: AnyCheckpointer | None = None,
+        checkpointer: Checkpointer | None = None,
     ) -> None:
         self.stepper, self.stream, self.limits = stepper, stream, limits
-        self.callback, self.bar = callback, bar
-        self.checkpointer = NullCheckpointer() if checkpointer is None else checkpointer
+        self.callback, self.bar, self.checkpointer = callback, bar, checkpointer
         self.recorder = Recorder(stepper.columns, stepper.most_rows)
         self.status: Status | None = None
 
@@ -52,8 +52,9 @@ class Loop(Checkpointed):
         The stepper decides what else ends a run; `status` says in the end why it was.
         """
         stepper, maxiter = self.stepper, self.limits.maxiter
+        checkpointer = self.checkpointer
         status = self._record(stepper.begin())
-        with self.checkpointer.around(self):
+        with nullcontext() if checkpointer is None else checkpointer.around(self):
             while status is None and stepper.k < maxiter:
                 status = stepper.over()
                 if status is not None:
@@ -62,8 +63,8 @@ class Loop(Checkpointed):
                 if events.size == 0:
                     break
                 status = self._take(events)
-                if self.checkpointer.on and status in MAY_GO_ON and stepper.savable:
-                    self.checkpointer.save_if_due(self)
+                if checkpointer is not None and status in MAY_GO_ON and stepper.savable:
+                    checkpointer.save_if_due(self)
         status = self._record(stepper.finish(status))
         self.status = status or self._status_at_end()
         return self.status

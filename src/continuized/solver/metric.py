@@ -46,7 +46,7 @@ class Metric(Protocol):
         ...
 
 
-class Identity:
+class Identity(Metric):
     """The Euclidean norm.
 
     >>> Identity().solve(np.array([2.0, 6.0])).tolist()
@@ -56,11 +56,10 @@ class Identity:
     name = "none"
 
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
         return g
 
 
-class Diagonal:
+class Diagonal(Metric):
     """P = diag(entries), all > 0; for a matrix of variables, of its rows.
 
     Raises ValueError unless entries is a vector of finite numbers > 0.
@@ -75,15 +74,11 @@ class Diagonal:
         self._entries = check.array(entries, "metric", dtype=np.float64, ndim=1, above=0.0)
         self.size = self._entries.size
 
-    def _shaped(self, v: Array) -> Array:
-        return self._entries.reshape(-1, *[1] * (v.ndim - 1))
-
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
-        return np.asarray(g / self._shaped(g))
+        return np.asarray(g / self._entries.reshape(-1, *[1] * (g.ndim - 1)))
 
 
-class Dense:
+class Dense(Metric):
     """A symmetric positive definite matrix P; for a matrix of variables, P for each column.
 
     P is inverted once, so that a step costs one product.  What errors the inverse has, the
@@ -116,7 +111,6 @@ class Dense:
         self.size, self._inverse = len(P), _inverse(P)
 
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
         from continuized.solver.kernels.gram import symmetric_product
 
         columns = np.ascontiguousarray(g.reshape(self.size, -1), dtype=np.float64)
@@ -138,7 +132,7 @@ def _inverse(P: Array) -> Array:
     return np.ascontiguousarray(inverse)
 
 
-class LowRank:
+class LowRank(Metric):
     """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity.
 
     values: the eigenvalues of P along the columns of U, hence ratios = values / rest - 1 (0 where
@@ -155,13 +149,12 @@ class LowRank:
         self._ratios = np.maximum(values / rest - 1.0, 0.0)
 
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
         parts = np.einsum("ij,i...->j...", self._U, g)
         shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
         return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
 
 
-class Flattened:
+class Flattened(Metric):
     """A metric for all the entries of an array of variables, taken as one vector.
 
     >>> Flattened(Diagonal([1.0, 2.0, 4.0, 8.0])).solve(np.full((2, 2), 8.0)).tolist()
@@ -170,13 +163,13 @@ class Flattened:
 
     def __init__(self, metric: Any) -> None:
         self._metric, self.name = metric, metric.name
+        self._shape: tuple[int, ...] = (-1,)
 
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
-        return np.asarray(self._metric.solve(g.ravel())).reshape(g.shape)
+        return np.asarray(self._metric.solve(g.reshape(self._shape))).reshape(g.shape)
 
 
-class Columns:
+class Columns(Flattened):
     """A metric for each column of the variables, which may be given in any shape.
 
     >>> Columns(Diagonal([1.0, 2.0])).solve(np.full(4, 8.0)).tolist()  # two rows of two
@@ -184,21 +177,17 @@ class Columns:
     """
 
     def __init__(self, metric: Any) -> None:
-        self._metric, self.name = metric, metric.name
-
-    def solve(self, g: Array) -> Array:
-        """P^-1 g."""
-        return np.asarray(self._metric.solve(g.reshape(self._metric.size, -1))).reshape(g.shape)
+        super().__init__(metric)
+        self._shape = metric.size, -1
 
 
-class Own:
+class Own(Metric):
     """The user's object, whose answers are looked at."""
 
     def __init__(self, metric: Any) -> None:
         self._metric, self.name = metric, getattr(metric, "name", "own")
 
     def solve(self, g: Array) -> Array:
-        """P^-1 g."""
         q = np.asarray(self._metric.solve(g.copy()))
         if q.dtype.kind not in "fiu" or q.shape != g.shape:
             raise ValueError(
@@ -222,7 +211,8 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     ('diag', 'dense')
     """
     if hasattr(metric, "solve") and not isinstance(metric, type):
-        return fitting(metric, shape) if isinstance(metric, OURS) else Own(metric)
+        is_ours = isinstance(metric, Diagonal | Dense | LowRank)
+        return fitting(metric, shape) if is_ours else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
         names = '"diag", "gram", "nystrom", "auto"'
         what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
@@ -241,6 +231,3 @@ def fitting(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metri
         f"the metric is one of {metric.size} variables, but x0 has shape {shape}: give one for "
         "its first axis or for all of its entries"
     )
-
-
-OURS = (Diagonal, Dense, LowRank)

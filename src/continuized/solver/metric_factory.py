@@ -35,7 +35,7 @@ LEAST_STEPS_OF_A_SKETCH = 30  # which is coarse: the momentum needs time
 
 @dataclass(frozen=True)
 class MetricFactory:
-    """A kind of metric for a regression: `at(w)` makes it, `steps` is when to make it anew."""
+    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew."""
 
     problem: Any
     kind: str
@@ -62,18 +62,18 @@ class MetricFactory:
         return float(max(LEAST_STEPS, work / gradient))
 
     def build(self, w: Array, number: int) -> metrics.Metric:
-        """The metric for steps from w, the so-manieth of a run: each has a sample of its own."""
+        """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
+        made: Any
         with threads.blas_on_one_thread():
-            made = self._made(w.ravel(), rng)
+            if self.kind == "diag":
+                diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
+                made = metrics.Diagonal(diagonal)
+            elif self.kind == "gram":
+                made = metrics.Dense.of(gram(self.problem, w.ravel(), rng))
+            else:
+                made = nystrom(self.problem, w.ravel(), rng)
         return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
-
-    def _made(self, w: Array, rng: np.random.Generator) -> Any:
-        if self.kind == "diag":
-            return metrics.Diagonal(np.maximum(self.problem.coordinate_L, _least(self.problem)))
-        if self.kind == "gram":
-            return metrics.Dense.of(gram(self.problem, w, rng))
-        return nystrom(self.problem, w, rng)
 
 
 def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:
@@ -130,11 +130,6 @@ def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
     return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
 
 
-def _penalty(p: Any) -> Array:
-    """l2 for every variable but the intercept."""
-    return np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)
-
-
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
@@ -157,7 +152,8 @@ def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     else:
         mine = rows is not p.X and rows.dtype == np.float64  # and may be written into
         P = _dense_gram(np.multiply(rows, np.sqrt(q / len(q))[:, None], out=rows if mine else None))
-    P[np.diag_indices(len(P))] += _penalty(p) + _floor(p)
+    penalty = np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)  # no intercept's
+    P[np.diag_indices(len(P))] += penalty + _floor(p)
     return np.asarray(P)
 
 

@@ -6,8 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from continuized.marked.clock import clock_with_marks
-from continuized.marked.stepper import Marked, MarkedStepper
+from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
 from continuized.problems.base import Array, Problem, checked_start
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
@@ -16,31 +15,14 @@ from continuized.process.methods import Method
 from continuized.process.noise import Noise, checked_noise
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
-from continuized.solver.arguments import (
-    as_callback,
-    as_method,
-    as_problem,
-    check_foreign,
-    check_marked,
-    check_nonfinite,
-    checked_record,
-    limits_of,
-    unknown_option,
-)
-from continuized.solver.dispatch import (
-    adaptive_options,
-    check_metric_and_prox,
-    chosen_for,
-    is_adaptive,
-)
+from continuized.solver import dispatch
 from continuized.solver.loop import Loop
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveStepper
 from continuized.solver.steppers.fixed import ArrayStepper, FixedStepper
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.checkpointer import open_checkpointer
-from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
 
@@ -159,44 +141,42 @@ def minimize(
     (True, [1.0, 1.0, 1.0])
     """
     if unknown:
-        raise unknown_option(next(iter(unknown)), minimize)
-    problem = as_problem(fun, jac)
+        raise dispatch.unknown_option(next(iter(unknown)), minimize)
+    problem = dispatch.as_problem(fun, jac)
     if arrays.namespace(x0) is None:
         start = checked_start(x0, problem)
     else:
-        check_foreign(method, metric, prox, noise, checkpoint)
+        dispatch.check_foreign(method, metric, prox, noise, checkpoint)
         problem = arrays.ForeignProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
         asked = any(option is not None for option in (L, mu, prox, noise))
-        method, metric, why = chosen_for(problem, metric, asked or record == "path")
+        method, metric, why = dispatch.chosen_for(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    check_metric_and_prox(method, metric, prox, noise)
-    adapts = is_adaptive(method, problem, L, metric, prox, noise)
-    chosen: Any = method if is_marked or adapts else as_method(method, problem, L, mu)
-    limits = limits_of(tol, maxiter, clock)
-    record = checked_record(record)
-    check_nonfinite(nonfinite, checkpoint)
-    if noise is not None:
-        checked_noise(noise)
+    adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
+    chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
+    limits = dispatch.limits_of(tol, maxiter, clock)
+    record = dispatch.checked_record(record)
+    dispatch.check_nonfinite(nonfinite, checkpoint)
+    checked_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.checked_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
-    called = None if callback is None else as_callback(callback)
+    called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"
     stepper: Stepper
     if adapts:
         rest = (limits.tol, record, root, start.shape, skipping)
-        options = adaptive_options(problem, L, mu, metric, prox, *rest)
+        options = dispatch.adaptive_options(problem, L, mu, metric, prox, *rest)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked:
-        check_marked(chosen, L, mu, noise, record, nonfinite)
+        dispatch.check_marked(chosen, L, mu, noise, record, nonfinite)
         marked: MarkedStepper = chosen.prepare(problem, start)
         stepper, law = marked, marked.law
-        limits = limits_of(tol, maxiter, clock, events_of(law, law.size))
+        limits = dispatch.limits_of(tol, maxiter, clock, events_of(law, law.size))
         marked.configure(start, limits.tol, bool(record))
         ticking = clock_with_marks(clock, marked, root)
     else:
@@ -223,7 +203,7 @@ def minimize(
             problem=problem.fingerprint(start),
         )
 
-    checkpointer = open_checkpointer(path, every, resume, identity)
+    checkpointer = checkpoints.open_checkpointer(path, every, resume, identity)
     with bar(stepper.name, limits.maxiter, progress) as show:
         loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
@@ -234,10 +214,7 @@ def minimize(
                 "fun, jac or another function that was given raised StopIteration; only callback "
                 "may, to stop a run"
             ) from error
-    return _finished(loop.result(), why, nonfinite)
-
-
-def _finished(r: Result, why: str, nonfinite: str) -> Result:
+    r = loop.result()
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "

@@ -12,8 +12,6 @@ from continuized.solver.array_api import namespace
 from continuized.solver.result import Path, Trace
 from continuized.support.checkpoints.state import Checkpointed, Rows
 
-PATH = ("t", "dt", "x", "z")  # the columns of a path
-
 
 class Recorder(Checkpointed):
     """Rows of a run, an entry to each of its columns, such as ("k", "t", "fun").
@@ -66,4 +64,4 @@ class Recorder(Checkpointed):
         """The states at all events, where they were recorded."""
         if "x" not in self.columns:
             return None
-        return Path(*(self[name] for name in PATH))
+        return Path(*(self[name] for name in Path._fields))

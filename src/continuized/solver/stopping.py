@@ -29,23 +29,15 @@ class Criterion:
     dual norm of the metric, or of the gradient mapping."""
 
     def __init__(self, problem: Problem, prox: Prox | None, certified: bool = True) -> None:
-        self._problem: Any = problem
         self._prox = prox
-        self.strong = self._strong_convexity() if certified else 0.0
+        # What turns a gradient into a duality gap; 0 where nothing does.
+        regression = certified and prox is None and hasattr(problem, "curvature")
+        known = regression and not getattr(problem, "intercept", False)
+        self.strong = float(getattr(problem, "l2", 0.0)) if known else 0.0
+        self.name = "duality gap" if self.strong > 0.0 else "gradient norm"
+        if prox is not None:
+            self.name = "norm of the gradient mapping"
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
-
-    def _strong_convexity(self) -> float:
-        """What turns a gradient into a duality gap; 0 where nothing does."""
-        problem = self._problem
-        if self._prox is not None or not hasattr(problem, "curvature"):
-            return 0.0
-        return 0.0 if getattr(problem, "intercept", False) else float(problem.l2)
-
-    @property
-    def name(self) -> str:
-        if self._prox is not None:
-            return "norm of the gradient mapping"
-        return "duality gap" if self.strong > 0.0 else "gradient norm"
 
     def gap(self, at: Evaluation) -> float | None:
         """A bound of f - f*.
@@ -67,10 +59,6 @@ class Criterion:
         if self._prox is None:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
         return norm(at.y - x) / gamma
-
-    def remark(self, x: Array) -> str:
-        """What there is to say of x beside the status: that it separates the data, if it does."""
-        return NO_MINIMUM if separates(self._problem, x) else ""
 
 
 def can_be_separated(problem: Any) -> bool:

@@ -1,15 +1,20 @@
-"""A progress bar with the step, f and the rate: on a terminal, in a notebook, in a pipe."""
+"""What the user is told on the way: a progress bar with the step, f and the rate, and warnings."""
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol
 
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
+PACKAGE = str(Path(__file__).parents[1])
+OURS = (PACKAGE, contextlib.__file__)  # a `with` of ours is left through a frame of contextlib
 
 
 class Bar(Protocol):
@@ -32,12 +37,9 @@ def bar(title: str, total: int | None, show: bool = True, unit: str = "step") ->
         yield silent
         return
     console = _console()
-    if console.is_terminal or console.is_jupyter:
-        with _live(console, title, total, unit) as live:
-            yield live
-    else:
-        with _plain(title, total, unit) as plain:
-            yield plain
+    is_live = console.is_terminal or console.is_jupyter
+    with _live(console, title, total, unit) if is_live else _plain(title, total, unit) as shown:
+        yield shown
 
 
 def _console() -> Any:
@@ -95,3 +97,11 @@ def _plain(title: str, total: int | None, unit: str) -> Iterator[Bar]:
     yield update
     if line:
         print(line, file=sys.stderr, flush=True)
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn at the first frame outside the package, however deep within it this is called."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -24,7 +24,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.fingerprint import fingerprint_parts
+from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
 Method = Dual | DADAO | A2CiD2

@@ -8,8 +8,7 @@ are the same if it is cut between passes, and a law that changes does so between
 A run is recorded by drawing its events from its clock, and replayed by `Recorded`: see there.
 """
 
-from continuized.process.clock.clocks import Poisson, Recorded, Unit
+from continuized.process.clock.clocks import Merged, Poisson, Recorded, Unit
 from continuized.process.clock.events import Clock, Event, Events, Stream
-from continuized.process.clock.merged import Merged
 
 __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream", "Unit"]

@@ -15,16 +15,8 @@ from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
-from continuized.support.jit import (
-    data_type,
-    flow_type,
-    gradient_type,
-    is_ours,
-    jit,
-    matrix,
-    value_type,
-    vector,
-)
+from continuized.support import jit as numba_types
+from continuized.support.jit import is_ours, jit, matrix, vector
 
 # An event is written out in both loops.  As a function it would be too long for LLVM to inline,
 # and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
@@ -106,16 +98,11 @@ def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, aske
 
 def _shared(dtype: Any) -> tuple[Any, ...]:
     """The types of the arguments that both loops begin with."""
-    blocks = types.Array(matrix(dtype).dtype, 3, "C")
-    return (
-        types.FunctionType(gradient_type(dtype)),
-        types.FunctionType(value_type(dtype)),
-        data_type(dtype),
-        blocks,
-        matrix(dtype),
-        types.Array(types.float64, 3, "C"),
-        blocks,
-    )
+    grad = types.FunctionType(numba_types.gradient_type(dtype))
+    fun = types.FunctionType(numba_types.value_type(dtype))
+    blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
+    data = numba_types.data_type(dtype)
+    return grad, fun, data, blocks, matrix(dtype), coefficients, blocks
 
 
 @cache
@@ -131,19 +118,12 @@ def compiled_times(dtype: Any) -> Any:
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
-    return jit(
-        pass_times,
-        types.void(
-            *_shared(dtype),
-            types.FunctionType(flow_type()),
-            asked,
-            matrix(np.float64),
-        ),
-        no_cfunc_wrapper=True,
-    )
+    flow = types.FunctionType(numba_types.flow_type())
+    signature = types.void(*_shared(dtype), flow, asked, matrix(np.float64))
+    return jit(pass_times, signature, no_cfunc_wrapper=True)
 
 
 @cache
 def compiled_flow(flow: FlowRule) -> Any:
     """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
-    return jit(flow, flow_type(), cached=is_ours(flow))
+    return jit(flow, numba_types.flow_type(), cached=is_ours(flow))

@@ -98,7 +98,6 @@ def skip(work, coefficients, i):
         mix_next(work, coefficients, i + 1)
 
 
-@jit
 def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
     """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal).
 
@@ -125,25 +124,10 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
     return i, GO_ON
 
 
-@jit
-def begin(work, coefficients):
-    """y and z at the first event of a block."""
-    mix_next(work, coefficients, 0)
-
-
 @cache
 def compiled_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype."""
-    signature = types.UniTuple(types.int64, 2)(
-        types.FunctionType(gradient_type(dtype)),
-        data_type(dtype),
-        vector(dtype),
-        matrix(dtype),
-        matrix(dtype),
-        matrix(dtype),
-        matrix(dtype),
-        matrix(np.float64),
-        vector(np.float64),
-        types.int64,
-    )
-    return jit(loop.py_func, signature)
+    grad, data = types.FunctionType(gradient_type(dtype)), data_type(dtype)
+    states = (vector(dtype), *[matrix(dtype)] * 4)  # g, marks, work, xs, zs
+    rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
+    return jit(loop, types.UniTuple(types.int64, 2)(grad, data, *states, *rest))

@@ -16,8 +16,9 @@ import math
 from typing import Any, NamedTuple
 
 from continuized.problems.base import Array, Problem
+from continuized.process import parameters
 from continuized.process.clock import Event, Events
-from continuized.process.flow import mix
+from continuized.process.flow import convex_flow, mix
 from continuized.process.methods import Continuized, Method
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
@@ -26,10 +27,8 @@ from continuized.solver.constant_checks import skipped_sentence
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.steppers.schedule import AdaptiveSchedule, FixedSchedule
-from continuized.solver.stopping import FIRST_LOOK, Criterion, separates
-from continuized.support.checkpoints.fingerprint import probe
-from continuized.support.checkpoints.state import ARRAY
+from continuized.solver.stopping import FIRST_LOOK, NO_MINIMUM, Criterion, separates
+from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
@@ -37,6 +36,59 @@ MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
 FAR = 1e100  # of 1 + |x_0|
 LOOK_EVERY = 16  # events: whether x goes away
+LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
+
+
+class FixedSchedule(Checkpointed):
+    """L and mu are given: the coefficients of the method."""
+
+    changing = ("_t", "_carry")
+
+    def __init__(self, method: Method) -> None:
+        self._method, self.L = method, method.L
+        self._t, self._carry, self._steps = 0.0, method.init(0.0).carry, (0.0, 0.0)
+
+    def weights(self, event: Event) -> tuple[float, float]:
+        """The mixing weights before the event."""
+        a, b, *steps, carry = self._method.coefficients(
+            event.k, self._t, event.t, event.dt, self._carry
+        )
+        self._t, self._carry, self._steps = event.t, carry, (steps[0], steps[1])
+        return a, b
+
+    def steps(self) -> tuple[float, float]:
+        """(gamma, gamma') at the event."""
+        return self._steps
+
+
+class AdaptiveSchedule(Checkpointed):
+    """L unknown and mu = 0: the convex parameters, whose pair (sqrt A, sqrt B) is carried on.
+
+    sqrt(A / B) = s / sqrt(2L), with s the time on the clock of the parameters since the last
+    restart, so that a change of L multiplies s by sqrt(L_new / L).
+    """
+
+    changing = ("L", "_s")
+
+    def __init__(self, L: float) -> None:
+        self.L, self._s = L, 0.0
+
+    def weights(self, event: Event) -> tuple[float, float]:
+        before, self._s = self._s, self._s + event.dt
+        return convex_flow(before, self._s, event.dt, self.L, 0.0, 0.0)
+
+    def steps(self) -> tuple[float, float]:
+        return parameters.gamma(self.L), parameters.convex_gamma_prime(self._s, self.L, 0.0)
+
+    def change_L(self, L: float) -> None:
+        """Carry on from the same pair with another L."""
+        L = min(max(L, LEAST_L), MOST_L)
+        self._s = parameters.carried_time(self._s, self.L, L)
+        self.L = L
+
+    def restart(self) -> None:
+        """From time 0 again: A = 0."""
+        self._s = 0.0
 
 
 class AdaptiveOptions(NamedTuple):
@@ -50,14 +102,6 @@ class AdaptiveOptions(NamedTuple):
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
     skipping: bool = False  # known constants: no jump where a gradient is not finite
-
-    def fingerprint(self, probe: Array) -> dict[str, Any]:
-        """What a checkpoint knows the run by: what the metric and prox do, whatever they are."""
-        kind = None if self.factory is None else self.factory.kind
-        metric = self.metric.solve(probe.copy()) if kind is None else kind
-        prox = None if self.prox is None else proximal_step(self.prox, probe, 1.0)
-        constants = None if self.method is None else [self.method.L, self.method.mu]
-        return {"metric": metric, "prox": prox, "constants": constants}
 
 
 class AdaptiveStepper(Stepper):
@@ -288,10 +332,16 @@ class AdaptiveStepper(Stepper):
         }
 
     def remark(self) -> str:
-        return self.measured.remark(self.end.y) + skipped_sentence(self.skipped)
+        separated = NO_MINIMUM if separates(self.problem, self.end.y) else ""
+        return separated + skipped_sentence(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:
-        return self.options.fingerprint(probe(self.start))
+        """What the metric and the prox do at a point, whatever they are, and the constants."""
+        at, known = probe(self.start), self.options.method
+        metric = self.factory.kind if self.factory else self.options.metric.solve(at.copy())
+        prox = None if self.prox is None else proximal_step(self.prox, at, 1.0)
+        constants = None if known is None else [known.L, known.mu]
+        return {"metric": metric, "prox": prox, "constants": constants}
 
     def _constants(self) -> dict[str, Any]:
         metric = getattr(self.evaluator.metric, "name", "own")

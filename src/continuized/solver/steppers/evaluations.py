@@ -69,8 +69,8 @@ class Evaluator(Checkpointed):
         return Evaluation(y, f, g, q)
 
     def change_metric(self, metric: Metric) -> None:
-        """Evaluator from before need `in_new_metric`; gradients are compared with those to come."""
-        self.metric, self._largest = metric, 0.0
+        """Go on in another metric; evaluations from before need `in_new_metric`."""
+        self.metric, self._largest = metric, 0.0  # gradients are compared with those to come
 
     def in_new_metric(self, point: Evaluation) -> Evaluation:
         """The same point in the metric of now."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,18 +27,10 @@ from continuized.process.oracle import Exact, Noisy
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
-from continuized.solver.array_api import ForeignProblem
-from continuized.solver.constant_checks import SIGNALS
+from continuized.solver import stopping
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
-from continuized.solver.stopping import (
-    FIRST_LOOK,
-    GOES_AWAY,
-    NO_MINIMUM,
-    can_be_separated,
-    separates,
-)
-from continuized.support.warnings import warn_caller
+from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
@@ -54,6 +47,16 @@ class _KnownConstants(Stepper):
     skipping: whether an event whose gradient is not finite makes no jump, in place of the run's
     end.
     """
+
+    # What differs between the two kinds of arrays
+    x: Any  # after the last event
+    states_at_start: tuple[Any, Any]  # x and z of the first row
+    _block: Callable[[Events, Array], Progress]  # events up to one that ends the run
+    _value_at_end: Callable[[], float]  # f at x, at the start and at the end
+    _gradient: Callable[[], Any]  # at x, without noise, as an array of the run's own
+    _norm: Callable[[Any], float]
+    _go_back: Callable[[], None]  # to the start
+    _gradients_asked: Callable[[], int]
 
     def __init__(
         self,
@@ -79,40 +82,7 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
-        self.look_at = FIRST_LOOK if can_be_separated(problem) else sys.maxsize
-
-    # What differs between the two kinds of arrays
-
-    @property
-    def x(self) -> Any:
-        """x after the last event."""
-        raise NotImplementedError
-
-    def _block(self, events: Events, coefs: Array) -> Progress:
-        """The events, with these coefficients, up to one that ends the run."""
-        raise NotImplementedError
-
-    def _value_at_end(self) -> float:
-        """f at x, at the start and at the end."""
-        raise NotImplementedError
-
-    def _states_at_start(self) -> tuple[Any, Any]:
-        """x and z of the first row."""
-        raise NotImplementedError
-
-    def _gradient(self) -> Any:
-        """The gradient at x, without noise, as an array of the run's own."""
-        raise NotImplementedError
-
-    def _norm(self, g: Any) -> float:
-        raise NotImplementedError
-
-    def _go_back(self) -> None:
-        """To the start."""
-        raise NotImplementedError
-
-    def _gradients_asked(self) -> int:
-        raise NotImplementedError
+        self.look_at = stopping.FIRST_LOOK if stopping.can_be_separated(problem) else sys.maxsize
 
     # What the loop asks
 
@@ -126,17 +96,17 @@ class _KnownConstants(Stepper):
         return min(self.block, left, self.look_at - self.k)
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x separates the data."""
+        """NO_MINIMUM where x stopping.separates the data."""
         if self.k < self.look_at:
             return None
         self.look_at *= 2
-        return Status.NO_MINIMUM if separates(self.problem, self.x) else None
+        return Status.NO_MINIMUM if stopping.separates(self.problem, self.x) else None
 
     def _end_row(self) -> tuple[Any, ...]:
         """A row of the start or of the end, where f is asked for whatever is recorded."""
         self.nfev += 1
         row = (self.k, self.t, 0.0, self._value_at_end())
-        return (*row, *self._states_at_start()) if self.keeping else row
+        return (*row, *self.states_at_start) if self.keeping else row
 
     def _at_most(self, block: int) -> int:
         numbers: int = max(math.prod(self.start.shape), 1)
@@ -217,11 +187,11 @@ class _KnownConstants(Stepper):
 
     def remark(self) -> str:
         skipped = checks.skipped_sentence(self.skipped)
-        if separates(self.problem, self.x):
-            return NO_MINIMUM + skipped
+        if stopping.separates(self.problem, self.x):
+            return stopping.NO_MINIMUM + skipped
         gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
-        return (GOES_AWAY if gone and stays else "") + skipped
+        return (stopping.GOES_AWAY if gone and stays else "") + skipped
 
     def fingerprint(self) -> Any:
         return self.method.fingerprint()
@@ -234,17 +204,8 @@ class FixedStepper(_KnownConstants):
     """
 
     changing = (
-        "k",
-        "t",
-        "carry",
-        "fun",
-        "nfev",
-        "compiled_calls",
-        "oracle",
-        "rng",
-        "work",
-        "watch",
-    )
+        "k", "t", "carry", "fun", "nfev", "compiled_calls", "oracle", "rng", "work", "watch",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -263,17 +224,14 @@ class FixedStepper(_KnownConstants):
         self.oracle = (Exact if noise is None else Noisy)(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
+        self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
+        self.states_at_start = start[np.newaxis], start[np.newaxis]
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled_calls = 0
         self.compiled = None if problem.threaded else problem.compiled(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
-
-    @property
-    def x(self) -> Array:
-        x: Array = self.work[kernel.X]
-        return x.reshape(self.start.shape)
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
@@ -283,7 +241,7 @@ class FixedStepper(_KnownConstants):
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
         done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
-        self.compiled_calls += done - i + (signal in SIGNALS)
+        self.compiled_calls += done - i + (signal in checks.SIGNALS)
         return done, signal
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
@@ -301,7 +259,7 @@ class FixedStepper(_KnownConstants):
             signal = step(g, work, coefs, watch, j)
             if not (signal or recording):
                 continue
-            if signal in SIGNALS:
+            if signal in checks.SIGNALS:
                 return j, signal
             if recording:
                 self._keep_states(j)
@@ -315,14 +273,14 @@ class FixedStepper(_KnownConstants):
             assert self.rng is not None
             marks = drawn(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()
-        kernel.begin(self.work, coefs)
+        kernel.mix_next(self.work, coefs, 0)
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self._advance(marks, coefs, i)
             if signal == checks.NOT_FINITE and self.skipping:
                 i = self._skip(coefs, i)
                 continue
-            status = SIGNALS.get(signal)
+            status = checks.SIGNALS.get(signal)
             if signal == checks.SMALL_GRADIENT and self._is_confirmed():
                 status = Status.CONVERGED
         rows = None
@@ -364,9 +322,6 @@ class FixedStepper(_KnownConstants):
     def _value_at_end(self) -> float:
         return float(self.problem.values(self.x[np.newaxis].copy())[0])
 
-    def _states_at_start(self) -> tuple[Array, Array]:
-        return self.start[np.newaxis], self.start[np.newaxis]
-
     def _gradient(self) -> Array:
         return Exact.__call__(self.oracle, self.x.copy()).copy()  # the user may use it again
 
@@ -389,20 +344,15 @@ class FixedStepper(_KnownConstants):
 class ArrayStepper(_KnownConstants):
     """On arrays of another library, event by event."""
 
+    _norm = staticmethod(arrays.norm)
+
     def __init__(
-        self, method: Method, problem: ForeignProblem, tol: float | None, **options: Any
+        self, method: Method, problem: arrays.ForeignProblem, tol: float | None, **options: Any
     ) -> None:
         super().__init__(method, problem, problem.start, tol, **options)
         self.foreign = problem
-        self.now = self.z = problem.start
-        self.last = (
-            self.now,
-            self.now,
-        )  # y and g of the event before; not looked at at first
-
-    @property
-    def x(self) -> Any:
-        return self.now
+        self.x = self.z = problem.start
+        self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
     def _block(self, events: Events, coefs: Array) -> Progress:
         rows: list[tuple[Any, ...]] = []
@@ -411,7 +361,7 @@ class ArrayStepper(_KnownConstants):
         for event, (*row, _) in zip(events.each(), coefs.tolist(), strict=True):
             status = self._event(event, *row)
             if self.k == event.k and self.recording:
-                states = (self.now, self.z) if self.keeping else ()
+                states = (self.x, self.z) if self.keeping else ()
                 rows.append((event.k, event.t, event.dt, self.fun, *states))
             if status is not None:
                 break
@@ -421,13 +371,13 @@ class ArrayStepper(_KnownConstants):
     def _event(
         self, event: Event, a: float, b: float, gamma: float, gamma_prime: float
     ) -> Status | None:
-        y, z = mix(self.now, self.z, a, b)
+        y, z = mix(self.x, self.z, a, b)
         g = self.foreign.grad(y)
         signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
-        elif signal in SIGNALS:
-            return SIGNALS[signal]
+        elif signal in checks.SIGNALS:
+            return checks.SIGNALS[signal]
         else:
             x, z = jump(y, z, g, gamma, gamma_prime)
             self.last = y, g
@@ -437,7 +387,7 @@ class ArrayStepper(_KnownConstants):
             if not math.isfinite(value):
                 return Status.NOT_FINITE
             self.fun = value
-        self.k, self.t, self.now, self.z = event.k, event.t, x, z
+        self.k, self.t, self.x, self.z = event.k, event.t, x, z
         if signal == checks.SMALL_GRADIENT and self._is_confirmed():
             return Status.CONVERGED
         return None
@@ -448,19 +398,13 @@ class ArrayStepper(_KnownConstants):
         return float(checks.judge(self.watch, *arrays.inners(self.foreign.xp, *pairs)))
 
     def _value_at_end(self) -> float:
-        return self.foreign.fun(self.now)
-
-    def _states_at_start(self) -> tuple[Any, Any]:
-        return self.start, self.start
+        return self.foreign.fun(self.x)
 
     def _gradient(self) -> Any:
-        return self.foreign.grad(self.now)
-
-    def _norm(self, g: Any) -> float:
-        return arrays.norm(g)
+        return self.foreign.grad(self.x)
 
     def _go_back(self) -> None:
-        self.k, self.now = 0, self.start
+        self.k, self.x = 0, self.start
 
     def _gradients_asked(self) -> int:
         return self.foreign.calls

@@ -27,21 +27,7 @@ from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
 from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
 from continuized.support.files import Lock, remove_leftovers
-from continuized.support.warnings import warn_caller
-
-__all__ = [
-    "AnyCheckpointer",
-    "CheckpointError",
-    "CheckpointWarning",
-    "Checkpointer",
-    "NullCheckpointer",
-    "OtherRunError",
-    "checked_path",
-    "load",
-    "open_checkpointer",
-    "previous",
-    "save",
-]
+from continuized.support.progress import warn_caller
 
 EVERY = 30.0  # seconds
 
@@ -73,8 +59,6 @@ class Checkpointer:
     `identity` says what run it is, a sentence for each of its parts; a checkpoint in which one
     of them is another is refused.
     """
-
-    on = True
 
     def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
         self.path, self.every, self.identity = path, every, identity
@@ -222,29 +206,13 @@ class Checkpointer:
                 )
 
 
-class NullCheckpointer:
-    """The checkpointer that keeps nothing."""
-
-    on = False
-
-    @contextmanager
-    def around(self, run: Checkpointed) -> Iterator[None]:
-        yield
-
-    def save_if_due(self, run: Checkpointed) -> None:
-        """Keep nothing."""
-
-
-AnyCheckpointer = Checkpointer | NullCheckpointer
-
-
 def open_checkpointer(
     path: Path | None, every: float, resume: bool, identity: Callable[[], dict[str, str]]
-) -> AnyCheckpointer:
+) -> Checkpointer | None:
     """The checkpointer of the run that identity() describes; without a path nothing is asked, or
     kept."""
     if path is None:
-        return NullCheckpointer()
+        return None
     return Checkpointer(path, float(every), bool(resume), identity())
 
 

@@ -1,4 +1,5 @@
 """What changes in a run, as data: every object names it, and one walk saves and restores it.
+And what run it is: a few words for each part, by which a checkpoint is recognised.
 
 An object that is part of a run is `Checkpointed`, and lists the names of what events change:
 
@@ -12,6 +13,8 @@ these, and further objects that are Checkpointed.  What is computed from them is
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +23,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 ARRAY = "array"  # the key under which plain data names the array that stands in its place
+LONGEST = 300  # characters of a fingerprint
 
 
 class RowsSoFar(NamedTuple):
@@ -43,8 +47,8 @@ class Rows:
     >>> rows = Rows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
-    >>> rows.joined().tolist(), float(rows.last())
-    ([1.0, 2.0, 3.0], 3.0)
+    >>> rows.joined().tolist()
+    [1.0, 2.0, 3.0]
     """
 
     def __init__(self) -> None:
@@ -60,11 +64,6 @@ class Rows:
     def joined(self) -> Array:
         """All rows as one array."""
         return self.so_far().joined()
-
-    def last(self) -> Any:
-        """The last row."""
-        part = self.parts[-1]
-        return part[-1] if isinstance(part, np.ndarray) else part
 
     def replace(self, rows: Array) -> None:
         """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
@@ -167,3 +166,44 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
             return type(now)(*items) if hasattr(now, "_fields") else tuple(items)
         return items
     return saved
+
+
+def fingerprint(value: Any) -> str:
+    """A description that is the same in every process; of large arrays, a checksum.
+
+    >>> fingerprint(np.zeros(2)), fingerprint([1, None, "two"])
+    ('float64 (2,) 374708fff7719dd5', "[1, None, 'two']")
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{value.dtype} {value.shape} {digest[:16]}"
+    if hasattr(value, "entropy"):  # a seed sequence
+        return fingerprint([value.entropy, value.spawn_key])
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(fingerprint, value))}]"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} = {fingerprint(its)}" for name, its in value.items())
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value) if f.init}
+        return f"{type(value).__qualname__}({fingerprint(fields)})"
+    if value is None or isinstance(value, bool | int | float | str):
+        return repr(value)
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def fingerprint_parts(**parts: Any) -> dict[str, str]:
+    """Each part of a run in words; long ones are cut, and told apart by a checksum."""
+    return {name: _shorten(fingerprint(value)) for name, value in parts.items()}
+
+
+def probe(like: Array) -> Array:
+    """A vector with no symmetry, to ask a problem, a metric or a prox who they are."""
+    return np.asarray(np.cos(np.arange(like.size)).astype(like.dtype).reshape(like.shape))
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    return f"{text[:60]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"

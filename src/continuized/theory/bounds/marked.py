@@ -16,8 +16,15 @@ import numpy as np
 
 from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
 from continuized.marked.dual import DualCoordinate, DualStepper
-from continuized.marked.row_constants import FULL_RANK, GIVEN, are_exact, row_constants
-from continuized.marked.rows import Kaczmarz, RowStepper, StochasticLeastSquares
+from continuized.marked.rows import (
+    FULL_RANK,
+    GIVEN,
+    Kaczmarz,
+    RowStepper,
+    StochasticLeastSquares,
+    are_exact,
+    row_constants,
+)
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
 from continuized.theory.bounds.paper import (

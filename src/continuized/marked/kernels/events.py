@@ -1,0 +1,378 @@
+"""Events that touch a coordinate, a block of them, a row or a batch of rows: all else mixes lazily.
+
+Between events all coordinates mix by the same two weights, so that with two global scalars
+
+    x_i = s_i + alpha d_i        z_i = s_i + beta d_i
+
+s and d stand still, and the flow acts on (alpha, beta) alone: `mix(alpha, beta, a, b)`.  A jump
+of x_i by -dx and of z_i by -dz changes s_i and d_i; so do linear images u = Ax, v = Az with the
+same alpha and beta.  An event costs as much as what it touches.
+
+`rebase` expresses the state anew with alpha = 1/2, beta = -1/2.  It is due when alpha - beta has
+become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
+before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
+all coordinates once.  Images that no entry touches are not among those given, where they may be
+many (`layout.occurring`).  So its cost is spread thin, over events that touch as much.
+
+Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
+function of their own, given the arrays, an event takes up to three times as long.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from continuized.marked.kernels.entropy import entropy_step, logit
+from continuized.marked.kernels.layout import REBASED, D, S
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED, loss_slope
+from continuized.process.coefficients import GAMMA_PRIME, A, B
+from continuized.process.flow import mix
+from continuized.support.jit import fetch, jit, subtract_pair
+
+ENTRIES_A_LINE = 8
+FAR = 2**18  # numbers: 2 MB, about what is near to a core
+WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
+SMALLEST = 1e-30  # alpha - beta
+
+ALPHA, BETA = 0, 1  # the entries of `scalars`
+
+AHEAD = 5  # events
+IMAGES_AHEAD = 2  # events: long after the indices were asked for
+ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
+
+
+@jit
+def rebase(alpha, beta, pairs):
+    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
+    for i in range(pairs.shape[0]):
+        x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
+        pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
+
+
+@jit
+def is_due(alpha, beta):
+    """Whether to rebase.
+
+    The events ask before they call `rebase`: a function that is given arrays counts their
+    references, with atomic additions that wait for all stores under way.
+    """
+    gap = alpha - beta
+    return gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
+
+
+# The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.
+#
+# The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d
+# (`layout`), or, for methods without acceleration, u itself, a vector.  An event of coordinate i
+#
+#     takes the slope       sum_r A_ri loss'(u_r, y_r),
+#     and then subtracts    A_ri (the change of x_i, scaled)  from every u_r,
+#
+# r over the entries of the column, which are values[indptr[i]:indptr[i + 1]] in the rows `indices`.
+# Where the column is dense there are no indices (None): entry k is in row k.  The squared loss has
+# no targets (None): its images are the residuals u - y.  So each case is compiled apart, with
+# nothing of the others in its loops; `images.ndim`, too, is known when Numba compiles.
+#
+# All dense columns have the same rows.  So one sweep over the images can subtract a column and
+# take the slope along the column of the next event, while an image is at hand.
+
+
+@jit
+def fetch_column(i, indptr, indices, values):
+    """Ask for a column's entries ahead of their use: marks are random, so no hardware foresees
+    them."""
+    for p in range(indptr[i], indptr[i + 1], ENTRIES_A_LINE):
+        fetch(values, p)
+    if indices is not None:
+        for p in range(indptr[i], indptr[i + 1], 2 * ENTRIES_A_LINE):
+            fetch(indices, p)
+
+
+@jit
+def are_far(indices, images):
+    """Whether to ask for the images too ahead of their use: those of sparse columns, where they
+    are too many to stay near.  Where they do, asking costs a sixth of an event."""
+    return indices is not None and images.size > FAR
+
+
+@jit
+def fetch_images(i, indptr, indices, images):
+    """Ask for what a sparse column will meet; its own entries must have come by now."""
+    if indices is not None:
+        width = np.uintp(images.size // images.shape[0])
+        for p in range(np.uintp(indptr[i]), np.uintp(indptr[i + 1])):
+            fetch(images, width * np.uintp(indices[p]))
+
+
+@jit
+def column_slope(kind, alpha, begin, end, indices, values, targets, images):
+    """sum_r A_ri loss'(u_r, y_r), over a column of A."""
+    slope = 0.0
+    for p in range(begin, end):
+        r = p - begin if indices is None else np.uintp(indices[p])
+        u = images[r] if images.ndim == 1 else images[r, S] + alpha * images[r, D]
+        slope += values[p] * (u if targets is None else loss_slope(kind, u, targets[r]))
+    return slope
+
+
+@jit
+def subtract_column(begin, end, indices, values, ds, dd, images):
+    """The images of the change of a coordinate."""
+    for p in range(begin, end):
+        if images.ndim == 1:
+            r = p - begin if indices is None else np.uintp(indices[p])
+            images[r] -= values[p] * ds
+        elif indices is None:
+            r, entry = p - begin, values[p]
+            images[r, S], images[r, D] = images[r, S] - entry * ds, images[r, D] - entry * dd
+        else:
+            subtract_pair(images, np.uintp(indices[p]), values[p], ds, dd)
+
+
+@jit
+def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targets, images):
+    """subtract_column for a dense column, then column_slope, with the alpha of the next event, for
+    the one whose entries begin at `following`."""
+    slope = 0.0
+    for r in range(end - begin):
+        entry = values[begin + r]
+        if images.ndim == 1:
+            u = images[r] - entry * ds
+            images[r] = u
+        else:
+            s, d = images[r, S] - entry * ds, images[r, D] - entry * dd
+            images[r, S], images[r, D] = s, d
+            u = s + alpha * d
+        slope += values[following + r] * (u if targets is None else loss_slope(kind, u, targets[r]))
+    return slope
+
+
+@jit
+def fetch_constants(i, steps, ridge, center, entropy, scale):
+    """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
+    fetch(steps, i)
+    fetch(scale, i)
+    if entropy == 0.0:
+        fetch(ridge, i)
+        fetch(center, i)
+
+
+@jit
+def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points, images):
+    """Coordinate steps on
+
+        F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
+
+    u = A diag(scale) x, A given by columns, H(v) = v log v + (1-v) log(1-v) (`layout` has the
+    arguments).  At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal
+    step), x_i -= steps_i g and z_i -= gamma' weights_i g.
+
+    points and images are pairs (s, d), or vectors, where the steps are plain: there is no z then,
+    and `points.ndim` is known when Numba compiles.
+
+    With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
+    lends (its strong convexity): the step ends at the v where
+    g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+    """
+    # Unpacked once: what is taken out of a tuple at an event counts references.
+    steps, weights, ridge, center, entropy, scale = terms
+    kind, c, targets = loss
+    indptr, indices, values = columns
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
+    far = are_far(indices, images)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            if points.ndim == 1:
+                fetch(points, coming)
+            else:
+                fetch(points, 2 * coming)
+                fetch(weights, coming)
+            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        if points.ndim == 2 and not is_known:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, points)
+                rebase(alpha, beta, images)
+                alpha, beta = REBASED
+        x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
+        if entropy > 0.0:
+            # All that does not depend on the slope, which takes long, comes before it.
+            theta = logit(x)
+            if points.ndim == 1:
+                m = 1.0 / (steps[i] * entropy) - 4.0
+            else:
+                L = 1.0 / steps[i]
+                m = L / entropy - 4.0
+        if not is_known:
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
+        g = c * scale[i] * slope
+        if entropy > 0.0:
+            dx = x - entropy_step(x, theta, g / entropy, m)
+            g = dx * L
+        else:
+            g += ridge[i] * (x - center[i])
+            dx = steps[i] * g
+        is_known = False
+        if points.ndim == 1:
+            points[i] = x - dx
+            ds, dd = scale[i] * dx, 0.0
+            is_known = indices is None and e + 1 < marks.size
+        else:
+            dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
+            ds = dx - alpha * dd
+            points[i, S] -= ds
+            points[i, D] -= dd
+            ds, dd = scale[i] * ds, scale[i] * dd
+            if indices is None and e + 1 < marks.size:
+                later = mix(alpha, beta, coefficients[e + 1, A], coefficients[e + 1, B])
+                is_known = not is_due(later[ALPHA], later[BETA])
+                if is_known:
+                    alpha, beta = later
+        if is_known:
+            following = np.uintp(indptr[marks[e + 1]])
+            slope = subtract_then_slope(
+                kind, alpha, begin, end, following, values, ds, dd, targets, images
+            )
+        else:
+            subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def block_events(
+    marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
+):
+    """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
+
+    Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
+    `coordinate_events`, on a function without entropy and with scale 1.
+
+    All of g is of the same x: it is taken before anything is subtracted.  Where points and images
+    are vectors, the steps are plain.
+    """
+    steps, weights, ridge, center, _, _ = terms
+    kind, c, targets = loss
+    indptr, indices, values = columns
+    g = np.empty(members.size)
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    for e in range(marks.size):
+        if points.ndim == 2:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, points)
+                rebase(alpha, beta, images)
+                alpha, beta = REBASED
+        block = marks[e]
+        for j in range(bounds[block], bounds[block + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
+            x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
+            g[j] = c * slope + ridge[i] * (x - center[i])
+        for j in range(bounds[block], bounds[block + 1]):
+            i = np.uintp(members[j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            ds, dd = steps[block] * g[j], 0.0
+            if points.ndim == 1:
+                points[i] -= ds
+            else:
+                dz = coefficients[e, GAMMA_PRIME] * weights[block] * g[j]
+                dd = (ds - dz) / (alpha - beta)
+                ds -= alpha * dd
+                points[i, S] -= ds
+                points[i, D] -= dd
+            subtract_column(begin, end, indices, values, ds, dd, images)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+class Rows(NamedTuple):
+    """What the rows of the data are multiplied by, and their labels."""
+
+    factors: Array
+    rhs: Array
+
+
+@jit
+def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
+    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
+    x -= step r a and z -= gamma' r a.
+
+    The rows are given as `layout.Columns` are: row i is values[indptr[i]:indptr[i + 1]], in the
+    coordinates `indices`.
+    """
+    factors, rhs = rows
+    indptr, indices, values = columns
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
+    for e in range(marks.size):
+        if e + AHEAD < marks.size:
+            coming = marks[e + AHEAD]
+            fetch(factors, coming)
+            fetch(rhs, coming)
+            fetch_column(coming, indptr, indices, values)
+        if e + 2 * AHEAD < marks.size:
+            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
+        if far and e + IMAGES_AHEAD < marks.size:
+            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
+        i = np.uintp(marks[e])
+        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        gamma_prime = coefficients[e, GAMMA_PRIME]
+        if accelerated:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = REBASED
+        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
+        residual *= factors[i] * factors[i]
+        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
+        ds = step * residual - alpha * dd
+        subtract_column(begin, end, indices, values, ds, dd, pairs)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
+
+
+@jit
+def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
+    """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
+    r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
+
+    All residuals are of the same x: they are taken before anything is subtracted.
+    """
+    factors, rhs = rows
+    indptr, indices, values = columns
+    batch = marks.shape[1]
+    residuals = np.empty(batch)
+    alpha, beta = scalars[ALPHA], scalars[BETA]
+    for e in range(marks.shape[0]):
+        if e + 1 < marks.shape[0]:
+            for j in range(batch):
+                fetch_column(marks[e + 1, j], indptr, indices, values)
+        gamma_prime = coefficients[e, GAMMA_PRIME]
+        if accelerated:
+            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
+            if is_due(alpha, beta):
+                rebase(alpha, beta, pairs)
+                alpha, beta = REBASED
+        for j in range(batch):
+            i = np.uintp(marks[e, j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            slope = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs)
+            residuals[j] = factors[i] * factors[i] * (slope - rhs[i]) / batch
+        for j in range(batch):
+            i = np.uintp(marks[e, j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
+            ds = step * residuals[j] - alpha * dd
+            subtract_column(begin, end, indices, values, ds, dd, pairs)
+    scalars[ALPHA], scalars[BETA] = alpha, beta
