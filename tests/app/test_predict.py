@@ -1,10 +1,12 @@
-"""`predict` refuses models and data that do not fit."""
+"""`predict` matches names, and refuses models and data that do not fit."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from continuized.app import model_file as model
 from tests.helpers.solve_command import rows, run, write_svmlight
@@ -52,3 +54,86 @@ def test_bad_models(tmp_path: Path) -> None:
     assert "--proba" in run("predict", tmp_path / "small.npz", data, "--proba").stderr
     model.save(tmp_path / "wide.npz", model.Model(np.ones(7), "ridge", 0.1))
     assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
+
+
+NAMES = ("age", "height", "the, quoted", "d", "e")
+
+
+def write_csv(path: Path, columns: list[int], names: tuple[str, ...] = NAMES) -> Path:
+    """The rows with these columns, -1 the labels; fitted well only in the right order."""
+    X, y = rows()
+    table = np.column_stack([X, np.sign(y)])[:, columns]
+    header = ",".join(f'"{[*names, "label"][c]}"' for c in columns)
+    path.write_text(header + "\n" + "".join(",".join(map(repr, r)) + "\n" for r in table.tolist()))
+    return path
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    fitted = tmp_path / "model.npz"
+    data = write_csv(tmp_path / "data.csv", [0, 1, 2, 3, 4, -1])
+    assert run("solve", data, "--out", fitted).exit_code == 0
+    return fitted
+
+
+def test_columns_in_another_order_are_matched_by_name(named: Path, tmp_path: Path) -> None:
+    other = write_csv(tmp_path / "other.csv", [3, -1, 1, 4, 0, 2])
+    assert model.load(named).names == NAMES
+    expected, found = (run("predict", named, data) for data in (tmp_path / "data.csv", other))
+    assert found.exit_code == 0
+    assert found.stdout == expected.stdout
+    assert json.loads(run("predict", named, other, "--json").stdout)["accuracy"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("columns", "names", "said"),
+    [
+        ([0, 1, 2, 4, -1], NAMES, "has no column 'd'"),
+        (
+            [0, 1, 2, 3, 4, -1],
+            ("age", "Height", "the, quoted", "d", "f"),
+            "has no column 'height', 'e', and has 'Height', 'f', which the model has not",
+        ),
+        ([0, 1, 2, 3, 4, 4, -1], (*NAMES[:4], "e"), "two columns of one name"),
+        ([3, 1, 0, 2, 4], NAMES, "has no column 'e'"),  # it is taken for the labels
+        ([0, 0, 0, -1], NAMES, "has no column 'height', 'the, quoted', 'd', 'e'"),
+    ],
+)
+def test_missing_and_extra_columns_are_named(
+    named: Path, tmp_path: Path, columns: list[int], names: tuple[str, ...], said: str
+) -> None:
+    other = write_csv(tmp_path / "other.csv", columns, names)
+    result = run("predict", named, other)
+    assert result.exit_code == 2
+    assert said in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_without_names_on_both_sides_the_order_counts(named: Path, tmp_path: Path) -> None:
+    X, y = rows()
+    np.savez(tmp_path / "a.npz", X=X, y=np.sign(y))
+    expected = run("predict", named, tmp_path / "data.csv").stdout
+    assert run("predict", named, tmp_path / "a.npz").stdout == expected
+    nameless = tmp_path / "nameless.npz"
+    model.save(nameless, model.load(named)._replace(names=None))
+    assert model.load(nameless).names is None
+    renamed = write_csv(tmp_path / "other.csv", [0, 1, 2, 3, 4, -1], tuple("abcde"))
+    assert run("predict", nameless, renamed).stdout == expected
+
+
+def test_a_model_of_the_first_format_is_read(tmp_path: Path) -> None:
+    data = write_csv(tmp_path / "a.csv", [0, 1, 2, 3, 4, -1])
+    for format, code in ((1, 0), (3, 2)):
+        header = {"format": format, "loss": "ridge", "l2": 0.1, "labels": None}
+        text = np.frombuffer(json.dumps(header).encode(), np.uint8)
+        np.savez(tmp_path / "old.npz", w=np.ones(5), header=text)
+        result = run("predict", tmp_path / "old.npz", data)
+        assert result.exit_code == code
+    assert model.FORMAT == 2
+    assert "another version" in result.stderr
+
+
+def test_names_that_do_not_fit_the_model_are_damage(tmp_path: Path) -> None:
+    path = model.save(tmp_path / "a.npz", model.Model(np.ones(3), "ridge", 0.1, None, ("a", "b")))
+    with pytest.raises(model.ModelError, match="is not a model"):
+        model.load(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,16 @@ from continuized.marked.blocks import partition
 from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
 from continuized.marked.rows import RowStepper, StochasticLeastSquares
 from continuized.marked.separable import primal_form
+from continuized.problems import Quadratic
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical, Changing
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.process.parameters import gamma_prime
+from continuized.solver.ensemble import ensemble
+from continuized.solver.minimize import minimize
 from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
@@ -94,6 +99,39 @@ class LoudNoise(Gaussian):
         return math.sqrt(2.0) * super().draw(rng, n, dim)
 
 
+class BiasedNoise(Gaussian):
+    """Noise of mean 0.02 standard deviations."""
+
+    def draw(self, rng: np.random.Generator, n: int, dim: int) -> Array:
+        return super().draw(rng, n, dim) + 0.02 * math.sqrt(self.variance)
+
+
+class HastyStep(Continuized):
+    """gamma' one per cent too large where mu > 0."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, step * (1.01 if self.mu > 0.0 else 1.0), carry
+
+
+def freeze_coordinate(p: Any) -> Any:
+    """The function as a loop sees it that passes over a coordinate, where there are 32 or more."""
+    if not isinstance(p, Quadratic):
+        return p
+    curvatures = p.eigenvalues.copy()
+    if p.dim >= 32:
+        curvatures[p.dim // 2] = 0.0
+    return Quadratic(curvatures, p.x_star, mu=0.0)
+
+
+def frozen_minimize(problem: Quadratic, *given: Any, **options: Any) -> Any:
+    return minimize(freeze_coordinate(problem), *given, **options)
+
+
+def frozen_ensemble(problem: Quadratic, *given: Any, **options: Any) -> Any:
+    return ensemble(freeze_coordinate(problem), *given, **options)
+
+
 class ShortDescent(GradientDescent):
     """Gradient descent with a step of 1/(100 L)."""
 
@@ -116,6 +154,18 @@ class ForgottenP(CoordinateDescent):
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         engine = super().prepare(problem, x0)
         engine.weights = np.ones_like(engine.weights)
+        return engine
+
+
+class OtherLaw(CoordinateDescent):
+    """The coordinates drawn with probabilities 3 per cent off, in turn more and less."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        engine = super().prepare(problem, x0)
+        off = engine.p * np.where(np.arange(engine.p.size) % 2, 0.97, 1.03)
+        law = Categorical(off / off.sum())
+        object.__setattr__(law, "p", engine.p)  # it does not say so
+        engine.law = Changing(law)
         return engine
 
 
@@ -159,6 +209,8 @@ class NoKappa(StochasticLeastSquares):
 
 
 PROCESS = "the iteration is the process"
+PARAMETERS = "the parameters are the paper's"
+LONG_RUNS = "runs of 200 variables"
 PHI = "phi is a supermartingale"
 LAZY = "lazy mixing is eager mixing"
 GROUPS_LAZY = "blocks and batches: lazy is eager"
@@ -182,21 +234,50 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(continuized=NaiveWeight),
         ("mixing keeps its digits",),
     ),
-    Mutant("uniform gaps", Subject(continuized=UniformGaps), ("T_k is Gamma(k, 1)",)),
+    Mutant(
+        "uniform gaps",
+        Subject(continuized=UniformGaps),
+        ("T_k is Gamma(k, 1)", "gaps: mean, variance, independence"),
+    ),
     Mutant(
         "noise of twice the variance",
         Subject(gaussian=LoudNoise),
-        ("E f(x_t) with noise", "the noise floor"),
+        ("E f(x_t) with noise", "the noise floor", "noise: mean, variance, independence"),
+    ),
+    Mutant(
+        "noise of mean 0.02 standard deviations",
+        Subject(gaussian=BiasedNoise),
+        ("noise: mean, variance, independence",),
+    ),
+    Mutant(
+        "gamma' one per cent too large where mu > 0",
+        Subject(continuized=HastyStep),
+        (PARAMETERS, LONG_RUNS, PROCESS),
+    ),
+    Mutant(
+        "one coordinate of 32 or more stands still",
+        Subject(minimize=frozen_minimize),
+        (LONG_RUNS,),
+    ),
+    Mutant(
+        "one coordinate of 32 or more stands still in ensembles",
+        Subject(ensemble=frozen_ensemble),
+        (LONG_RUNS,),
+    ),
+    Mutant(
+        "coordinates drawn with probabilities 3 per cent off",
+        Subject(coordinate_descent=OtherLaw),
+        ("marks are drawn as often as they should",),
     ),
     Mutant(
         "gradient descent with short steps",
         Subject(gradient_descent=ShortDescent),
-        ("gradient descent converges",),
+        ("gradient descent converges", PARAMETERS),
     ),
     Mutant(
         "Nesterov acceleration with gamma' = gamma",
         Subject(nesterov=ShortNesterov),
-        ("Nesterov acceleration converges",),
+        ("Nesterov acceleration converges", PARAMETERS),
     ),
     Mutant(
         "p_i forgotten in gamma'/p_i",

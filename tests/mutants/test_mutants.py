@@ -1,7 +1,14 @@
 """Every planted mistake is caught by the checks of `verify` that are there for it."""
 
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+import continuized
 from continuized.app.verify.registry import CHECKS, measure
 from tests.mutants import network, process
 from tests.mutants.mutant import EFFORT
@@ -11,7 +18,10 @@ BY_NAME = {check.claim: check for check in CHECKS}
 
 
 # Caught by many runs, or by a process that is run in Python; the others take a second at most.
-LONG = ("gamma' taken at T_k (the paper's Theorem 4 as printed)", "a quarter of the exchanges")
+LONG = (
+    "gamma' taken at T_k (the paper's Theorem 4 as printed)",
+    "a quarter of the exchanges",
+)
 
 
 @pytest.mark.parametrize(
@@ -26,3 +36,49 @@ def test_the_planted_mistake_is_caught(mutant):
     for name in mutant.caught_by:
         claim = measure(BY_NAME[name], mutant.subject, EFFORT)
         assert claim.verdict == "FAILS", (name, claim.measurement)
+        assert not claim.raised, name  # what was measured fails, not the planting
+
+
+# Mistakes that only the source can have, for compiled code is not given by a `Subject`: the file,
+# what stands there, what is planted, and the claim that must fail.
+IN_SOURCE = {
+    "theta of DADAO five per cent too large": (
+        "network/optimisation/dadao/method.py",
+        "0.5 / s",
+        "0.525 / s",
+        "dual and DADAO: the paths",
+    ),
+    "one coordinate of 32 or more stands still in the compiled loop": (
+        "solver/kernels/loop.py",
+        "        work[X, c], work[Z, c] = jump(",
+        "        if c == 17 and g.size >= 32:\n            continue\n"
+        "        work[X, c], work[Z, c] = jump(",
+        "runs of 200 variables",
+    ),
+}
+MEASURE = """
+import sys
+from continuized.app.verify.registry import CHECKS, measure
+claim = measure(next(check for check in CHECKS if check.claim == sys.argv[1]))
+print(claim.verdict, claim.raised)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", IN_SOURCE)
+def test_the_mistake_planted_in_the_source_is_caught(mistake, tmp_path):
+    file, right, wrong, name = IN_SOURCE[mistake]
+    copy = tmp_path / "continuized"
+    caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(continuized.__file__).parent, copy, ignore=caches)
+    source = (copy / file).read_text()
+    assert right in source
+    (copy / file).write_text(source.replace(right, wrong))
+    answer = subprocess.run(
+        [sys.executable, "-c", MEASURE, name],
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert answer.stdout.split() == ["FAILS"]

@@ -15,7 +15,7 @@ from continuized.support import files
 from continuized.support import validation as check
 
 LOSSES = ("logistic", "ridge")
-FORMAT = 1
+FORMAT = 2  # 1 had no names
 
 
 class ModelError(ValueError):
@@ -23,12 +23,16 @@ class ModelError(ValueError):
 
 
 class Model(NamedTuple):
-    """w, and what it was fitted for.  labels: those of slopes below and above 0 (logistic)."""
+    """w, and what it was fitted for.
+
+    labels: those of slopes below and above 0 (logistic).  names: of the columns, if they had any.
+    """
 
     w: Array
     loss: str
     l2: float
     labels: tuple[float, float] | None = None
+    names: tuple[str, ...] | None = None
 
     def predict(self, X: Any) -> Array:
         """Predict X w, or the labels by its sign."""
@@ -46,7 +50,8 @@ class Model(NamedTuple):
 
 def save(path: Path, model: Model) -> Path:
     """Write a model, whole or not at all."""
-    header = {"format": FORMAT, "loss": model.loss, "l2": model.l2, "labels": model.labels}
+    header = {"format": FORMAT, **model._asdict()}
+    del header["w"]
     content = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     np.savez(content, w=model.w, header=text)
@@ -60,15 +65,20 @@ def load(path: Path) -> Model:
             header = json.loads(bytes(file["header"]).decode())
             w = np.asarray(file["w"])
         check.array(w, "w", ndim=1, finite=True)
-        if header["format"] != FORMAT or w.dtype.kind != "f":
-            raise ValueError("another format")
+        if w.dtype.kind != "f":
+            raise ValueError("not of floats")
+        if header["format"] not in (1, FORMAT):
+            raise ModelError(f"{path} is a model that another version wrote; fit it anew")
         loss = check.one_of(header["loss"], "loss", LOSSES)
         model = Model(w, loss, float(header["l2"]))
         if header["labels"] is not None:
             below, above = map(float, header["labels"])
             model = model._replace(labels=(below, above))
+        if header.get("names") is not None:
+            model = model._replace(names=tuple(map(str, header["names"])))
+            check.shape(np.array(model.names), "names", w.shape)
         return model
-    except FileNotFoundError:
+    except (FileNotFoundError, ModelError):
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:
         raise ModelError(f"{path} is not a model that `continuized solve` wrote") from error

@@ -41,8 +41,15 @@ DEFLATE_MOST = 1032  # times that deflate can shorten its input at most
 SPARSE_PARTS = ("data", "indices", "indptr", "shape", "format")
 
 
-class Data(NamedTuple):
+class _Pair(NamedTuple):
+    X: Any
+    y: Array
+
+
+class Data(_Pair):
     """The rows X, a float64 array or a CSR array of them, and the labels y.
+
+    names: those of the columns of X, from the header of a CSV file; None of other files.
 
     >>> import pathlib, tempfile
     >>> from continuized.problems import LogisticRegression
@@ -52,10 +59,11 @@ class Data(NamedTuple):
     ...     data = read(file)
     >>> data.y.tolist(), LogisticRegression(*data, l2=0.1).dim
     ([1.0, -1.0], 2)
+    >>> data.names
+    ('a', 'b')
     """
 
-    X: Any
-    y: Array
+    names: tuple[str, ...] | None = None
 
 
 def read(
@@ -133,7 +141,10 @@ def read(
         if format == "npz":
             return Data(*read_npz(source, file))
         if format == "csv":
-            return Data(*read_csv(source, file))
+            X, y, names = read_csv(source, file)
+            data = Data(X, y)
+            data.names = names
+            return data
         return Data(*read_svmlight(source, file))
 
 
@@ -294,8 +305,8 @@ def read_svmlight(source: Source, file: BinaryIO) -> tuple[Any, Array]:
     return sparse.csr_array(parts, shape=(n, columns)), cut(y, n)
 
 
-def read_csv(source: Source, file: BinaryIO) -> tuple[Array, Array]:
-    """Read X and y from a CSV file with a header; y is the column named so, or the last."""
+def read_csv(source: Source, file: BinaryIO) -> tuple[Array, Array, tuple[str, ...]]:
+    """Read X, y and the names of X's columns; y is the column named so, or the last."""
     from continuized.problems import text_parser as parse
 
     y, X = np.empty(0), np.empty(0)
@@ -321,7 +332,8 @@ def read_csv(source: Source, file: BinaryIO) -> tuple[Array, Array]:
     n = int(state[parse.ROWS])
     if n == 0:
         raise source.error("a header, but no rows")
-    return cut(X, n * columns).reshape(n, columns), cut(y, n)
+    features = (*names[:target], *names[target + 1 :])
+    return cut(X, n * columns).reshape(n, columns), cut(y, n), features
 
 
 def _read_hard_numbers(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from continuized.network import Graph
     from continuized.problems import LeastSquares, LogisticRegression
     from continuized.problems.base import Array
+    from continuized.problems.files import Data
 
 # Families that a number of nodes names, and what else gives their size.
 BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
@@ -129,7 +130,7 @@ def prepare_folder(out: Path | None) -> None:
         files.writable_folder(out)
 
 
-def read_data(data: Path) -> tuple[Any, Array]:
+def read_data(data: Path) -> Data:
     """Read the rows and labels of a file; BadInput where it cannot be read."""
     from continuized import problems
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from continuized.app.model_file import Model
     from continuized.problems.base import Array
 
+SHOWN = 5  # names of columns in a sentence
+
 
 @click.command("predict")
 @click.argument("model", type=click.Path(path_type=Path))
@@ -26,7 +28,7 @@ def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: boo
     """Predict the rows of DATA by MODEL, a file that `continuized solve --out` wrote.
 
     One prediction a line, or with --json the accuracy (logistic) or mean squared error (ridge)
-    against the labels in DATA.
+    against the labels in DATA.  Where both have names for their columns, the names are matched.
     """
     from continuized.app import model_file as models
 
@@ -50,12 +52,35 @@ def _read_rows(data: Path, fitted: Model) -> tuple[Any, Array]:
     from continuized import problems
 
     try:  # the last columns may be empty in a sparse file
-        X, y = problems.read(data, n_features=len(fitted.w) or None)
+        table = problems.read(data, n_features=len(fitted.w) or None)
     except problems.DataError:  # perhaps only another number of columns
-        X, y = options.read_data(data)
+        table = options.read_data(data)
+    X, y = table
+    if None not in (fitted.names, table.names) and fitted.names != table.names:
+        return X[:, _match_names(data, table.names, fitted.names)], y
     if X.shape[1] != len(fitted.w):
         raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
     return X, y
+
+
+def _match_names(data: Path, given: Any, asked: Any) -> list[int]:
+    """Find the columns of the data in the order of the model's; BadInput where they differ."""
+    place = {name: column for column, name in enumerate(given)}
+    missing = [name for name in asked if name not in place]
+    extra = list(place.keys() - set(asked))
+    wrong = [f"has no column {_quote_names(missing)}"] if missing else []
+    if extra:
+        wrong.append(f"has {_quote_names(sorted(extra, key=given.index))}, which the model has not")
+    if not wrong and len(given) + len(asked) > 2 * len(place):
+        wrong.append("or the model has two columns of one name, which cannot be told apart")
+    if wrong:
+        raise BadInput(f"{data} {', and '.join(wrong)}")
+    return [place[name] for name in asked]
+
+
+def _quote_names(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(repr(name) for name in names[:SHOWN]) + more
 
 
 def _judge(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:

@@ -60,13 +60,13 @@ def command(
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    X, y = options.read_data(data)
-    problem, labels = options.make_problem(X, y, loss, l2, str(data))
+    table = options.read_data(data)
+    problem, labels = options.make_problem(*table, loss, l2, str(data))
     started = time.perf_counter()
     r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
     seconds = time.perf_counter() - started
     if out is not None:
-        model.save(out, model.Model(r.x, loss, problem.l2, labels))
+        model.save(out, model.Model(r.x, loss, problem.l2, labels, table.names))
     if plot is not None:
         title, format = f"{loss} regression, {data.name}", plot.suffix[1:].lower()
         files.write(plot, pictures.render_objective(r.trace, title, format))

@@ -62,8 +62,10 @@ def _budget(seed: int) -> str:
     return (
         f"Seed {seed}. {len(CHECKS) - n} checks involve no chance. The other {n} (marked *) fail "
         f"a correct implementation with probability {SHARE:.1e} each, {ALPHA:.0e} together: for "
-        "the law of T_k that is a theorem (Dvoretzky, Kiefer, Wolfowitz, Massart), for means "
-        "the normal limit with its first correction for skewness."
+        "the law of T_k that is a theorem (Dvoretzky, Kiefer, Wolfowitz, Massart), for shares too "
+        "(Chernoff), for means the normal limit with its first correction for skewness. A sample "
+        "too skewed to be judged is drawn again, four times as large, which the same probability "
+        "covers; one that cannot be judged then either counts as a failure."
     )
 
 

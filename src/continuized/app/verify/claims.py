@@ -14,6 +14,9 @@ from continuized.network.gossip import Gossip
 from continuized.network.simulation.messages import MessageEngine
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
+from continuized.solver.ensemble import Ensemble, ensemble
+from continuized.solver.minimize import minimize
+from continuized.solver.result import Result
 
 ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
 
@@ -34,6 +37,8 @@ class Subject:
     dual: Callable[..., Dual] = Dual
     dadao: Callable[..., DADAO] = DADAO
     a2cid2: Callable[..., A2CiD2] = A2CiD2
+    minimize: Callable[..., Result] = minimize
+    ensemble: Callable[..., Ensemble] = ensemble
 
 
 class Effort(NamedTuple):

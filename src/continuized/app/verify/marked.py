@@ -33,7 +33,8 @@ ROW_TIMES = [8.0, 12.0]
 BLOCK_TIMES = [4.5, 6.0]
 BATCH_TIMES = [3.0, 5.0]
 BLOCKS = [[0, 2, 4, 5], [1, 3]]
-RUNS = 8  # one of so many of the runs of other checks: these are not compiled as a whole
+# One of so many of the runs of other checks: these are not compiled as a whole.
+RUNS, ROW_RUNS = 6, 4
 
 
 def quadratic(mu: float | None = None) -> Quadratic:
@@ -130,11 +131,11 @@ def compare_means(
     effort: Effort, cases: list[tuple[Problem, Any]], times: list[float], distance: bool
 ) -> Measurement:
     """The worst z over the cases: of f, or of |x - x*|^2 / 2."""
-    tests = []
+    tests, runs = [], effort.runs // (ROW_RUNS if distance else RUNS)
     for number, (p, method) in enumerate(cases):
         x0 = np.zeros(p.dim or 0)
         seed = np.random.SeedSequence([effort.seed, number])
-        x = draw_samples(method.prepare(p, x0), times, effort.runs // RUNS, seed)
+        x = draw_samples(method.prepare(p, x0), times, runs, seed)
         exact = theory.moments(p, method, x0, times)
         if distance:
             found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
@@ -279,7 +280,8 @@ def batch_bound(subject: Subject, effort: Effort) -> Measurement:
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
     """The largest relative distance of the lazy kernels from steps that mix everything."""
     noisy = least_squares(noise=1.0, l2=0.01)
-    return compare_with_eager(subject, effort, [small_quadratic(), noisy])
+    large = Quadratic(np.linspace(0.2, 1.0, 200), np.ones(200))
+    return compare_with_eager(subject, effort, [small_quadratic(), noisy, large])
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:

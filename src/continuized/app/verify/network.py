@@ -29,8 +29,8 @@ from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
 # One of so many of the runs of other checks:
-GOSSIP_RUNS = 16  # each is a call of the simulator
-DUAL_RUNS = 4
+GOSSIP_RUNS = 20  # each is a call of the simulator
+DUAL_RUNS = 3
 DADAO_RUNS = 400  # each goes to an error of 1e-6
 TICKS = 10_000  # of all nodes: far more than there are up to t = 500
 NODES, DIM = 16, 4  # enough for the sum over them to be nearly normal, at an early time

@@ -1,0 +1,161 @@
+"""The paper's parameters, written a second time, as literally as Python allows.
+
+Everywhere else in this library a formula stands once.  Here it stands twice on purpose: a check
+that takes its numbers from what it checks agrees with any mistake in them.  So nothing here is
+imported from the library's own formulas, and nothing outside `verify` imports this.  Digits are of
+no concern: these are compared at moderate constants and times.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from continuized.problems.base import Array
+
+
+class Parameters(NamedTuple):
+    """eta, eta', gamma and gamma' of the process at a time."""
+
+    eta: float
+    eta_prime: float
+    gamma: float
+    gamma_prime: float
+
+
+def process_parameters(t: float, L: float, mu: float, start: float) -> Parameters:
+    """Theorem 3 (start = 0 where mu = 0, start = inf where mu > 0), and appendix B's others."""
+    if mu == 0.0:
+        eta = 2.0 / (t + start) if t + start > 0.0 else math.inf
+        return Parameters(eta, 0.0, 1.0 / L, (t + start) / (2.0 * L))
+    q = math.sqrt(mu / L)
+    if start == math.inf:
+        return Parameters(q, q, 1.0 / L, 1.0 / math.sqrt(mu * L))
+    tanh = math.tanh(0.5 * q * (t + start))
+    eta = q / tanh if tanh > 0.0 else math.inf
+    return Parameters(eta, q * tanh, 1.0 / L, tanh / math.sqrt(mu * L))
+
+
+def lyapunov_weights(t: float, L: float, mu: float, start: float) -> tuple[float, float]:
+    """A_t and B_t of appendix B."""
+    if mu == 0.0:
+        return (t + start) ** 2 / (2.0 * L), 1.0
+    q = math.sqrt(mu / L)
+    if start == math.inf:
+        return math.exp(q * t), 0.5 * mu * math.exp(q * t)
+    u = 0.5 * q * (t + start)
+    return 2.0 * math.sinh(u) ** 2 / mu, math.cosh(u) ** 2
+
+
+def iterate(
+    grad: Callable[[Array], Array], x0: Array, times: Array, L: float, mu: float
+) -> Iterator[tuple[Array, Array]]:
+    """(x_k, z_k), k = 1, 2, ..., by the iteration of Theorem 4, its gamma' at T_{k+1}."""
+    x = z = x0
+    last, q = 0.0, math.sqrt(mu / L)
+    for t in times.tolist():
+        if mu == 0.0:
+            tau, tau_prime, step = 1.0 - (last / t) ** 2, 0.0, t / (2.0 * L)
+        else:
+            tau = 0.5 * (1.0 - math.exp(-2.0 * q * (t - last)))
+            tau_prime, step = math.tanh(q * (t - last)), 1.0 / math.sqrt(mu * L)
+        y = x + tau * (z - x)
+        g = grad(y)
+        x, z, last = y - g / L, z + tau_prime * (y - z) - step * g, t
+        yield x, z
+
+
+def nesterov_steps(k: int, L: float, mu: float) -> tuple[float, float, float, float]:
+    """(tau, tau', gamma, gamma') of the iteration from k to k + 1, Theorem 2."""
+    if mu > 0.0:
+        q = math.sqrt(mu / L)
+        return q / (1.0 + q), q, 1.0 / L, 1.0 / math.sqrt(mu * L)
+    A = after = 0.0
+    for _ in range(k + 1):
+        A, after = after, after + 0.5 * (1.0 + math.sqrt(4.0 * after + 1.0))
+    return 1.0 - A / after, 0.0, 1.0 / L, (after - A) / L
+
+
+def row_constants(a: Array, p: Array) -> tuple[float, float, float]:
+    """R2, kappa and the smallest eigenvalue of H, of rows drawn with these probabilities."""
+    H = (a.T * p) @ a
+    inverse = np.linalg.inv(H)
+
+    def largest(weights: Array) -> float:
+        return float(np.linalg.eigvals(inverse @ ((a.T * (p * weights)) @ a)).real.max())
+
+    squares, scaled = (a * a).sum(axis=1), ((a @ inverse) * a).sum(axis=1)
+    return largest(squares), largest(scaled), float(np.linalg.eigvalsh(H)[0])
+
+
+def graph_constants(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
+    """mu_g and R: the gap of Lambda, and the largest resistance of an edge."""
+    one = np.eye(nodes)
+    b = one[edges[:, 0]] - one[edges[:, 1]]
+    Lambda = (b.T * P) @ b
+    resistances = ((b @ np.linalg.pinv(Lambda)) * b).sum(axis=1)
+    return float(np.linalg.eigvalsh(Lambda)[1]), float(resistances.max())
+
+
+def exchange_path(
+    w: Callable[[int, Array], Array], y: Array, events: Any, end: float,
+    theta: float, gamma: float, gamma_prime: float,
+) -> tuple[Array, Array]:  # fmt: skip
+    """(y, z) of nodes that exchange w_i(y_i) at events (t, i, j), from z = y, mixed to the end."""
+    y, z = y.copy(), y.copy()
+    last = np.zeros(len(y))
+
+    def mix(i: int, t: float) -> None:
+        a = 0.5 * (1.0 - math.exp(-2.0 * theta * (t - last[i])))
+        y[i], z[i], last[i] = y[i] + a * (z[i] - y[i]), z[i] + a * (y[i] - z[i]), t
+
+    for t, i, j in events:
+        mix(i, t)
+        mix(j, t)
+        G = w(i, y[i]) - w(j, y[j])
+        for node, sign in ((i, 1.0), (j, -1.0)):
+            y[node] -= sign * gamma * G
+            z[node] -= sign * gamma_prime * G
+    for i in range(len(y)):
+        mix(i, end)
+    return y, z
+
+
+def dadao_path(
+    grad: Callable[[int, Array], Array], shape: tuple[int, int], events: Any, end: float,
+    L: float, mu: float, chi_1: float,
+) -> Array:  # fmt: skip
+    """x of DADAO's nodes at the end, from 0; events are (t, i, j), and (t, i, -1) of gradients."""
+    from scipy.linalg import expm
+
+    nu = mu / 2.0
+    s = math.sqrt(nu / L)
+    alpha, alpha_tilde, theta = s / 4.0, s / 8.0, 1.0 / (2.0 * s)
+    F = np.zeros((6, 6))  # of x, x~, y, y~, z, z~
+    F[0, :2], F[1, :2] = (-s / 8.0, s / 8.0), (s / 8.0, -s / 8.0)
+    F[2, 2:4], F[3, [1, 2, 4]] = (-alpha, alpha), (-theta * nu, -theta, -theta)
+    F[4, 4:], F[5, 4:] = (-alpha, alpha), (alpha_tilde, -alpha_tilde)
+    u, last = np.zeros((shape[0], 6, shape[1])), np.zeros(shape[0])
+
+    def flow(i: int, t: float) -> None:
+        u[i], last[i] = expm((t - last[i]) * F) @ u[i], t
+
+    for t, i, j in events:
+        flow(i, t)
+        if j < 0:
+            g = grad(i, u[i, 0]) - nu * u[i, 0] - u[i, 3]
+            u[i, 0] -= g / (4.0 * L)
+            u[i, 1] -= g / (4.0 * math.sqrt(L * nu))
+            u[i, 3] += (s / 4.0 + 1.0) * g
+            continue
+        flow(j, t)
+        d = u[i, 2] + u[i, 4] - u[j, 2] - u[j, 4]
+        for node, sign in ((i, 1.0), (j, -1.0)):
+            u[node, 4] -= sign * d / 2.0
+            u[node, 5] -= sign * (2.0 * chi_1 / s) * d
+    for i in range(shape[0]):
+        flow(i, end)
+    return u[:, 0]

@@ -1,0 +1,232 @@
+"""Checks against `formulas`, the paper's parameters written a second time.  None involves chance.
+
+The paths are of 200 variables where the compiled loops allow it: their kernels treat long vectors
+otherwise than short ones.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from continuized.app.verify import formulas
+from continuized.app.verify.claims import Effort, Measurement, Subject
+from continuized.app.verify.network import ridge
+from continuized.network import Graph, NoGainWarning, Objective, simulate
+from continuized.network.optimisation.node_models import make_nodes
+from continuized.network.result import PAY
+from continuized.network.simulation.instant import InstantEngine
+from continuized.problems import LeastSquares, Quadratic
+from continuized.problems.base import Array
+from continuized.process import clock as clocks
+from continuized.process import random_streams as seeds
+from continuized.process.marks import Categorical
+
+DIM = 200
+EVENTS = 60
+TIME = 20.0  # before so many events
+CLOSE = 1e-9  # relative: what rounding may add up to
+
+
+def differences(found: Any, expected: Any) -> float:
+    """The largest difference, relative to the largest of what is expected; NaN stays."""
+    expected = np.asarray(expected, dtype=np.float64)
+    scale = max(float(np.abs(expected).max(initial=0.0)), 1e-300)
+    return float(np.max(np.abs(np.asarray(found) - expected)) / scale)
+
+
+def process(subject: Subject, effort: Effort) -> Measurement:
+    """The coefficients of an event, of the three methods of the paper."""
+    worst = []
+    for L, mu in ((1.0, 0.0), (7.0, 0.0), (1.0, 0.01), (7.0, 2.0)):
+        for start in (0.0, 0.3, 5.0, math.inf)[: None if mu else -1]:
+            method = subject.continuized(L, mu, start)
+            for t0, t in ((0.0, 0.7), (0.7, 1.9), (40.0, 40.2)):
+                found = method.coefficients(1, t0, t, t - t0, 0.0)[2:4]
+                expected = formulas.process_parameters(t, L, mu, start)[2:]
+                worst += [differences(f, e) for f, e in zip(found, expected, strict=True)]
+        nesterov, descent = subject.nesterov(L, mu), subject.gradient_descent(L)
+        carry = nesterov.init(0.0).carry
+        for k in range(5):
+            a, b, gamma, step, carry = nesterov.coefficients(k + 1, k, k + 1.0, 1.0, carry)
+            tau, tau_prime, *steps = formulas.nesterov_steps(k, L, mu)
+            worst += [differences([a, b], [tau, tau_prime * (1.0 - tau)])]
+            worst += [differences(f, e) for f, e in zip((gamma, step), steps, strict=True)]
+        worst.append(differences(descent.coefficients(1, 0.0, 1.0, 1.0, 0.0)[2], 1.0 / L))
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def paths(subject: Subject, effort: Effort) -> Measurement:
+    """x, z and f of runs of 200 variables against the iteration of Theorem 4.
+
+    By `minimize`, compiled and with Python's gradients, and by `ensemble`, at events and at a time.
+    """
+    h, star, x0, worst = np.geomspace(0.01, 1.0, DIM), np.cos(np.arange(DIM)), np.zeros(DIM), []
+    asked = [x0]  # where gradients were asked for
+
+    def value(x: Array) -> float:
+        return 0.5 * float(h @ (x - star) ** 2)
+
+    def gradient(x: Array) -> Array:
+        asked.append(x)
+        return np.asarray(h * (x - star))
+
+    for mu in (0.0, 0.01):
+        p, method = Quadratic(h, star, mu=mu), subject.continuized(1.0, mu)
+        for given in ((p, x0), (value, x0, gradient)):
+            path: Any = subject.minimize(
+                *given, method=method, maxiter=EVENTS, rng=effort.seed, record="path", tol=0.0
+            ).path
+            points = formulas.iterate(gradient, x0, path.t[1:], 1.0, mu)
+            for k, (x, z) in enumerate(points, 1):
+                worst += [differences(path.x[k], x), differences(path.z[k], z)]
+        e: Any = subject.ensemble(p, method, x0, runs=3, steps=EVENTS, rng=effort.seed)
+        late: Any = subject.ensemble(p, method, x0, runs=3, times=[TIME], rng=effort.seed)
+        for t, found, last in zip(e.t, e.fun, late.fun, strict=True):
+            expected = [value(x) for x, _ in formulas.iterate(gradient, x0, t[1:], 1.0, mu)]
+            worst.append(float(np.max(np.abs(found[1:] / expected - 1.0))))
+            until = np.append(t[1:][t[1:] < TIME], TIME)  # x at TIME is where it would ask
+            list(formulas.iterate(gradient, x0, until, 1.0, mu))
+            worst.append(abs(float(last[0]) / value(asked[-1]) - 1.0))
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def marked(subject: Subject, effort: Effort) -> Measurement:
+    """S, the probabilities and the steps of coordinates; R2, kappa and mu of rows."""
+    L_i = np.linspace(0.2, 1.0, DIM)
+    p, worst = Quadratic(L_i, np.ones(DIM)), []
+    root = np.sqrt(L_i)
+    for sampling, weights in (("sqrt", root), ("uniform", np.ones(DIM)), (L_i / L_i.sum(), L_i)):
+        engine: Any = subject.coordinate_descent(sampling).prepare(p, np.zeros(DIM))
+        chances = weights / weights.sum()
+        S = float(np.max(L_i / chances**2))
+        worst += [
+            differences(engine.p, chances),
+            differences(engine.law.p, chances),
+            differences(engine.weights, 1.0 / chances),
+            differences(engine.steps, 1.0 / L_i),
+            differences(engine.process.constants[:2], [S, 0.2]),
+        ]
+    rng = np.random.default_rng(9)
+    X = rng.standard_normal((30, 10)) * rng.uniform(0.5, 1.5, (30, 1))
+    rows, norms2 = LeastSquares(X, X @ np.ones(10)), (X * X).sum(axis=1)
+    uniform, by_norm = np.full(30, 1.0 / 30.0), norms2 / norms2.sum()
+    for make, chances, a in (
+        (subject.stochastic_least_squares, uniform, X),
+        (subject.kaczmarz, by_norm, X / np.sqrt(norms2)[:, None]),
+    ):
+        engine = make().prepare(rows, np.zeros(10))
+        R2, kappa, mu = formulas.row_constants(a, chances)
+        worst += [
+            differences(engine.p, chances),
+            differences(engine.law.p, chances),
+            differences(engine.R2, R2),
+            differences(engine.kappa, kappa),
+            differences(engine.process.constants[:2], [R2 * kappa, mu]),
+        ]
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def networks(subject: Subject, effort: Effort) -> Measurement:
+    """The constants that nodes know: of gossip, of the dual method, of A²CiD²."""
+    worst = []
+    for spec in ("path:12", "grid:3x4", "star:8"):
+        g = Graph.of(spec)
+        mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
+        parts = ridge(g.nodes, 2)
+        mu, L = _range_of(_hessians(parts))
+        for damping in (0.9, 1.0):
+            expected = damping * math.sqrt(mu_g / (2.0 * R)), 0.5, 1.0 / math.sqrt(2.0 * mu_g * R)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", NoGainWarning)
+                found = subject.gossip(damping=damping).constants(g)
+            worst += [differences(f, e) for f, e in zip(found, expected, strict=True)]
+        expected = (
+            math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L),
+            mu / 2.0,
+            math.sqrt(L * mu / (2.0 * mu_g * R)),
+        )
+        found = subject.dual().constants(g, parts)
+        worst += [differences(f, e) for f, e in zip(found, expected, strict=True)]
+        exchanges = 1.5 * g.nodes  # in the time in which each node takes a gradient
+        chi_1, chi_2 = 1.0 / (exchanges * mu_g), R / (2.0 * exchanges)
+        expected = 1.0 / (2.0 * math.sqrt(chi_1 * chi_2)), 0.5, 0.5 * math.sqrt(chi_1 / chi_2)
+        found = subject.a2cid2(communications=1.5).constants(g)
+        worst += [differences(f, e) for f, e in zip(found, expected, strict=True)]
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def gossip_path(subject: Subject, effort: Effort) -> Measurement:
+    """x and z of the simulator's nodes, 200 variables each, against gossip written out."""
+    g, worst = Graph.of("grid:3x4"), []
+    mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
+    x0 = np.random.default_rng(effort.seed).standard_normal((g.nodes, DIM))
+    method = subject.gossip(damping=1.0)
+    r = simulate(g, x0, method, events=5 * EVENTS, tol=0.0, rng=effort.seed, log=True)
+    assert r.log is not None
+    paid = r.log.kind == PAY
+    events = zip(
+        *(part[paid].tolist() for part in (r.log.time, r.log.node, r.log.peer)), strict=True
+    )
+    theta, step = math.sqrt(mu_g / (2.0 * R)), 1.0 / math.sqrt(2.0 * mu_g * R)
+    x, z = formulas.exchange_path(lambda i, y: y, x0, events, r.t, theta, 0.5, step)
+    worst += [differences(r.x, x), differences(r.z, z)]
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def decentralized_paths(subject: Subject, effort: Effort) -> Measurement:
+    """The nodes' guesses by the dual method and by DADAO, against both written out."""
+    g, dim = Graph.of("grid:3x4"), 3
+    parts, worst = ridge(g.nodes, dim), []
+    mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
+    hessians, own = _hessians(parts), [parts.rows(i) for i in range(g.nodes)]
+    pulls = [parts.scale[i] * parts.X[o].T @ parts.y[o] for i, o in enumerate(own)]
+    mu, L = _range_of(hessians)
+
+    def guess(i: int, y: Array) -> Array:
+        return np.linalg.solve(hessians[i], y + pulls[i])
+
+    engine, events, end = _follow(subject.dual(), g, parts, effort.seed)
+    theta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
+    steps = mu / 2.0, math.sqrt(L * mu / (2.0 * mu_g * R))
+    y, _ = formulas.exchange_path(guess, np.zeros((g.nodes, dim)), events, end, theta, *steps)
+    worst.append(differences(engine.estimate(end), [guess(i, y[i]) for i in range(g.nodes)]))
+    worst.append(differences(engine.rates, g.P))
+
+    engine, events, end = _follow(subject.dadao(), g, parts, effort.seed)
+    rate = math.sqrt(R / mu_g)  # of all edges together, so that 2 chi_1 chi_2 = 1
+    chi_1 = 1.0 / (rate * mu_g)
+    x = formulas.dadao_path(
+        lambda i, x: hessians[i] @ x - pulls[i], (g.nodes, dim), events, end, L, mu, chi_1
+    )
+    worst.append(differences(engine.estimate(end), x))
+    worst.append(differences(engine.rates, np.concatenate([rate * g.P, np.ones(g.nodes)])))
+    return Measurement(float(np.max(worst)), CLOSE)
+
+
+def _hessians(parts: Objective) -> list[Array]:
+    rows = [parts.X[parts.rows(i)] for i in range(parts.nodes)]
+    return [scale * X.T @ X for scale, X in zip(parts.scale.tolist(), rows, strict=True)]
+
+
+def _range_of(hessians: list[Array]) -> tuple[float, float]:
+    """mu and L: the least and the largest eigenvalue of all."""
+    values = np.linalg.eigvalsh(np.stack(hessians))
+    return float(values.min()), float(values.max())
+
+
+def _follow(
+    method: Any, g: Graph, parts: Objective, seed: int
+) -> tuple[InstantEngine, list[tuple[float, int, int]], float]:
+    """An engine after some events, these as (t, i, j) or (t, i, -1), and the time of the last."""
+    engine = InstantEngine(g, make_nodes(method, g, parts), seeds.seed_sequence(seed))
+    total = float(engine.rates.sum())
+    drawn = clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(5 * EVENTS)
+    engine.advance(drawn)
+    assert drawn.marks is not None
+    ends = [*g.edges.tolist(), *([i, -1] for i in range(g.nodes))]
+    events = [(t, *ends[m]) for t, m in zip(drawn.t.tolist(), drawn.marks.tolist(), strict=True)]
+    return engine, events, float(drawn.t[-1])
