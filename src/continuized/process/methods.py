@@ -278,7 +278,7 @@ class CustomContinuized(Method):
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
             check.function(getattr(self, name), name, "a function of t")
-        if not (check.is_real(self.L) and math.isnan(self.L)):
+        if not (isinstance(self.L, float) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: seeds.Seed = None) -> clocks.Clock:

@@ -42,8 +42,12 @@ def check_continuized(method: Any, what: str) -> Continuized:
 
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
-    """Return x0 as `minimize` would take it, in float64."""
-    return checked_start(x0, checked_problem(problem)).astype(np.float64)
+    """Return x0 as `minimize` would take it, in float64, if its squares are finite too."""
+    x = checked_start(x0, checked_problem(problem)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.sum(x * x)):
+            raise ValueError("x0 is too large, its squares overflow: divide x by a number")
+    return x
 
 
 def known_L(problem: Problem) -> float:

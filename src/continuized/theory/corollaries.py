@@ -27,6 +27,7 @@ from continuized.theory.checks import (
 
 LARGE = 1e10  # times beyond which SciPy's quantile of Poisson(t) may be NaN
 EXACT = 2**53  # the integers up to here are floats
+LATEST = 1e100  # horizons beyond overflow, or leave nothing of a rate
 
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
@@ -190,7 +191,7 @@ def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> f
     True
     """
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
-    t = check.real(horizon, "horizon", above=0.0)
+    t = check.real(horizon, "horizon", above=0.0, maximum=LATEST)
     L, mu = known_L(p), float(p.mu or 0.0)
     x = start_of(p, x0)
     R2 = squared_distance(p, x)

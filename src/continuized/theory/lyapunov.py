@@ -30,6 +30,7 @@ NODES = 12  # Gauss-Legendre points to a panel
 TOLERANCE = 1e-9  # of the quadrature, relative to phi
 REFINEMENTS = 3
 TAIL = 45.0  # e^-45 is below rounding
+LARGEST_LOG = 700.0  # e^710 overflows
 
 
 def lyapunov(r: Result, p: Problem) -> Lyapunov:
@@ -120,6 +121,7 @@ def drift(
     method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t, x, z, single = _states(p, t, x, z)
+    _check_times(method, t)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
     rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
@@ -173,6 +175,7 @@ def supermartingale_gap(
     """
     method = check_continuized(method, "supermartingale_gap")
     t, x, z, single = _states(p, t, x, z)
+    _check_times(method, t)
     moments = np.unique(t)
     value, error, phi = (np.empty(len(t)) for _ in range(3))
     for moment in moments.tolist():
@@ -238,12 +241,19 @@ def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> A
     return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
+def _check_times(method: Continuized, t: Array) -> None:
+    """Raise ValueError for times at which A or B overflows."""
+    late = t[np.maximum(log_A(method, t), log_B(method, t)) > LARGEST_LOG]
+    if late.size:
+        raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
+
+
 def _states(
     p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
     """Many states as rows; one state as one row."""
     times = check.times(t, "t")
-    x, z = (check.array(v, name, dtype=np.float64) for v, name in ((x, "x"), (z, "z")))
+    x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
     if times.ndim == 0:

@@ -307,7 +307,7 @@ def test_networkx_is_not_needed(monkeypatch):
 
 
 def test_huge_graphs_are_refused_without_making_them():
-    with pytest.raises(ValueError, match="^a graph of 100000001 nodes takes too long"):
+    with pytest.raises(ValueError, match="a graph of 100000001 nodes takes too long"):
         Graph.of([(0, 10**8)])
     with pytest.raises(ValueError, match="not connected: 1 edges cannot join 1000001 nodes; "):
         Graph.of([(0, 10**6)])

@@ -144,7 +144,8 @@ def weight(method: Method, t: ArrayLike) -> Array:
     >>> float(weight(Continuized(1.0), 3.0).round(12))
     9.0
     """
-    return np.exp(log_weight(method, t))
+    with np.errstate(over="ignore"):  # infinite where it is too large; `log_weight` is not
+        return np.exp(log_weight(method, t))
 
 
 def log_weight(method: Method, t: ArrayLike) -> Array:

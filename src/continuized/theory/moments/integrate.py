@@ -30,6 +30,7 @@ from continuized.theory.moments.pair import (
 
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
 LEAST = 1e-2  # of a moment at the beginning of a piece: then a new one begins, far above ATOL
+SHORTEST = 1e-290  # a time in which nothing changes, and that the integrator cannot divide
 MAX_STEPS = 1_000_000  # of the integrator, in a piece
 STIFF = -4  # what the integrator returns where it has taken many short steps
 FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
@@ -161,6 +162,8 @@ def solve(
     """
     from scipy.integrate import ode
 
+    if stop - t < SHORTEST:
+        return stop, y
     shape, done = y.shape, False
     failed: list[BaseException] = []
 

@@ -1,0 +1,272 @@
+"""Every entry point is given what nobody should give it.
+
+It may take it, or refuse it: with a TypeError or ValueError, in one line of its own words, within
+two seconds; the arrays given, the global random states and the warnings of others are left alone.
+`--cases N` sets how many cases each entry point is tried with.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.preprocessing  # noqa: F401  (else imported later, with rich, which draws)
+from scipy import optimize
+
+import continuized as cz
+from continuized import network, theory
+from continuized.adapters import sklearn as estimators
+from tests.helpers.odd_values import odd_values
+
+SECONDS = 2.0
+LONGEST = 600  # characters of a sentence
+REFUSALS = (TypeError, ValueError, MemoryError, OSError, FloatingPointError)
+
+RNG = np.random.default_rng(0)
+X, Y = RNG.standard_normal((20, 3)), RNG.standard_normal(20)
+SIGNS = np.sign(Y)
+P = cz.problems.Quadratic([0.5, 1.0, 2.0], [1.0, 1.0, 1.0])
+M = cz.Continuized(2.0, 0.5)
+G = network.Graph.of("cycle:5")
+PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
+RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
+
+
+def fun(x: Any) -> float:
+    with np.errstate(all="ignore"):
+        return 0.5 * float(np.sum(np.square(x)))
+
+
+def jac(x: Any) -> Any:
+    return x
+
+
+def fit(kind: Any, X: Any, y: Any, **options: Any) -> Any:
+    return kind(**options).fit(X, y)
+
+
+def scipy(fun: Any, x0: Any, jac: Any, bounds: Any, tol: Any, **options: Any) -> Any:
+    how: Any = {"jac": jac, "bounds": bounds, "tol": tol, "options": options}
+    return optimize.minimize(fun, x0, method=cz.scipy_method, **how)
+
+
+def with_method(kind: Any, **options: Any) -> Any:
+    by_rows = kind in (cz.StochasticLeastSquares, cz.Kaczmarz)
+    p = cz.problems.LeastSquares(X, Y, 0.0 if by_rows else 0.1)
+    return cz.minimize(p, np.zeros(3), method=kind(**options), maxiter=50, rng=0)
+
+
+def marked(kind: Any, **options: Any) -> tuple[Callable[..., Any], dict[str, Any]]:
+    return with_method, {"kind": kind, **options}
+
+
+ROWS = {"R2": None, "kappa": None, "mu": None, "accelerated": True, "start": None, "batch": 2}
+THEOREM = {"method": M, "problem": P, "x0": np.zeros(3), "t": [1.0, 2.0], "k": None, "sigma2": 0.0}
+AT = {"method": M, "p": P, "t": 1.0, "x": np.zeros(3), "z": np.zeros(3)}
+TO = {"method": M, "p": P, "x0": np.zeros(3), "eps": 1e-3, "delta": 0.05}
+REGRESSION = {"X": X, "y": SIGNS, "l2": 0.1, "weights": None, "intercept": False}
+
+# Never spoilt.  scikit-learn checks data itself, in its own words, which its estimators must keep.
+KEPT = {"kind"}
+KEPT_BY_ESTIMATORS = {"kind", "X", "y"}
+
+# A function, and arguments that are right.
+ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "minimize": (cz.minimize, {
+        "fun": fun, "x0": np.ones(3), "jac": jac, "L": 1.0, "mu": 0.5, "noise": None, "rng": 0,
+        "clock": None, "tol": 1e-3, "maxiter": 30, "callback": None, "record": True,
+        "progress": False, "nonfinite": "stop", "every": 30.0, "resume": False,
+    }),
+    "minimize, L unknown": (cz.minimize, {
+        "fun": fun, "x0": np.ones(3), "jac": jac, "metric": None, "prox": cz.prox.L1(0.1),
+        "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
+    }),
+    "minimize, a regression": (cz.minimize, {
+        "fun": cz.problems.LogisticRegression(X, SIGNS, 0.1), "x0": np.zeros(3), "metric": "gram",
+        "method": "auto", "tol": 1e-3, "maxiter": 30, "rng": 0, "noise": None, "L": None,
+    }),
+    "CoordinateDescent": marked(
+        cz.CoordinateDescent, sampling="sqrt", accelerated=True, start=None, blocks=None
+    ),
+    "DualCoordinate": marked(cz.DualCoordinate, sampling="sqrt", accelerated=True, start=None),
+    "StochasticLeastSquares": marked(cz.StochasticLeastSquares, **ROWS),
+    "Kaczmarz": marked(cz.Kaczmarz, **ROWS),
+    "ensemble": (cz.ensemble, {
+        "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
+        "rng": 0, "noise": None,
+    }),
+    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None}),
+    "Nesterov": (cz.Nesterov, {"L": 2.0, "mu": 0.5}),
+    "GradientDescent": (cz.GradientDescent, {"L": 2.0}),
+    "CustomContinuized": (cz.CustomContinuized, {
+        "eta": lambda t: 0.3, "eta_prime": lambda t: 0.3, "gamma": lambda t: 1.0,
+        "gamma_prime": lambda t: 1.0, "L": 2.0, "mu": 0.5,
+    }),
+    "Problem": (cz.Problem, {
+        "fun": fun, "grad": jac, "L": 1.0, "mu": 0.5, "x_star": np.zeros(3), "f_star": 0.0,
+        "value_and_grad": False,
+    }),
+    "Quadratic": (cz.problems.Quadratic, {"eigenvalues": [1.0, 2.0], "x_star": None, "mu": None}),
+    "LeastSquares": (cz.problems.LeastSquares, REGRESSION),
+    "LogisticRegression": (cz.problems.LogisticRegression, REGRESSION),
+    "SoftmaxRegression": (
+        cz.problems.SoftmaxRegression,
+        REGRESSION | {"y": np.arange(20) % 3, "classes": 3},
+    ),
+    "Poisson": (cz.clock.Poisson, {"rng": 0, "rate": 1.0, "marks": None}),
+    "Unit": (cz.clock.Unit, {"rng": 0, "marks": None}),
+    "Recorded": (cz.clock.Recorded, {"times": [1.0, 2.0], "gaps": None, "marks": None}),
+    "Merged": (cz.clock.Merged, {"clocks": [cz.clock.Poisson(0), cz.clock.Poisson(1)]}),
+    "Categorical": (cz.marks.Categorical, {"p": [0.5, 0.5]}),
+    "Stratified": (cz.marks.Stratified, {"p": [0.5, 0.5]}),
+    "Batches": (cz.marks.Batches, {"law": cz.marks.Categorical([0.5, 0.5]), "batch": 2}),
+    "Gaussian": (cz.noise.Gaussian, {"variance": 1.0}),
+    "Diagonal": (cz.metric.Diagonal, {"entries": [1.0, 2.0]}),
+    "Dense": (cz.metric.Dense, {"P": np.eye(2)}),
+    "L1": (cz.prox.L1, {"weight": 0.1}),
+    "Box": (cz.prox.Box, {"low": 0.0, "high": 1.0}),
+    "Simplex": (cz.prox.Simplex, {"total": 1.0}),
+    "check_constants": (cz.parameters.check_constants, {"L": 2.0, "mu": 0.5}),
+    "Result.at": (RUN.at, {"t": 1.0}),
+    "bound": (theory.bound, THEOREM),
+    "log_bound": (theory.log_bound, THEOREM),
+    "weight": (theory.weight, {"method": M, "t": 1.0}),
+    "time_to": (theory.time_to, TO),
+    "events_to": (theory.events_to, TO),
+    "drift": (theory.drift, AT | {"sigma2": 0.0}),
+    "supermartingale_gap": (theory.supermartingale_gap, AT),
+    "lyapunov": (theory.lyapunov, {"r": RUN, "p": P}),
+    "moments": (theory.moments, {"p": P, "method": M, "x0": np.zeros(3), "times": [1.0]}),
+    "event_count_quantile": (theory.event_count_quantile, {"t": 3.0, "q": 0.5}),
+    "event_time_quantile": (theory.event_time_quantile, {"k": 3, "q": 0.5}),
+    "noise_tuned_L": (
+        theory.noise_tuned_L, {"p": P, "x0": np.zeros(3), "sigma2": 0.1, "horizon": 10.0}
+    ),
+    "scaling_limit": (theory.scaling_limit, {"p": P, "x0": np.zeros(3), "times": [1.0]}),
+    "gossip_rate": (theory.gossip_rate, {"graph": G, "method": None}),
+    "Graph.of": (network.Graph.of, {"graph": "cycle:5"}),
+    "Gossip": (network.Gossip, {"accelerated": True, "damping": 0.9}),
+    "A2CiD2": (network.A2CiD2, {
+        "step": None, "batch": 1, "communications": 1.0, "accelerated": True
+    }),
+    "Faults": (network.Faults, {
+        "delay": 0.0, "loss": 0.0, "duplication": 0.0, "skew": 0.0, "deaths": (), "joins": ()
+    }),
+    "simulate": (network.simulate, {
+        "graph": G, "values": np.arange(5.0), "method": "accelerated", "tol": 1e-3, "events": 50,
+        "until": None, "rng": 0,
+    }),
+    "network.minimize": (network.minimize, {
+        "graph": G, "problems": PARTS, "method": "dual", "tol": 1e-3, "events": 50, "speeds": None,
+        "rng": 0,
+    }),
+    "split": (network.split, {
+        "problem": cz.problems.LeastSquares(X, Y, 0.1), "nodes": 4, "rng": 0
+    }),
+    "scipy_method": (scipy, {
+        "fun": fun, "x0": np.ones(3), "jac": jac, "bounds": None, "tol": 1e-3, "maxiter": 30,
+        "L": 1.0, "mu": 0.0, "rng": 0,
+    }),
+    "Ridge": (fit, {
+        "kind": estimators.ContinuizedRidge, "X": X, "y": Y, "alpha": 1.0, "tol": 1e-3,
+        "max_iter": 50, "fit_intercept": True, "random_state": 0,
+    }),
+    "Logistic": (fit, {
+        "kind": estimators.ContinuizedLogisticRegression, "X": X, "y": SIGNS, "C": 1.0,
+        "tol": 1e-3, "max_iter": 50, "random_state": 0, "class_weight": None,
+    }),
+}  # fmt: skip
+
+ODD = odd_values()
+
+
+class TooLong(BaseException):
+    """The time of a case is over."""
+
+
+def interrupt(*_: Any) -> None:
+    raise TooLong
+
+
+def spoil(right: dict[str, Any], kept: set[str], rng: np.random.Generator) -> dict[str, Any]:
+    """One or two of the arguments replaced by odd values."""
+    names = [name for name in right if name not in kept]
+    chosen = rng.choice(len(names), min(len(names), 1 + int(rng.random() < 0.3)), replace=False)
+    odd = {names[i]: ODD[rng.integers(len(ODD))]() for i in chosen}
+    return right | odd
+
+
+def snapshot(values: dict[str, Any]) -> dict[str, bytes]:
+    arrays = {name: v for name, v in values.items() if isinstance(v, np.ndarray)}
+    return {name: v.tobytes() for name, v in arrays.items() if not v.dtype.hasobject}
+
+
+def complaints(call: Callable[..., Any], given: dict[str, Any]) -> list[str]:
+    """What is wrong with the way in which a call was answered."""
+    found = []
+    before, state = snapshot(given), (random.getstate(), str(np.random.get_state()))  # noqa: NPY002
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        signal.setitimer(signal.ITIMER_REAL, SECONDS)
+        try:
+            call(**given)
+        except TooLong:
+            found.append(f"took more than {SECONDS} s")
+        except REFUSALS as error:
+            text = str(error)
+            if "\n" in text or not 10 < len(text) < LONGEST:
+                found.append(f"is no sentence on one line: {text[:300]!r}")
+        except Exception as error:
+            found.append(f"raised {type(error).__name__}: {error}")
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    found += [f"warned of {w.category.__name__}: {w.message}" for w in seen if is_foreign(w)]
+    if snapshot(given) != before:
+        found.append("changed an array")
+    if (random.getstate(), str(np.random.get_state())) != state:  # noqa: NPY002
+        found.append("drew from a global random state")
+    return found
+
+
+OURS_TO_GIVE = ("ConvergenceWarning", "OptimizeWarning", "DataConversionWarning")
+
+
+def is_foreign(warning: warnings.WarningMessage) -> bool:
+    own = warning.category.__module__.startswith("continuized")
+    return not own and warning.category.__name__ not in OURS_TO_GIVE
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="cases are ended by a signal")
+@pytest.mark.parametrize("name", ENTRY_POINTS)
+def test_what_nobody_should_give(name: str, request: pytest.FixtureRequest) -> None:
+    call, right = ENTRY_POINTS[name]
+    for plain in ({}, {"accelerated": False} if "accelerated" in right else {}):
+        call(**right | plain)  # which compiles
+    cases = request.config.getoption("--cases")
+    rng = np.random.default_rng([len(name), cases, *name.encode()])
+    wrong = []
+    previous = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        assert complaints(call, right) == [], "the arguments are right"
+        for _ in range(cases):
+            given = spoil(right, KEPT_BY_ESTIMATORS if call is fit else KEPT, rng)
+            odd = {n: given[n] for n in given if given[n] is not right[n]}
+            wrong += [f"{describe(odd)} {what}" for what in complaints(call, given)]
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+    assert not wrong, f"{len(wrong)} of {cases}:\n" + "\n".join(sorted(set(wrong))[:40])
+
+
+def describe(odd: dict[str, Any]) -> str:
+    texts = []
+    for name, value in odd.items():
+        try:
+            texts.append(f"{name}={value!r:.60}".replace("\n", " "))
+        except Exception:
+            texts.append(f"{name}=<{type(value).__name__}>")
+    return f"({', '.join(texts)})"
