@@ -12,9 +12,9 @@ from continuized.problems.base import Array
 
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
-# A rate is fitted to no less.  Two rows always lie on a line: some more must bear it out.  A single
+# A rate is fitted to no less.  Two rows always lie on a line: a third must bear it out.  A single
 # exchange may change the error by a factor of a few: over less than 10, chance decides the slope.
-LEAST_ROWS, LEAST_DECAY = 5, math.log(10.0)
+LEAST_ROWS, LEAST_DECAY = 3, math.log(10.0)
 
 # The kinds of entries of an event log.
 ANSWER, PAY, APPLY, JOIN, FALL = range(5)
@@ -135,7 +135,7 @@ class NetworkResult:
         """r where the error falls as e^{-rt}: least squares on log error over the second half (by
         time) of the trace.  For this the trace ends where the error first falls to `rounding`, or
         to tol: real nodes fall silent there, and their clocks run on.  NaN where that is too short
-        to measure a rate: fewer than 5 rows, or an error that changes by less than a factor of 10.
+        to measure a rate: fewer than 3 rows, or an error that changes by less than a factor of 10.
 
         >>> t = np.arange(100.0)
         >>> end = {"x": np.zeros(2), "t": 99.0, "method": "plain", "messages": 99, "tol": 1e-8}

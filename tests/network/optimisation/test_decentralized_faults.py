@@ -21,7 +21,9 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 
 GRID = Graph.of("grid:3x4")
-METHODS = ("dual", "plain-dual", "dadao", "a2cid2", "plain-sgd")
+# Numba takes 20 s to compile the loop of messages for a node model: one is enough by default.
+STOCHASTIC = [pytest.param(name, marks=pytest.mark.slow) for name in ("a2cid2", "plain-sgd")]
+METHODS = ["dual", "plain-dual", "dadao", *STOCHASTIC]
 
 
 def regression(kind: str) -> Any:
@@ -96,7 +98,7 @@ def test_the_ledger_closes_and_the_living_agree(method: str, name: str, kind: st
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize("method", ["a2cid2", "plain-sgd"])
+@pytest.mark.parametrize("method", STOCHASTIC)
 def test_stochastic_gradients_with_faults(method: str, name: str) -> None:
     """No worse than twice as far from the solution, in the mean over the end, as without."""
     how = {"tol": 0.0, "events": 60_000, "record": 100}
@@ -155,6 +157,7 @@ def _slope(parts: Objective, i: int, w: np.ndarray) -> np.ndarray:
     return parts.scale[i] * (X.T @ slopes) + parts.l2[i] * w
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_stochastic_nodes_go_on_with_the_functions_of_the_living(kind: str) -> None:
     r = run(Faults(deaths=((50.0, 1), (60.0, 5))), A2CiD2(batch=0), kind, events=100, tol=0.0)
@@ -192,7 +195,9 @@ def test_nodes_that_come_when_nobody_is_there(method: str) -> None:
         assert np.isnan(r.trace.error).any()
 
 
-@pytest.mark.parametrize("method", ["dual", "dadao", A2CiD2(batch=0)])
+@pytest.mark.parametrize(
+    "method", ["dual", "dadao", pytest.param(A2CiD2(batch=0), marks=pytest.mark.slow)]
+)
 def test_the_last_one_left_goes_on_alone(method: Any) -> None:
     r = run(Faults(deaths=tuple((5.0, i) for i in range(1, 12))), method)
     assert r.reached
@@ -218,6 +223,7 @@ def test_deaths_are_those_that_took_place() -> None:
     assert (r.deaths, r.joins) == ([(0.0, 1)], [(0.0, 3)])
 
 
+@pytest.mark.slow
 def test_the_ledger_of_stochastic_nodes_that_never_exchange() -> None:
     """What they have by exchanges is nothing, but for the rounding of what gradients added."""
     r = run(Faults(delay=1e6), "a2cid2", events=2000, tol=0.0)

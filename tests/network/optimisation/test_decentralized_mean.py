@@ -178,7 +178,10 @@ def sampled(make: Any, t: float, runs: int) -> Moments:
     return Moments.of(found)
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, marks=pytest.mark.slow) if c == "a2cid2, messages" else c for c in CASES],
+)
 def test_the_mean_is_the_exact_mean(case: str) -> None:
     """At level ALPHA; a constant that is 40 % off, on the exact side, is caught."""
     make, affine, t = CASES[case]

@@ -30,12 +30,12 @@ ROUNDS = 1000  # of repairs, each of which mends most of what is left
 
 def check_nodes(n: int, degree: float = 2.0) -> None:
     """Refuse more nodes, of about this degree, than fit into memory or into a run's time."""
+    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
     if n > MOST_NODES:
         raise ValueError(
             f"a graph of {n} nodes takes too long, for its constants alone; give at most "
             f"{MOST_NODES}, numbered from 0 without gaps"
         )
-    check_memory(n * (16.0 + 24.0 * degree), f"a graph of {n} nodes", "fewer")
 
 
 def place_on_circle(n: int) -> Array:

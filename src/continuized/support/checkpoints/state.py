@@ -147,6 +147,8 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
         return now
     if isinstance(now, Rows):
         rows = arrays[saved[ARRAY]]
+        if isinstance(rows, RowsSoFar):  # of a state that was never written
+            rows = rows.joined()
         if rows.dtype.kind not in "fiu" or rows.ndim == 0:
             raise ValueError("rows are arrays of real numbers")
         now.replace(rows)
