@@ -32,7 +32,7 @@ LAYERS = {
     "network": ("nodes, graphs, messages, processes", "its own copy of flow, step or loop"),
     "solver": ("the loop: draw, advance, record, test, call back, save, finish", "formulas"),
     "marked": ("what one mark touches; how far it is from the end", "when to stop"),
-    "process": ("scalars of t, the clock (all randomness), flow, step", "loops, files"),
+    "process": ("scalars of t, the clock and the seeds, flow, step", "loops, files"),
     "problems": ("functions, constants, data", "methods"),
     "support": ("tools", "everything above"),
 }

@@ -91,7 +91,7 @@ def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
 
 def block_L(problem: Any, blocks: Partition) -> Array:
     """L_B of each block: exact (up to rounding, to the safe side) where the block or the rows it
-    meets are few, else a bound with the certificate of `problems.spectrum`.
+    meets are few, else a bound with the certificate of `problems.regression.spectrum`.
 
     problem: a Quadratic, LeastSquares or LogisticRegression, without weights and intercept.
     """

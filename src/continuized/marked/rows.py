@@ -322,7 +322,7 @@ def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
 
 def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
     """An upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
-    rounding that itself, or with the certificate of `problems.spectrum`."""
+    rounding that itself, or with the certificate of `problems.regression.spectrum`."""
     from scipy import sparse
 
     n = rows.shape[0]

@@ -1,7 +1,7 @@
 """Noise models: what is added to a gradient at an event.
 
-A model draws the marks of a block of events from the clock's generator; it keeps no
-random state of its own.
+A model draws the marks of a block of events from the generator that the stepper gives it; it keeps
+no random state of its own.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The loops for unknown constants and for foreign arrays do with arrays what stands here, and
 otherwise only add, subtract and scale them: nothing leaves the device but sums, as floats.
-NumPy's own arrays go by the package's own sums (`problems.threads`), not by the standard's.
+NumPy's own arrays go by the package's own sums (`support.threads`), not by the standard's.
 """
 
 from __future__ import annotations

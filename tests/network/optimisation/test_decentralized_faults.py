@@ -231,6 +231,7 @@ def test_the_ledger_of_stochastic_nodes_that_never_exchange() -> None:
     assert r.ledger_error < 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_deaths_in_a_run_that_diverges(kind: str) -> None:
     """Where what the dead took is not finite, there is no point to agree on, and no warning."""

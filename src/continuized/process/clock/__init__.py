@@ -1,4 +1,7 @@
-"""Clocks: when events happen, and with what mark.  All randomness of a run lives here.
+"""Clocks: when events happen, and with what mark.
+
+All randomness of a run comes from children of one seed (`random_streams`); the clock draws the
+times and the marks.
 
 A clock is a description (a seed, a list of times); `clock.stream()` starts it from the
 beginning, so that the same clock gives the same run again.  A stream is drawn in blocks;

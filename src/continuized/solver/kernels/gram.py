@@ -1,7 +1,7 @@
 """Products for metrics, compiled.  Imports Numba: load it only where it is used.
 
 Not by BLAS: its threads go on spinning after a call, on the cores that the next pass over the
-data wants (`problems.threads`).
+data wants (`support.threads`).
 """
 
 from __future__ import annotations

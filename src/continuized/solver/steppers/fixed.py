@@ -96,7 +96,7 @@ class _KnownConstants(Stepper):
         return min(self.block, left, self.look_at - self.k)
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x stopping.separates the data."""
+        """NO_MINIMUM where x separates the data; asked at each doubling of k."""
         if self.k < self.look_at:
             return None
         self.look_at *= 2
