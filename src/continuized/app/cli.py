@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import os
 import signal
 import sys
 from types import FrameType
@@ -28,6 +29,10 @@ COMMANDS = {
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",
 }
 RETRY = 0.02  # seconds until an interrupt is tried again
+# What must not be cut short.  llvmlite notes that LLVM has taken a module over only after the call
+# that does so: an interrupt in between has the module freed twice, and the process crashes.  The
+# finaliser of an archive of which only half was made complains after our last word.
+UNINTERRUPTED = {"llvmlite", "numba", "zipfile"}
 
 
 class OneSentence(click.Command):
@@ -35,10 +40,15 @@ class OneSentence(click.Command):
 
     def __call__(self, *args: Any, **extra: Any) -> Any:
         """Run as the work of a process, which Ctrl-C ends unless it was started to ignore that."""
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            signal.signal(signal.SIGINT, _interrupt)
-            signal.signal(signal.SIGALRM, _interrupt)
-        return super().__call__(*args, **extra)
+        ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not ours or os.name != "posix":  # elsewhere there are no alarms
+            return super().__call__(*args, **extra)
+        signal.signal(signal.SIGINT, _interrupt)
+        signal.signal(signal.SIGALRM, _interrupt)
+        try:
+            return super().__call__(*args, **extra)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)  # it would kill a process without a handler
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run; every error that is the user's to mend ends in one sentence on stderr."""
@@ -86,13 +96,13 @@ class Commands(OneSentence, click.Group):
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or while something is being compiled try again a little later.
+    """Raise KeyboardInterrupt, or in what must not be cut short try again a little later.
 
-    llvmlite notes that LLVM has taken a module over only after the call that does so: an interrupt
-    in between has the module freed twice, and the process crashes.  One in a finaliser is lost.
+    An interrupt in a finaliser would be lost.
     """
     while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith(("llvmlite.", "numba.")):
+        library = frame.f_globals.get("__name__", "").partition(".")[0]
+        if library in UNINTERRUPTED or frame.f_code.co_name == "__del__":
             signal.setitimer(signal.ITIMER_REAL, RETRY)
             return
         frame = frame.f_back
