@@ -20,7 +20,7 @@ from continuized.support.signals import uninterrupted
 
 @pytest.fixture(autouse=True)
 def listening() -> Iterator[None]:
-    """A shell lets what it starts in the background ignore SIGINT, and its children inherit that."""
+    """What a shell starts in the background ignores SIGINT, and its children inherit that."""
     inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, inherited)
@@ -32,9 +32,14 @@ def interrupt() -> None:
 
 def test_an_interrupt_comes_after_the_block() -> None:
     done = []
-    with pytest.raises(KeyboardInterrupt), uninterrupted():
-        interrupt()
-        done.append(1)
+
+    def work() -> None:
+        with uninterrupted():
+            interrupt()
+            done.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
     assert done
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
