@@ -177,7 +177,26 @@ def value_type(dtype: Any) -> Any:
     return types.float64(vector(dtype), data_type(dtype))
 
 
+INNER = {
+    "fastmath": FASTMATH,
+    "nogil": True,
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+}  # the options of functions that are called from compiled code alone
+
+
 def compile_formulas(*formulas: Callable[..., Any]) -> None:
     """Let compiled code call these plain Python functions."""
     for formula in formulas:
-        register_jitable(fastmath=FASTMATH, no_cpython_wrapper=True, no_cfunc_wrapper=True)(formula)
+        register_jitable(**INNER)(formula)
+
+
+# Functions count the references to the arrays that they are given, with atomic additions, which
+# may take longer than what they do.  Those with this option do not: they make and return no arrays.
+UNCOUNTED = {"_nrt": False}
+
+
+def uncounted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let compiled code call a plain Python function that makes and returns no arrays."""
+    register_jitable(**INNER, **UNCOUNTED)(function)
+    return function

@@ -98,8 +98,8 @@ def messages(subject: Subject, effort: Effort) -> Measurement:
     """How often a message comes (never, once, twice), and how long it takes."""
     links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
     rng = seeds.generator(seeds.seed_sequence(effort.seed), seeds.LINKS)
-    copies = [draw_copies.py_func(links, rng) for _ in range(TOGETHER * effort.runs)]
-    delays = np.array([draw_delay.py_func(links, rng) for _ in range(TOGETHER * effort.runs)])
+    copies = [draw_copies(links, rng) for _ in range(TOGETHER * effort.runs)]
+    delays = np.array([draw_delay(links, rng) for _ in range(TOGETHER * effort.runs)])
     uniform = (np.exp(-0.5 * delays) - 0.5) ** 2
     columns = [part.reshape(-1, TOGETHER).mean(axis=1) for part in (delays, uniform)]
     shares = _compare_shares(copies, np.array([0.1, 0.9 * 0.7, 0.9 * 0.3]), 0.5 * effort.alpha)

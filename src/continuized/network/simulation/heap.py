@@ -8,15 +8,15 @@ each place of the heap; the slots at the places behind the heap are free.  The o
 
 from __future__ import annotations
 
-from continuized.network.simulation.node_models.interface import inlined
 from continuized.problems.base import Array
+from continuized.support.jit import uncounted
 
 ORDER, SLOT, KIND, EDGE, SEQ, EPOCH = range(6)  # the columns of `what`
 COLUMNS = EPOCH + 1
 SIZE, PUSHED = 0, 1  # the first two entries of `counts`
 
 
-@inlined
+@uncounted
 def push(
     when: Array, what: Array, counts: Array, time: float, kind: int, edge: int, seq: int, epoch: int
 ) -> int:
@@ -38,7 +38,7 @@ def push(
     return int(slot)
 
 
-@inlined
+@uncounted
 def pop(when: Array, what: Array, counts: Array) -> int:
     """Take out the first entry; returns its slot, which stays as it is until the next push."""
     counts[SIZE] -= 1

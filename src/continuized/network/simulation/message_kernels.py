@@ -51,19 +51,17 @@ from continuized.network.simulation.node_models.interface import (
     disagreement,
     find_answer,
     flow_to,
-    inline,
-    inlined,
     message,
     pay,
     start_from,
     step,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import compile_formulas, jit
+from continuized.support.jit import compile_formulas, jit, uncounted
 
 compile_formulas(*timeouts.FORMULAS)
 for transition in transitions.TRANSITIONS:
-    inline(transition)
+    uncounted(transition)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -111,7 +109,7 @@ class Links(NamedTuple):
     wait: float
 
 
-@inlined
+@uncounted
 def write(
     log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
 ) -> None:
@@ -123,13 +121,13 @@ def write(
         counts[LOGGED] += 1
 
 
-@inlined
+@uncounted
 def epochs(node: Array, edge: Array, e: int) -> int:
     """Return a number that changes when one of the two ends dies."""
     return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
 
 
-@inlined
+@uncounted
 def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
     """Draw an edge of node i by the rates, with u uniform in [0, 1)."""
     low, high = first[i], first[i + 1] - 1
@@ -144,7 +142,7 @@ def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
     return int(low)
 
 
-@inlined
+@uncounted
 def draw_copies(links: Links, rng: Any) -> int:
     """Draw how often a message comes: never, once or twice."""
     if links.loss > 0.0 and rng.random() < links.loss:
@@ -154,7 +152,7 @@ def draw_copies(links: Links, rng: Any) -> int:
     return 1
 
 
-@inlined
+@uncounted
 def draw_delay(links: Links, rng: Any) -> float:
     """Draw how long a message takes."""
     if links.delay > 0.0:
@@ -162,7 +160,7 @@ def draw_delay(links: Links, rng: Any) -> float:
     return 0.0
 
 
-@inlined
+@uncounted
 def timer_of(kind: int) -> int:
     """Return the timer that the sender of a message sets, or NOTHING."""
     if kind == REQUEST:
@@ -172,7 +170,7 @@ def timer_of(kind: int) -> int:
     return RESEND if kind == TRANSFER else NOTHING
 
 
-@inline
+@uncounted
 def load(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
@@ -184,7 +182,7 @@ def load(
             body[slot, c] = transfer[e, D + c]
 
 
-@inline
+@uncounted
 def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
@@ -193,7 +191,7 @@ def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
         counts[FAILED] += 1
 
 
-@inline
+@uncounted
 def pay_transfer(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, e: int, i: int
 ) -> None:
@@ -203,7 +201,7 @@ def pay_transfer(
         pay(nodes, work, i, c, transfer[e, D + c])
 
 
-@inline
+@uncounted
 def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: float) -> None:
     """Let node j mix and be paid."""
     flow_to(nodes, work, j, work[j, SPEED] * t)
@@ -211,7 +209,7 @@ def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: f
         pay(nodes, work, j, c, -body[slot, c])
 
 
-@inlined
+@uncounted
 def count_age(sums: Array, age: float) -> None:
     """Count the age of an answer whose transfer was applied."""
     sums[TOTAL_AGE] += age
@@ -219,7 +217,7 @@ def count_age(sums: Array, age: float) -> None:
     sums[AGES] += 1.0
 
 
-@inline
+@uncounted
 def take_step(
     nodes: Any, alive: Array, work: Array, counts: Array, rng: Any, i: int, t: float
 ) -> None:

@@ -14,11 +14,11 @@ from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
-from continuized.support.jit import jit
+from continuized.support.jit import uncounted
 
 
 class SgdNodes(NamedTuple):
-    """x and x~ (nodes, dim); g and part (dim,) are room for gradients.
+    """x and x~ (nodes, dim); g and part (dim,), and weight (1,), are room for gradients.
 
     moved (nodes, dim): what gradients have added to x + x~, which exchanges only move.
     """
@@ -32,6 +32,7 @@ class SgdNodes(NamedTuple):
     moved: Array
     g: Array
     part: Array
+    weight: Array
 
 
 def make_nodes(
@@ -40,26 +41,26 @@ def make_nodes(
 ) -> NodeSet:  # fmt: skip
     """Make the nodes at the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
-    g, part = np.empty(objective.dim), np.empty(objective.dim)
+    g, part, weight = np.empty(objective.dim), np.empty(objective.dim), np.empty(1)
     data = conjugates.make_data(objective, conjugates=False)
-    model = SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
+    model = SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part, weight)
     changing = ("x", "x_tilde", "moved")
     return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates)
 
 
-@jit
-def batch_slope(
-    data: Data, i: int, w: Array, batch: int, rng: Any, out: Array, part: Array
-) -> None:
+@uncounted
+def batch_slope(nodes: SgdNodes, i: int, rng: Any) -> None:
     """Write the mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
+    data, batch, w, out = nodes.data, nodes.batch, nodes.x[i], nodes.g
+    part, weight = nodes.part, nodes.weight
     start, count = data.starts[i], data.starts[i + 1] - data.starts[i]
     for c in range(w.size):
         out[c] = 0.0
     for _ in range(batch):
         r = start + min(int(rng.random() * count), count - 1)
         one = slice(r, r + 1)
-        weights = data.weights[one] * count
-        slope(data.kind, data.X[one], data.y[one], weights, data.l2[i], w, part)
+        weight[0] = data.weights[r] * count
+        slope(data.kind, data.X[one], data.y[one], weight, data.l2[i], w, part)
         for c in range(w.size):
             out[c] += part[c] / batch
 
@@ -91,7 +92,7 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
     if nodes.batch == 0:
         gradient(nodes.data, i, x[i], g)
     else:
-        batch_slope(nodes.data, i, x[i], nodes.batch, rng, g, nodes.part)
+        batch_slope(nodes, i, rng)
     for c in range(g.size):
         x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], g[c], length, length)
         nodes.moved[i, c] -= 2.0 * length * g[c]

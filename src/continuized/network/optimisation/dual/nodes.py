@@ -12,11 +12,11 @@ from continuized.network.optimisation import local_solver as conjugates
 from continuized.network.optimisation.local_solver import Data, conjugate_gradient
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import TIME, for_model, inlined
+from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
-from continuized.support.jit import compile_formulas
+from continuized.support.jit import compile_formulas, uncounted
 
 compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 
@@ -40,7 +40,7 @@ def make_nodes(objective: Objective, constants: Constants, edge_rate: float) -> 
     return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
-@inlined
+@uncounted
 def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
     """Mix the pair of node i over a time dt without an event, in place."""
     if theta > 0.0:

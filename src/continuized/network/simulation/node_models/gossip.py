@@ -7,11 +7,11 @@ import numpy as np
 from continuized.network import gossip as rules
 from continuized.network.gossip import Constants, give
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
+from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
-from continuized.support.jit import compile_formulas, jit
+from continuized.support.jit import compile_formulas, jit, uncounted
 
 compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
 
@@ -24,7 +24,7 @@ def make_nodes(values: Array, constants: Constants) -> NodeSet:
     return NodeSet(constants, values.shape[1], values=both)
 
 
-@inlined
+@uncounted
 def mix_to(work: Array, i: int, time: float, theta: float) -> None:
     """Bring node i to its own `time`: `gossip.mix_over`, the weights taken once for all columns."""
     if theta > 0.0:
@@ -35,7 +35,7 @@ def mix_to(work: Array, i: int, time: float, theta: float) -> None:
     work[i, TIME] = time
 
 
-@inlined
+@uncounted
 def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
     """Let node i give the transfer of d in coordinate c."""
     x, z = X + c, (work.shape[1] + X) // 2 + c

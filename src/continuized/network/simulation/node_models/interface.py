@@ -4,6 +4,8 @@ A node model is a NamedTuple of what compiled code must know of the nodes; that 
 `gossip.Constants`.  A loop is compiled apart for each model, with the functions of that model
 written into it.  Those are given with `for_model`, under the names below; `work` has a row for each
 node, with its own time and the speed of its clock in the first two columns.
+
+They make no arrays, but for `disagreement`: the room that they need stands in the model.
 """
 
 from __future__ import annotations
@@ -11,40 +13,16 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from numba.extending import overload
 
 from continuized.network.protocol.transitions import SPEED, TIME
 from continuized.problems.base import Array
-from continuized.support.jit import jit
+from continuized.support.jit import INNER, UNCOUNTED
 
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
-
-
-def inlined(function: Callable[..., Any]) -> Any:
-    """Make a function part of its compiled callers, before types are known.
-
-    One that is called counts the references to the arrays that it is given, each time, with atomic
-    additions that take longer than an exchange.
-
-    Not for a function that calls one of those below, or another given to `inline`: where Numba
-    makes the two of them part of a third, it may take what the inner one writes into an array of a
-    tuple for dead, and leave it out.
-    """
-    return jit(function, cached=False, inline="always")
-
-
-def inline(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a plain Python function part of its compiled callers, when types are known."""
-    _overload(function, lambda *given: function)
-    return function
-
-
-def _overload(usual: Callable[..., Any], choose: Callable[..., Any]) -> None:
-    """Compile, in place of a call of `usual`, what `choose` returns for the types given."""
-    vars(choose)["__signature__"] = inspect.signature(usual)
-    overload(usual, inline="always", strict=False)(choose)  # annotations may differ
 
 
 _OF_MODEL: dict[tuple[type, str], Callable[..., Any]] = {}
@@ -66,14 +44,15 @@ def for_model(model: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return register
 
 
-def _by_model(usual: Callable[..., Any]) -> Callable[..., Any]:
+def _by_model(usual: Callable[..., Any], options: Any = INNER | UNCOUNTED) -> Callable[..., Any]:
     """Call the function of the model of the nodes; without one, do what is written."""
 
     def choose(nodes: Any, *rest: Any) -> Callable[..., Any]:
         return _OF_MODEL.get((nodes.instance_class, usual.__name__), usual)
 
+    vars(choose)["__signature__"] = inspect.signature(usual)
     _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
-    _overload(usual, choose)
+    overload(usual, jit_options=options, strict=False)(choose)  # annotations may differ
     return usual
 
 
@@ -134,7 +113,7 @@ def estimate(nodes: Any, work: Array, i: int, c: int) -> float:
     return math.nan
 
 
-@_by_model
+@partial(_by_model, options=INNER | {"_nrt": True})  # it makes arrays
 def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
     """Tell how far the living are from agreement at time t, where the loop is to test it."""
     return math.nan
