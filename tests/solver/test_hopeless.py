@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.solver.steppers import adaptive
 from tests.invariants.registry import same_bits
 
 D = 20
@@ -89,6 +90,18 @@ def test_data_that_can_be_separated_end_the_run(metric: Any) -> None:
     assert r.status is cz.Status.NO_MINIMUM
     assert "x separates the data" in r.message
     assert r.nit < 10_000
+
+
+@pytest.mark.parametrize("L", [None, 0.3])
+@pytest.mark.parametrize("prox", [cz.prox.L1(1e-4), cz.prox.Box(-30.0, 30.0)])
+def test_data_that_can_be_separated_have_a_minimum_with_a_prox(
+    prox: Any, L: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adaptive, "FIRST_LOOK", 16)
+    r = cz.minimize(separable(), np.zeros(5), prox=prox, L=L, tol=1e-5, rng=0)
+    assert r.status is cz.Status.CONVERGED
+    assert separable().separated_by(r.x)
+    assert "separates" not in r.message
 
 
 @pytest.mark.parametrize("metric", [None, "diag"])
