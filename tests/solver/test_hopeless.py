@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.solver.metric import Identity
 from continuized.solver.steppers import adaptive
+from continuized.solver.steppers.evaluations import Evaluator
 from tests.invariants.registry import same_bits
 
 D = 20
@@ -60,6 +62,18 @@ def test_a_gradient_that_is_nearly_right_is_not_accused(factor: float, scale: fl
 def test_a_kink_is_not_taken_for_a_wrong_gradient(seed: int) -> None:
     r = cz.minimize(lambda x: float(abs(x).sum()), START, np.sign, rng=seed, maxiter=3000)
     assert r.status is not cz.Status.WRONG_GRADIENT
+
+
+def test_noise_in_f_is_not_taken_for_a_wrong_gradient() -> None:
+    """One difference of such an f may be anything: it accused the gradient 90 times in 500."""
+    rng = np.random.default_rng(0)
+
+    def rough(x: Any) -> float:
+        return fun(x) + float(rng.standard_normal())
+
+    evaluator = Evaluator(cz.Problem(rough, jac), START, Identity())
+    accused = [evaluator.contradicts_gradient(evaluator.evaluate(1e-3 * START)) for _ in range(500)]
+    assert sum(accused) <= 5
 
 
 def test_a_linear_function_has_no_minimum() -> None:
