@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,8 @@ def test_bad_models(tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk")
     np.savez(tmp_path / "other.npz", a=np.zeros(3))
     np.savez(tmp_path / "objects.npz", w=np.array([{}], dtype=object), header=np.zeros(1, np.uint8))
-    for name in ("junk", "other.npz", "objects.npz"):
+    os.mkfifo(tmp_path / "pipe")  # which would be waited for
+    for name in ("junk", "other.npz", "objects.npz", "pipe"):
         result = run("predict", tmp_path / name, data)
         assert result.exit_code == 2
         assert "is not a model" in result.stderr

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.solver.metric import Identity
+from continuized.solver.steppers import adaptive
+from continuized.solver.steppers.evaluations import Evaluator
 from tests.invariants.registry import same_bits
 
 D = 20
@@ -61,6 +64,18 @@ def test_a_kink_is_not_taken_for_a_wrong_gradient(seed: int) -> None:
     assert r.status is not cz.Status.WRONG_GRADIENT
 
 
+def test_noise_in_f_is_not_taken_for_a_wrong_gradient() -> None:
+    """One difference of such an f may be anything: it accused the gradient 90 times in 500."""
+    rng = np.random.default_rng(0)
+
+    def rough(x: Any) -> float:
+        return fun(x) + float(rng.standard_normal())
+
+    evaluator = Evaluator(cz.Problem(rough, jac), START, Identity())
+    accused = [evaluator.contradicts_gradient(evaluator.evaluate(1e-3 * START)) for _ in range(500)]
+    assert sum(accused) <= 5
+
+
 def test_a_linear_function_has_no_minimum() -> None:
     r = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), rng=0)
     assert r.status is cz.Status.NO_MINIMUM
@@ -89,6 +104,18 @@ def test_data_that_can_be_separated_end_the_run(metric: Any) -> None:
     assert r.status is cz.Status.NO_MINIMUM
     assert "x separates the data" in r.message
     assert r.nit < 10_000
+
+
+@pytest.mark.parametrize("L", [None, 0.3])
+@pytest.mark.parametrize("prox", [cz.prox.L1(1e-4), cz.prox.Box(-30.0, 30.0)])
+def test_data_that_can_be_separated_have_a_minimum_with_a_prox(
+    prox: Any, L: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adaptive, "FIRST_LOOK", 16)
+    r = cz.minimize(separable(), np.zeros(5), prox=prox, L=L, tol=1e-5, rng=0)
+    assert r.status is cz.Status.CONVERGED
+    assert separable().separated_by(r.x)
+    assert "separates" not in r.message
 
 
 @pytest.mark.parametrize("metric", [None, "diag"])

@@ -129,6 +129,102 @@ def test_many_that_want_a_lock_have_it_one_at_a_time(tmp_path: Path) -> None:
     assert taken[0] > 0
 
 
+@pytest.mark.parametrize("calls", [1, 2, 3, 4])
+def test_a_path_is_free_again_while_the_error_of_its_run_is_kept(
+    calls: int, tmp_path: Path
+) -> None:
+    """As an interactive session keeps it: a function is mended, and the run started again."""
+    left = [calls]
+
+    def fun(x: Any) -> float:
+        left[0] -= 1
+        if left[0] == 0:
+            raise ZeroDivisionError
+        return float(x @ x)
+
+    path = tmp_path / "run"
+    with pytest.raises(ZeroDivisionError) as kept:
+        cz.minimize(fun, [3.0, 3.0], lambda x: 2.0 * x, tol=0.0, checkpoint=path)
+    again = cz.minimize(fun, [3.0, 3.0], lambda x: 2.0 * x, maxiter=9, checkpoint=path)
+    assert kept.tb is not None
+    assert again.nit == 9
+
+
+def test_a_path_is_free_again_after_a_state_that_could_not_be_put_back(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(path)
+    header, arrays = checkpoint_files.load(path)
+    checkpoint_files.save(path, header | {"state": {}}, arrays, keep=False)
+    with pytest.raises(cz.CheckpointError) as kept:
+        run(path, resume=True)
+    assert kept.tb is not None
+    assert run(path).nit == 20
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
+@pytest.mark.parametrize("kind", ["text", "another name", "pipe", "folder"])
+def test_what_has_the_name_of_the_lock_stays(kind: str, tmp_path: Path) -> None:
+    taken, victim = tmp_path / ".run.lock", tmp_path / "victim"
+    victim.write_text("123\n" if kind == "another name" else "precious")
+    if kind == "another name":
+        os.link(victim, taken)
+    elif kind == "pipe":
+        os.mkfifo(taken)
+    elif kind == "folder":
+        taken.mkdir()
+    else:
+        victim.rename(taken)
+    mode = taken.lstat().st_mode
+    assert run(tmp_path / "run").nit == 20
+    assert taken.lstat().st_mode == mode
+    if kind == "text":
+        assert taken.read_text() == "precious"
+    if kind == "another name":
+        assert victim.read_text() == "123\n"
+
+
+FORKED = """
+import os, sys
+from pathlib import Path
+from continuized.support.files import Lock
+path = Path(sys.argv[1])
+lock = Lock(path)
+child = os.fork()
+if child == 0:
+    sys.exit(0)
+os.waitpid(child, 0)
+print(path.with_name(f".{path.name}.lock").exists())
+"""
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
+def test_a_forked_process_does_not_take_the_lock_with_it(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FORKED, tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from continuized.support.files import Lock
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+lock = Lock(Path(sys.argv[1]))
+try:
+    Lock(Path(sys.argv[1]))
+except BlockingIOError as error:
+    sys.stderr.write(str(error))
+"""
+
+
+@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
+def test_a_lock_is_held_where_the_disk_is_full(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FULL, tmp_path / "run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == "process unknown"
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_pipe_is_not_waited_for(resume: bool, tmp_path: Path) -> None:

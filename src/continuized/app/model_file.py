@@ -63,7 +63,8 @@ def save(path: Path, model: Model) -> Path:
 def load(path: Path) -> Model:
     """Read a model; ModelError where the file is none."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        content = io.BytesIO(files.read(path, files.memory() / 2))  # a pipe would be waited for
+        with np.load(content, allow_pickle=False) as file:
             header = json.loads(bytes(file["header"]).decode())
             w = np.asarray(file["w"])
         check.array(w, "w", ndim=1, finite=True)

@@ -204,8 +204,8 @@ def minimize(
             problem=problem.fingerprint(start),
         )
 
-    checkpointer = checkpoints.open_checkpointer(path, every, resume, identity)
-    with bar(stepper.name, limits.maxiter, progress) as show:
+    opened = checkpoints.open_checkpointer(path, every, resume, identity)
+    with opened as checkpointer, bar(stepper.name, limits.maxiter, progress) as show:
         loop = Loop(stepper, ticking.stream(), limits, callback=called, bar=show,
                     checkpointer=checkpointer)  # fmt: skip
         try:

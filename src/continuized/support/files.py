@@ -85,7 +85,7 @@ def read(path: Path, most: float) -> bytes:
             size, room = status.st_size / 1e9, most / 1e9
             raise ValueError(f"{path} has {size:.1f} GB, more than the {room:.1f} GB that fit here")
         with os.fdopen(descriptor, "rb", closefd=False) as file:
-            return file.read(int(most) + 1)
+            return file.read(status.st_size)  # not `most`: as much would be allocated at once
     finally:
         os.close(descriptor)
 
@@ -94,7 +94,8 @@ class Lock:
     """A lock on a path, held by one run at a time; the system takes it away from a killed one.
 
     BlockingIOError, with the number of the process that holds it, where it is taken.  On file
-    systems and systems without locks, there is none.
+    systems and systems without locks, there is none; nor where its name is taken by something
+    else, which stays as it is.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,10 +104,13 @@ class Lock:
         if fcntl is None:
             return
         while self._descriptor < 0:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             try:
                 descriptor = os.open(self._file, flags, 0o600)
             except OSError:  # the folder may not be there: the first write says so
+                return
+            if not _is_lock(descriptor):
+                os.close(descriptor)
                 return
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -120,16 +124,26 @@ class Lock:
             # Where its last holder has just removed the file, the lock is on one without a name.
             if _is_at(descriptor, self._file):
                 self._descriptor = descriptor
-                os.ftruncate(descriptor, 0)
-                os.write(descriptor, f"{os.getpid()}\n".encode())
+                with contextlib.suppress(OSError):  # where the disk is full, the lock has no number
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
             else:
                 os.close(descriptor)
-        self._finalizer = weakref.finalize(self, _release, self._descriptor, self._file)
+        held = self._descriptor, self._file, os.getpid()
+        self._finalizer = weakref.finalize(self, _release, *held)
 
     def release(self) -> None:
         """Let others have it."""
         if self._descriptor >= 0:
             self._finalizer()
+
+
+def _is_lock(descriptor: int) -> bool:
+    """Whether the file is new or one of ours, which holds a number, and has no other name."""
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+        return False
+    return re.fullmatch(rb"(\d+\n)?", os.pread(descriptor, 64, 0)) is not None
 
 
 def _is_at(descriptor: int, path: Path) -> bool:
@@ -140,9 +154,10 @@ def _is_at(descriptor: int, path: Path) -> bool:
     return os.path.samestat(os.fstat(descriptor), there)
 
 
-def _release(descriptor: int, path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink(missing_ok=True)  # while the lock is held: nobody else's is removed
+def _release(descriptor: int, path: Path, holder: int) -> None:
+    if os.getpid() == holder:  # a child that was forked meanwhile ends without it
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)  # while the lock is held: nobody else's is removed
     os.close(descriptor)
 
 

@@ -137,7 +137,6 @@ def minimize(
         rng=None if rng is None else root,
         record=record,
     )
-    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
     # Imported here, for they bring Numba with them.
     from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.messages import make_engine
@@ -154,7 +153,9 @@ def minimize(
         events = math.ceil(factor * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
     stepper = OptimisationStepper(chosen.name, engine, objective, float(tol), int(record))
-    with bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event") as show:
+    opened = checkpoints.open_checkpointer(path, every, resume, who)
+    shown = bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event")
+    with opened as checkpointer, shown as show:
         limits, stream = Limits(None, most), engine.make_stream(root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()

@@ -119,7 +119,6 @@ def simulate(
         rng=None if rng is None else root,
         record=[record, times, bool(log)],
     )
-    checkpointer = checkpoints.open_checkpointer(path, every, resume, who)
     # Imported here, for it brings Numba with it.
     from continuized.network.simulation.messages import make_engine
     from continuized.network.simulation.node_models.gossip import make_nodes
@@ -132,7 +131,9 @@ def simulate(
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.
     stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
     most = Limits(None, limits[1])
-    with bar(f"{gossip.name} gossip", total, progress, "exchange") as show:
+    opened = checkpoints.open_checkpointer(path, every, resume, who)
+    shown = bar(f"{gossip.name} gossip", total, progress, "exchange")
+    with opened as checkpointer, shown as show:
         if progress:
             engine.show = lambda: show(engine.messages, stepper.describe())
         loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)

@@ -263,7 +263,11 @@ class AdaptiveStepper(Stepper):
         y, g = self.last.y, self.last.g
         gone = norm(y) > FAR * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
         doubled = self.k >= FIRST_LOOK and self.k & (self.k - 1) == 0
-        return Status.NO_MINIMUM if gone or (doubled and separates(self.problem, y)) else None
+        return Status.NO_MINIMUM if gone or (doubled and self._separates(y)) else None
+
+    def _separates(self, x: Array) -> bool:
+        """Whether x separates data that have no minimum then; with prox, f + h may have one."""
+        return self.prox is None and separates(self.problem, x)
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
@@ -332,7 +336,7 @@ class AdaptiveStepper(Stepper):
         }
 
     def remark(self) -> str:
-        separated = NO_MINIMUM if separates(self.problem, self.end.y) else ""
+        separated = NO_MINIMUM if self._separates(self.end.y) else ""
         return separated + skipped_sentence(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:

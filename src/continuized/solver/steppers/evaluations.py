@@ -104,20 +104,31 @@ class Evaluator(Checkpointed):
         return seen if seen > 0.0 else 1.0 / step
 
     def contradicts_gradient(self, at: Evaluation) -> bool:
-        """Whether a central difference of f along the gradient says that it is another.
+        """Whether central differences of f along the gradient say that it is another.
 
-        Where f bends as much as it falls on the way, as at a kink, nothing is said.
+        Where f bends as much as it falls on the way, as at a kink, nothing is said; nor where
+        differences over other lengths say something else, as they do of a rough f.
         """
         length = norm(at.g)
         if length == 0.0:
             return False
         step = math.cbrt(self.eps) * max(norm(at.y), 1.0)
+        first = self._slope_error(at, step)
+        for other in (step / 4.0, 4.0 * step):
+            if first == 0.0 or abs(self._slope_error(at, other) - first) > 0.25 * abs(first):
+                return False
+        return True
+
+    def _slope_error(self, at: Evaluation, step: float) -> float:
+        """By how much a central difference of f along the gradient is off; 0 where it fits."""
+        length = norm(at.g)
         move = (step / length) * at.g
         ahead, behind = self._problem.fun(at.y + move), self._problem.fun(at.y - move)
         self.values += 2
         slope, bend = (ahead - behind) / (2.0 * step), (ahead - 2.0 * at.f + behind) / step
         rounding = ROUNDING * self.eps * abs(at.f) / step
-        return abs(slope - length) > 0.5 * length + abs(bend) + rounding
+        error = slope - length
+        return error if abs(error) > 0.5 * length + abs(bend) + rounding else 0.0
 
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
         """The least L that two points allow; 0 where rounding hides it.

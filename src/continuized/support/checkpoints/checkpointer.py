@@ -107,7 +107,10 @@ class Checkpointer:
             yield
         finally:
             self._try()
-            self._lock.release()
+
+    def release(self) -> None:
+        """Let other runs have the path."""
+        self._lock.release()
 
     def _restore(self, run: Checkpointed, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Put the state back; CheckpointError where it is not one of such a run."""
@@ -206,14 +209,24 @@ class Checkpointer:
                 )
 
 
+@contextmanager
 def open_checkpointer(
     path: Path | None, every: float, resume: bool, identity: Callable[[], dict[str, str]]
-) -> Checkpointer | None:
+) -> Iterator[Checkpointer | None]:
     """The checkpointer of the run that identity() describes; without a path nothing is asked, or
-    kept."""
+    kept.
+
+    The path is released however the run ends: an interactive session keeps the last error, and with
+    it all that the run held.
+    """
     if path is None:
-        return None
-    return Checkpointer(path, float(every), bool(resume), identity())
+        yield None
+        return
+    checkpointer = Checkpointer(path, float(every), bool(resume), identity())
+    try:
+        yield checkpointer
+    finally:
+        checkpointer.release()
 
 
 def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
