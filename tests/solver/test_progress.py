@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -84,3 +86,39 @@ def test_progress_of_a_slow_function_is_shown_while_it_runs(
     cz.minimize(user_fun, X0, grad, **USER, rng=0, maxiter=20, progress=True)
     assert told == list(range(1, 21))
     assert asked[:20] == list(range(20))
+
+
+ON_A_TERMINAL = """
+import random, sys
+import numpy as np
+assert sys.stderr.isatty() and "rich" not in sys.modules
+before = random.getstate(), np.random.get_state()[1].tobytes()
+import continuized as cz
+cz.minimize(lambda x: 0.5 * float(x @ x), np.ones(3), lambda x: x, rng=0, maxiter=5, progress=True)
+assert "rich" in sys.modules
+after = random.getstate(), np.random.get_state()[1].tobytes()
+assert before[0] == after[0], "Python's"
+assert before[1] == after[1], "NumPy's"
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_progress_on_a_terminal_draws_no_number_of_the_users() -> None:
+    """In another process, for it is the import of a library that would draw from `random`."""
+    master, terminal = os.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ON_A_TERMINAL],
+            env=environment,
+            stderr=terminal,
+            timeout=120,
+            check=False,
+        )
+        shown = os.read(master, 2**16).decode()  # as little as this is never held back
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert done.returncode == 0, shown
+    assert "5/5" in shown
+    assert "\x1b" in shown
