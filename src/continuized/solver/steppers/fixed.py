@@ -186,6 +186,8 @@ class _KnownConstants(Stepper):
         skipped = checks.skipped_sentence(self.skipped)
         if stopping.separates(self.problem, self.x):
             return stopping.NO_MINIMUM + skipped
+        if math.isinf(arrays.inner(self.x, self.x)):
+            return stopping.TOO_LARGE + skipped
         gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
         return (stopping.GOES_AWAY if gone and stays else "") + skipped
