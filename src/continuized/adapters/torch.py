@@ -172,7 +172,8 @@ class Continuized(torch.optim.Optimizer):
         self._look()
         for group in self.param_groups:  # schedulers may give numbers of NumPy, or fractions
             for name, value in group.items():
-                if isinstance(value, Real) and type(value) not in (bool, int, float):
+                kind: type = type(value)
+                if isinstance(value, Real) and kind not in (bool, int, float):
                     group[name] = check.as_float(value)
         return super().state_dict()
 
