@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,32 @@ def test_numbers_of_numpy_are_saved_as_plain_ones() -> None:
         rates.step()
         state = saved(optimizer.state_dict())
         assert type(state["param_groups"][0]["lr"]) is float
+
+
+def test_fractions_are_saved_as_floats() -> None:
+    p, third = a_parameter(torch.float64), Fraction(1, 3)
+    optimizer = Continuized([p], lr=third, mu=third, weight_decay=third, rng=0)
+    rates = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, np.float64(0.5), total_steps=9, cycle_momentum=False
+    )
+    for _ in range(2):
+        take_step(optimizer, p)
+        rates.step()
+        (group,) = saved(optimizer.state_dict())["param_groups"]
+        assert {type(group[name]) for name in ("lr", "mu", "weight_decay", "max_lr")} == {float}
+        optimizer.param_groups[0].update(lr=third, mu=third)
+
+
+def test_a_rate_beyond_all_floats_is_refused() -> None:
+    p = a_parameter(torch.float64)
+    sentence = r"^lr must be a finite number >= 0, got 1000"
+    with pytest.raises(ValueError, match=sentence):
+        Continuized([p], lr=10**400)
+    optimizer = Continuized([p], lr=0.3, rng=0)
+    optimizer.param_groups[0]["lr"] = 10**400
+    assert optimizer.state_dict()["param_groups"][0]["lr"] == 10**400
+    with pytest.raises(ValueError, match=sentence):
+        take_step(optimizer, p)
 
 
 @pytest.mark.parametrize("seed", [4, None, 2**200 + 1])

@@ -224,6 +224,8 @@ def test_points_shown_are_feasible_and_counts_exact() -> None:
         (lambda: Box(1.0, 0.0), ValueError, "low <= high"),
         (lambda: Box(math.nan, 0.0), ValueError, "low <= high"),
         (lambda: Box("a", 0.0), TypeError, "low must be a real number"),
+        (lambda: Box(math.inf, math.inf), ValueError, "^no number lies in a box with low = inf or"),
+        (lambda: Box(-math.inf, [1.0, -math.inf]), ValueError, "^no number lies in a box with"),
     ],
 )
 def test_bad_proxes(make: Any, error: Any, words: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -80,9 +81,46 @@ def test_a_linear_function_has_no_minimum() -> None:
     r = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), rng=0)
     assert r.status is cz.Status.NO_MINIMUM
     assert r.nit < 10_000
-    known = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), L=1.0, rng=0)
-    assert known.status is cz.Status.MAXITER
-    assert "f may have no minimum" in known.message
+
+
+@numba.njit
+def slope(x: Any, out: Any) -> None:
+    out[:] = 1.0
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("jac", [slope, np.ones_like])
+@pytest.mark.parametrize("record", [True, False])
+def test_with_constants_a_linear_function_has_no_minimum(jac: Any, dtype: Any, record: Any) -> None:
+    p = cz.Problem(lambda x: float(x.sum()), jac)
+    r = cz.minimize(p, START.astype(dtype), L=1.0, rng=0, record=record)
+    assert r.status is cz.Status.NO_MINIMUM
+    assert r.nit == 1024
+    assert r.fun < -1e6
+
+
+def test_with_constants_a_linear_function_of_other_arrays_has_no_minimum() -> None:
+    xp = pytest.importorskip("array_api_strict")
+    r = cz.minimize(lambda x: float(xp.sum(x)), xp.ones(3), xp.ones_like, L=1.0, rng=0)
+    assert r.status is cz.Status.NO_MINIMUM
+
+
+def raises_far_away(x: Any) -> Any:
+    assert abs(x).max() < 1e9
+    return np.tanh(x - 1e6)
+
+
+@pytest.mark.parametrize("jac", [lambda x: np.tanh(x - 1e6), raises_far_away])
+def test_a_slope_that_ends_far_away_is_no_proof(jac: Any) -> None:
+    """The gradient is -1 to its last bit up to 1e6, after some 2,000 events."""
+
+    def value(x: Any) -> float:
+        return float(np.logaddexp(x - 1e6, 1e6 - x).sum())
+
+    r = cz.minimize(value, np.zeros(2), jac, L=1.0, rng=0, tol=1e-6, maxiter=4000)
+    assert r.status is cz.Status.MAXITER
+    assert r.njev > r.nit + 2  # it was in doubt
+    assert abs(r.x - 1e6).max() < 1e6
 
 
 def test_a_minimum_far_away_is_reached() -> None:

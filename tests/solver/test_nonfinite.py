@@ -266,3 +266,28 @@ def test_a_start_whose_norm_is_nearly_too_large_converges(grad: Any, constants: 
     r = cz.minimize(p, [1e150, -1e150], rng=0, **constants)
     assert r.success
     assert np.abs(r.x).max() < 1e-5
+
+
+def bounded_slope(delta: float) -> Any:
+    """Huber's function: |x_i|^2 / (2 delta) up to delta, then a line."""
+
+    def fun(x: Any) -> tuple[float, Any]:
+        a = np.abs(x) / delta
+        values = np.where(a <= 1.0, 0.5 * np.minimum(a, 1.0) ** 2, a - 0.5)
+        return delta * float(values.sum()), np.clip(x / delta, -1.0, 1.0)
+
+    return fun
+
+
+@pytest.mark.parametrize("scale", [1e160, 1e290])
+def test_points_whose_squares_overflow(scale: float) -> None:
+    """Without L, as from 1; with L, the message says what is too large."""
+    x0, options = np.array([1.0, -1.0 / 3.0, 0.0]), {"jac": True, "rng": 0, "tol": 1e-8}
+    near = cz.minimize(bounded_slope(0.1), x0, **options)
+    far = cz.minimize(bounded_slope(0.1 * scale), scale * x0, **options)
+    assert far.status is cz.Status.CONVERGED
+    assert abs(far.nit - near.nit) <= 2
+    known = cz.minimize(bounded_slope(0.1 * scale), scale * x0, L=10.0 / scale, **options)
+    assert known.status is cz.Status.NOT_FINITE
+    assert same_bits(known.x, scale * x0)
+    assert "The square of |x| is too large for a float" in known.message

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import io
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.solver.kernels import loop as kernel
 from tests.helpers.half_square import X0
 from tests.invariants.registry import USER, problem, same_bits, user_fun, user_grad
 
@@ -84,3 +88,80 @@ def test_progress_of_a_slow_function_is_shown_while_it_runs(
     cz.minimize(user_fun, X0, grad, **USER, rng=0, maxiter=20, progress=True)
     assert told == list(range(1, 21))
     assert asked[:20] == list(range(20))
+
+
+@numba.njit
+def compiled_grad(x: Any, out: Any) -> None:
+    out[:] = 0.5 * x
+
+
+@pytest.mark.parametrize("cost", [1e-6, 0.03, 0.5])
+def test_compiled_events_give_back_control(cost: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events cost this many seconds on a clock of the test's; Ctrl-C is heard between calls."""
+    p = cz.Problem(lambda x: 0.25 * float(x @ x), compiled_grad)
+    plain = cz.minimize(p, X0, L=1.0, rng=0, maxiter=3000)
+    now, calls = [0.0], []
+    grad, fun, data = p.compiled(np.dtype(np.float64))
+    compiled = kernel.compiled_loop
+
+    def one(*given: Any) -> None:
+        now[0] += cost
+        calls.append(1)
+        grad(*given)
+
+    def timed_loop(dtype: Any) -> Any:
+        def loop(_: Any, data: Any, *given: Any) -> Any:
+            done, signal = compiled(dtype)(grad, data, *given)
+            now[0] += cost * (done - given[-1])
+            calls.append(done - given[-1])
+            return done, signal
+
+        return loop
+
+    monkeypatch.setattr(p, "compiled", lambda dtype: (one, fun, data))
+    monkeypatch.setattr(kernel, "compiled_loop", timed_loop)
+    clock = SimpleNamespace(perf_counter=lambda: now[0])
+    monkeypatch.setattr("continuized.solver.steppers.fixed.time", clock)
+    r = cz.minimize(p, X0, L=1.0, rng=0, maxiter=3000)
+    assert same_bits(r.x, plain.x)
+    assert same_bits(r.trace.fun, plain.trace.fun)
+    assert sum(calls) == 3000
+    assert calls[0] == 1
+    assert max(calls) <= max(1.0, 0.1 / cost + 1e-9)
+    assert len(calls) < 8 or cost > 1e-6  # what is quick stays as quick
+
+
+ON_A_TERMINAL = """
+import random, sys
+import numpy as np
+assert sys.stderr.isatty() and "rich" not in sys.modules
+before = random.getstate(), np.random.get_state()[1].tobytes()
+import continuized as cz
+cz.minimize(lambda x: 0.5 * float(x @ x), np.ones(3), lambda x: x, rng=0, maxiter=5, progress=True)
+assert "rich" in sys.modules
+after = random.getstate(), np.random.get_state()[1].tobytes()
+assert before[0] == after[0], "Python's"
+assert before[1] == after[1], "NumPy's"
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_progress_on_a_terminal_draws_no_number_of_the_users() -> None:
+    """In another process, for it is the import of a library that would draw from `random`."""
+    master, terminal = os.openpty()
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "120"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", ON_A_TERMINAL],
+            env=environment,
+            stderr=terminal,
+            timeout=120,
+            check=False,
+        )
+        shown = os.read(master, 2**16).decode()  # as little as this is never held back
+    finally:
+        os.close(master)
+        os.close(terminal)
+    assert done.returncode == 0, shown
+    assert "5/5" in shown
+    assert "\x1b" in shown

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+
+import pytest
 
 RUN = "import continuized as cz; cz.minimize(cz.problems.Quadratic([1.0]), [1.0])"
 
@@ -16,3 +19,52 @@ def test_without_compilation_nothing_is_half_done() -> None:
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("RuntimeError: NUMBA_DISABLE_JIT is set, but")
+
+
+# A function of the package's, called with a type that is the user's own, as of a node model.
+MODEL = """
+from typing import NamedTuple
+
+class Model(NamedTuple):
+    rate: float
+"""
+FIRST = "def add(model, x):\n    return x + model[0]\n"
+CALL = """
+import sys
+sys.path[:0] = sys.argv[2:]
+import continuized.support.jit as setup
+{before}
+from first import add
+added = setup.jit(add)
+"""
+WITH_MODEL = "import users\nprint(added(users.Model(1.0), 2.0), added((1.0,), 3.0))"
+WITHOUT = "print(added((1.0,), 2.0), added((1.0,), 3), len(added.stats.cache_hits))"
+AS_BEFORE = "setup._is_covered = lambda kind: True"  # the user's types were kept too
+
+
+@pytest.mark.parametrize("before", ["", AS_BEFORE])
+def test_a_type_of_the_users_own_spoils_no_cache(before: str, tmp_path: Path) -> None:
+    """A process that cannot import the class goes on, and keeps what it compiled."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder, name, text in ((ours, "first", FIRST), (theirs, "users", MODEL)):
+        folder.mkdir()
+        (folder / f"{name}.py").write_text(text)
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def run(script: str, *folders: Path) -> str:
+        command = [
+            sys.executable,
+            "-c",
+            CALL.format(before=before) + script,
+            "",
+            *map(str, folders),
+        ]
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert run(WITH_MODEL, ours, theirs) == "3.0 4.0"
+    assert run(WITHOUT, ours).startswith("3.0 4.0")
+    assert run(WITHOUT, ours) == "3.0 4.0 2"

@@ -13,6 +13,7 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from numbers import Real
 from typing import Any, NamedTuple
 
 from continuized.process import clock, methods
@@ -169,9 +170,11 @@ class Continuized(torch.optim.Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """The state: x and z of every parameter; numbers of Python in the groups."""
         self._look()
-        for group in self.param_groups:  # schedulers may give numbers of NumPy
-            if not isinstance(group["lr"], Tensor):
-                group["lr"] = float(group["lr"])
+        for group in self.param_groups:  # schedulers may give numbers of NumPy, or fractions
+            for name, value in group.items():
+                kind: type = type(value)
+                if isinstance(value, Real) and kind not in (bool, int, float):
+                    group[name] = check.as_float(value)
         return super().state_dict()
 
     # One event

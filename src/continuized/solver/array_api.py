@@ -69,8 +69,14 @@ def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
 
 
 def norm(v: Any) -> float:
-    """The Euclidean norm of an array."""
-    return math.sqrt(inner(v, v))
+    """The Euclidean norm of an array; finite where its square is too large for a float."""
+    square = inner(v, v)
+    if square < math.inf or not is_finite(v):
+        return math.sqrt(square)
+    xp = np if isinstance(v, OWN) else namespace(v)
+    largest = float(xp.max(xp.abs(v)))
+    scaled = v / largest
+    return largest * math.sqrt(inner(scaled, scaled))
 
 
 def is_finite(x: Any) -> bool:

@@ -22,6 +22,9 @@ GOES_AWAY = (
     " x went far away and the gradient did not get smaller: f may have no minimum, or jac may not "
     "be its gradient."
 )
+TOO_LARGE = (
+    " The square of |x| is too large for a float: give x in larger units, or leave out L and mu."
+)
 
 
 class Criterion:

@@ -56,12 +56,38 @@ _CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
 
 
 class _Cache(caching.FunctionCache):
+    """Numba's cache, of code that is made from this package's sources alone."""
+
     _impl_class = _CacheImpl
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """What was kept for these types; None too where an entry names a class not found here."""
+        try:
+            return super().load_overload(sig, target_context)
+        except (ImportError, AttributeError):
+            return None
 
-def is_ours(function: Callable[..., Any]) -> bool:
-    """Whether a function stands in this package: then the stamp of the cache covers it."""
-    return function.__module__.partition(".")[0] == __name__.partition(".")[0]
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep it, unless the user's code is in it: its changes would not be seen, and a process
+        that cannot import it could not read the index."""
+        if not all(map(_is_covered, getattr(sig, "args", sig))):
+            return
+        try:
+            super().save_overload(sig, data)
+        except (ImportError, AttributeError):  # of an index that cannot be read: a new one
+            self.flush()
+            super().save_overload(sig, data)
+
+
+def _is_covered(kind: Any) -> bool:
+    """Whether a type is made of Numba's own and of classes of this package."""
+    own = getattr(kind, "instance_class", None)
+    return (own is None or is_ours(own)) and all(map(_is_covered, getattr(kind, "types", ())))
+
+
+def is_ours(thing: Any) -> bool:
+    """Whether a function or class stands in this package: then the cache's stamp covers it."""
+    return bool(thing.__module__.partition(".")[0] == __name__.partition(".")[0])
 
 
 def jit(

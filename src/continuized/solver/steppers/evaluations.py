@@ -144,8 +144,8 @@ class Evaluator(Checkpointed):
         along = inner(dg, dy)
         if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
             return 0.0
-        square = inner(dy, dy)  # 0 where two points nearly coincide: it underflows
-        if isinstance(self.metric, Identity) and square > 0.0:
+        square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
+        if isinstance(self.metric, Identity) and 0.0 < square < math.inf:
             self.mu_seen = min(self.mu_seen, along / square)
         up = two.f - one.f - inner(one.g, dy)
         down = one.f - two.f + inner(two.g, dy)

@@ -35,7 +35,9 @@ from continuized.support.progress import warn_caller
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
 FAR = 1e4  # of 1 + |x_0|
-BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
+FARTHER, FARTHER_FLOAT32 = 1e100, 1e25  # where a minimum is of no use
+BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
+QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 
@@ -53,7 +55,7 @@ class _KnownConstants(Stepper):
     states_at_start: tuple[Any, Any]  # x and z of the first row
     _block: Callable[[Events, Array], Progress]  # events up to one that ends the run
     _value_at_end: Callable[[], float]  # f at x, at the start and at the end
-    _gradient: Callable[[], Any]  # at x, without noise, as an array of the run's own
+    _gradient: Callable[..., Any]  # at x or at a point, without noise, an array of the run's own
     _norm: Callable[[Any], float]
     _go_back: Callable[[], None]  # to the start
     _gradients_asked: Callable[[], int]
@@ -82,7 +84,8 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
-        self.look_at = stopping.FIRST_LOOK if stopping.can_be_separated(problem) else sys.maxsize
+        looks = tol is not None or stopping.can_be_separated(problem)
+        self.look_at = stopping.FIRST_LOOK if looks else sys.maxsize
 
     # What the loop asks
 
@@ -96,11 +99,33 @@ class _KnownConstants(Stepper):
         return min(self.block, left, self.look_at - self.k)
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x separates the data; asked at each doubling of k."""
+        """NO_MINIMUM where x separates the data, or f falls for ever; asked at ends of blocks whose
+        lengths double, where no time was taken."""
         if self.k < self.look_at:
             return None
-        self.look_at *= 2
-        return Status.NO_MINIMUM if stopping.separates(self.problem, self.x) else None
+        self.look_at = 2 * self.look_at + stopping.FIRST_LOOK
+        separated = stopping.separates(self.problem, self.x)
+        return Status.NO_MINIMUM if separated or self._falls_for_ever() else None
+
+    def _falls_for_ever(self) -> bool:
+        """Whether f still falls along -g at a point far beyond x: if so, a convex f does all the
+        way there.  Asked only where tol is to be reached, and x is far from the start already."""
+        if self.tol is None or not self._is_far():
+            return False
+        g = self._gradient()
+        length = self._norm(g)
+        if length == 0.0:
+            return False
+        farther = FARTHER if self.watch[checks.EPS] < 1e-10 else FARTHER_FLOAT32
+        try:
+            with np.errstate(all="ignore"):
+                beyond = self._gradient(self.x - (farther / length) * g)
+        except Exception:  # of the user's function, which never is asked so far out otherwise
+            return False
+        return arrays.inner(beyond, g) > 0.5 * length * length
+
+    def _is_far(self) -> bool:
+        return arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
 
     def _end_row(self) -> tuple[Any, ...]:
         """A row of the start or of the end, where f is asked for whatever is recorded."""
@@ -186,9 +211,10 @@ class _KnownConstants(Stepper):
         skipped = checks.skipped_sentence(self.skipped)
         if stopping.separates(self.problem, self.x):
             return stopping.NO_MINIMUM + skipped
-        gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
+        if math.isinf(arrays.inner(self.x, self.x)):
+            return stopping.TOO_LARGE + skipped
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
-        return (stopping.GOES_AWAY if gone and stays else "") + skipped
+        return (stopping.GOES_AWAY if stays and self._is_far() else "") + skipped
 
     def fingerprint(self) -> Any:
         return self.method.fingerprint()
@@ -229,17 +255,54 @@ class FixedStepper(_KnownConstants):
         self.compiled_calls = 0
         self.compiled = None if problem.threaded else problem.compiled(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
+        # Compiled events at once; 0 where nobody knows how long the first takes.
+        numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled[2])
+        self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 0
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
+        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal.
+
+        Ctrl-C is not heard while compiled events run: as many at once as take `BLOCK_SECONDS`, by
+        the time that those before them took.
+        """
         if self.compiled is None:
             return self._advance_in_python(marks, coefs, i)
+        if self.at_once == 0:
+            return self._first_event(marks, coefs, i)
         loop = kernel.compiled_loop(self.dtype)
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
-        done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
-        self.compiled_calls += done - i + (signal in checks.SIGNALS)
-        return done, signal
+        while True:
+            started = time.perf_counter()
+            done, signal = loop(grad, data, *buffers, coefs[: i + self.at_once], self.watch, i)
+            seconds = time.perf_counter() - started
+            self.compiled_calls += done - i + (signal in checks.SIGNALS)
+            self.at_once = self._in_time(done - i, seconds)
+            if signal != checks.GO_ON or done == len(coefs):
+                return done, signal
+            i = done
+            kernel.mix_next(self.work, coefs, i)
+
+    def _in_time(self, events: int, seconds: float) -> int:
+        """How many events take `BLOCK_SECONDS`, when so many took these seconds."""
+        return max(1, min(LARGE_BLOCK, int(events * BLOCK_SECONDS / max(seconds, 1e-9))))
+
+    def _first_event(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+        """One event, timed, as `_advance`; a call of the whole loop would take 0.05 ms."""
+        assert self.compiled is not None
+        grad, _, data = self.compiled
+        started = time.perf_counter()
+        grad(self.work[kernel.Y], self.g, data)
+        self.at_once = self._in_time(1, time.perf_counter() - started)
+        self.compiled_calls += 1
+        if len(marks) > 0:
+            self.g += marks[i]
+        signal = kernel.step(self.g, self.work, coefs, self.watch, i)
+        if signal in checks.SIGNALS:
+            return i, signal
+        if self.recording:
+            self._keep_states(i)
+        return i + 1, signal
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
@@ -319,8 +382,9 @@ class FixedStepper(_KnownConstants):
     def _value_at_end(self) -> float:
         return float(self.problem.values(self.x[np.newaxis].copy())[0])
 
-    def _gradient(self) -> Array:
-        return Exact.__call__(self.oracle, self.x.copy()).copy()  # the user may use it again
+    def _gradient(self, at: Array | None = None) -> Array:
+        asked = self.x.copy() if at is None else at
+        return Exact.__call__(self.oracle, asked).copy()  # the user may use it again
 
     def _norm(self, g: Array) -> float:
         return float(np.linalg.norm(g))
@@ -335,7 +399,7 @@ class FixedStepper(_KnownConstants):
         """The tol is that of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
         while self.look_at < self.k:
-            self.look_at *= 2
+            self.look_at = 2 * self.look_at + stopping.FIRST_LOOK
 
 
 class ArrayStepper(_KnownConstants):
@@ -397,8 +461,8 @@ class ArrayStepper(_KnownConstants):
     def _value_at_end(self) -> float:
         return self.foreign.fun(self.x)
 
-    def _gradient(self) -> Any:
-        return self.foreign.grad(self.x)
+    def _gradient(self, at: Any = None) -> Any:
+        return self.foreign.grad(self.x if at is None else at)
 
     def _go_back(self) -> None:
         self.k, self.x = 0, self.start
