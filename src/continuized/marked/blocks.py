@@ -59,13 +59,13 @@ def partition(blocks: Any, d: int) -> Partition:
         return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
     what = "None, an integer >= 1 or a list of vectors of indices"
     listed = check.sequence(blocks, "blocks", what)
-    indices = [_checked_block(block, b, d) for b, block in enumerate(listed)]
+    indices = [_check_block(block, b, d) for b, block in enumerate(listed)]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)
     return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
 
 
-def _checked_block(block: Any, b: int, d: int) -> Array:
+def _check_block(block: Any, b: int, d: int) -> Array:
     noun = "a vector of indices"
     indices = check.array(block, f"block {b}", dtype=np.int64, ndim=1, noun=noun)
     if indices.size == 0:

@@ -23,7 +23,7 @@ from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
+from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
 
@@ -235,7 +235,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
         by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
         shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
         return np.asarray(shares / shares.sum())
-    p = checked_probabilities(sampling)
+    p = check_probabilities(sampling)
     if p.shape != L_i.shape:
         raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")
     never = np.flatnonzero((p == 0.0) & (L_i > 0.0))

@@ -117,7 +117,7 @@ class MarkedStepper(Stepper):
         return Progress(rows=self._row(self.value()))
 
     def advance(self, events: Events) -> Progress:
-        marks = checked_marks(events, self.law)
+        marks = check_marks(events, self.law)
         coefs = coefficients(self.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
@@ -285,7 +285,7 @@ def _check_law(clock: Any, stepper: MarkedStepper) -> None:
         )
 
 
-def checked_marks(events: Events, law: Finite) -> Array:
+def check_marks(events: Events, law: Finite) -> Array:
     """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
     values, n = np.asarray(events.marks), law.size
     shape: tuple[int, ...] = ()

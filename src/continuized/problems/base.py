@@ -193,7 +193,7 @@ class Problem:
         point = x0 + probe(x0) if self.is_defined_everywhere else x0
         with np.errstate(all="ignore"):
             value = self.fun(point.copy())
-            slope = float(np.linalg.norm(checked_gradient(self.grad(point.copy()), x0.shape)[0]))
+            slope = float(np.linalg.norm(check_gradient(self.grad(point.copy()), x0.shape)[0]))
         return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
 
     def compiled(self, dtype: Any = np.float64) -> Compiled | None:
@@ -209,20 +209,20 @@ class Problem:
         return self._compiled[char]
 
 
-def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
+def check_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
     """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
     array = check.array(g, "the gradient")
     check.shape(array, "the gradient", shape, like="x")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
-def checked_problem(problem: Any) -> Problem:
+def check_problem(problem: Any) -> Problem:
     """Return a Problem; raise TypeError for anything else."""
     checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
     return checked
 
 
-def checked_start(x0: Any, problem: Problem) -> Array:
+def check_start(x0: Any, problem: Problem) -> Array:
     """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
     x = check.array(x0, "x0", dtype=float_type, finite=True)
     if problem.dim is not None and x.size != problem.dim:

@@ -71,7 +71,7 @@ class Categorical:
     alias: Ints = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        p = checked_probabilities(self.p)
+        p = check_probabilities(self.p)
         object.__setattr__(self, "p", p)
         threshold, alias = _alias_table(p)
         object.__setattr__(self, "threshold", threshold)
@@ -108,7 +108,7 @@ class Stratified:
     sums: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        p = checked_probabilities(self.p)
+        p = check_probabilities(self.p)
         sums = np.cumsum(p)
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "sums", sums / sums[-1])
@@ -264,7 +264,7 @@ def events_of(law: Finite, marks: int) -> int:
     return max(1, marks // batch_of(law))
 
 
-def checked_probabilities(p: ArrayLike) -> Floats:
+def check_probabilities(p: ArrayLike) -> Floats:
     """A distribution as float64, or a sentence that says what is wrong."""
     noun = "a vector of numbers"
     values = check.array(p, "probabilities", dtype=np.float64, ndim=1, minimum=0.0, noun=noun)

@@ -228,7 +228,7 @@ class Continuized(Method):
         return clocks.Poisson(rng)
 
 
-def checked_method(method: Any) -> Method:
+def check_method(method: Any) -> Method:
     """Return a Method; raise TypeError for anything else, also for a name."""
     what = "a method such as cz.Continuized(L, mu)"
     checked: Method = check.instance(method, "method", Method, what)

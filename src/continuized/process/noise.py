@@ -54,7 +54,7 @@ def drawn(
     return rows
 
 
-def checked_noise(noise: Any) -> None:
+def check_noise(noise: Any) -> None:
     """A noise model or None, or a sentence that says what is wrong."""
     for method in () if noise is None else ("draw", "sigma2"):
         check.instance(noise, "noise", method, "a noise model such as cz.noise.Gaussian(1e-4)")

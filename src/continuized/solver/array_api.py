@@ -117,10 +117,10 @@ class ForeignProblem(Problem):
             value_and_grad=problem._both,
         )
         self.plain_grad = None
-        self.start = self._checked_start(x0, problem.dim)
+        self.start = self._check_start(x0, problem.dim)
         self.calls = 0  # of the gradient
 
-    def _checked_start(self, x0: Any, dim: int | None) -> Any:
+    def _check_start(self, x0: Any, dim: int | None) -> Any:
         if x0.dtype not in (self.xp.float32, self.xp.float64):
             raise TypeError(f"x0 must be of float32 or float64, got {x0.dtype}; convert it")
         check_dense(x0, "x0")
@@ -137,16 +137,16 @@ class ForeignProblem(Problem):
 
     def grad(self, x: Any) -> Any:
         self.calls += 1
-        return self._checked(super().grad(copy(x)))
+        return self._check_gradient(super().grad(copy(x)))
 
     def value_and_gradient(self, x: Any) -> tuple[float, Any]:
         if not self._both:
             return self.fun(x), self.grad(x)
         self.calls += 1
         value, gradient = self._value_and_gradient(copy(x))
-        return value, self._checked(gradient)
+        return value, self._check_gradient(gradient)
 
-    def _checked(self, g: Any) -> Any:
+    def _check_gradient(self, g: Any) -> Any:
         if namespace(g) is not self.xp:
             raise check.refusal(TypeError, "the gradient", f"an array of {name_of(self.xp)}", g)
         check_dense(g, "the gradient")

@@ -17,7 +17,7 @@ from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
 from continuized.process.parameters import check_constants
-from continuized.process.prox import checked_prox
+from continuized.process.prox import check_prox
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
 from continuized.solver.metric import Identity, given_metric
@@ -130,7 +130,7 @@ def as_callback(callback: Any) -> Callback:
     return lambda result: callback(result.x)
 
 
-def checked_record(record: Any) -> bool | str:
+def check_record(record: Any) -> bool | str:
     """record as True, False or "path"."""
     if isinstance(record, str):
         return check.one_of(record, "record", ("path",), other=("True", "False"))
@@ -212,7 +212,7 @@ def adaptive_options(
     """The options of such a run, checked."""
     if record == "path":
         raise ValueError("a path needs constants that do not change; give L=, or record=True")
-    step = checked_prox(prox, shape)
+    step = check_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
         raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")

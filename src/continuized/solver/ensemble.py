@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, checked_problem, checked_start
+from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
-from continuized.process.methods import Method, checked_method
-from continuized.process.noise import Noise, checked_noise, drawn
+from continuized.process.methods import Method, check_method
+from continuized.process.noise import Noise, check_noise, drawn
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
@@ -214,7 +214,7 @@ def ensemble(
     ((100, 51), True)
     """
     runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
-    task = _checked_task(problem, method, x0, steps, times, rng, noise)
+    task = _make_task(problem, method, x0, steps, times, rng, noise)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
     workers = os.cpu_count() or 1
@@ -247,12 +247,12 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
             yield Rows(first, *_storage(task, min(CHUNK, runs - first)))
 
 
-def _checked_task(
+def _make_task(
     problem: Any, method: Any, x0: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
-    checked_method(method)
-    start = checked_start(x0, checked_problem(problem))
-    checked_noise(noise)
+    check_method(method)
+    start = check_start(x0, check_problem(problem))
+    check_noise(noise)
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
-from continuized.problems.base import Array, Problem, checked_start
+from continuized.problems.base import Array, Problem, check_start
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
-from continuized.process.noise import Noise, checked_noise
+from continuized.process.noise import Noise, check_noise
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import dispatch
@@ -144,7 +144,7 @@ def minimize(
         raise dispatch.unknown_option(next(iter(unknown)), minimize)
     problem = dispatch.as_problem(fun, jac)
     if arrays.namespace(x0) is None:
-        start = checked_start(x0, problem)
+        start = check_start(x0, problem)
     else:
         dispatch.check_foreign(method, metric, prox, noise, checkpoint)
         problem = arrays.ForeignProblem(problem, x0)
@@ -157,12 +157,12 @@ def minimize(
     adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
     chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
     limits = dispatch.limits_of(tol, maxiter, clock)
-    record = dispatch.checked_record(record)
+    record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
-    checked_noise(noise)
+    check_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
-    path = checkpoints.checked_path(checkpoint, every, resume)
+    path = checkpoints.check_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"

@@ -126,7 +126,7 @@ def minimize(
     if faults is not None:
         faults.wait(chosen.edge_rate(graph))  # refuses a timeout too short
     root = seeds.seed_sequence(rng)
-    path = checkpoints.checked_path(checkpoint, every, resume)
+    path = checkpoints.check_path(checkpoint, every, resume)
     who = partial(
         fingerprint_parts,
         graph=graph,

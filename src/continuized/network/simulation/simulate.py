@@ -108,7 +108,7 @@ def simulate(
     times = sorted(set(check.times(listed, "snapshots").tolist()))
     limits = _check_limits(graph, gossip, tol, events, until)
     check.whole(record, "record", minimum=0, noun="a number of rows")
-    path = checkpoints.checked_path(checkpoint, every, resume)
+    path = checkpoints.check_path(checkpoint, every, resume)
     root = seeds.seed_sequence(rng)
     who = partial(
         fingerprint_parts,

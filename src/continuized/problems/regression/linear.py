@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
-from continuized.problems.regression.data import checked_data, checked_weights
+from continuized.problems.regression.data import check_data, check_weights
 from continuized.problems.regression.spectrum import Spectrum, entries_of, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
@@ -42,9 +42,9 @@ class Linear(Problem):
         weights: ArrayLike | None = None,
         intercept: bool = False,
     ) -> None:
-        self.X, self.y = checked_data(X, y)
+        self.X, self.y = check_data(X, y)
         self.l2 = check.real(l2, "l2", minimum=0.0)
-        self.weights = None if weights is None else checked_weights(weights, len(self.y))
+        self.weights = None if weights is None else check_weights(weights, len(self.y))
         self.intercept = check.flag(intercept, "intercept")
 
     @property

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
-from continuized.problems.regression.data import INT32_MAX, check_labels, checked_classes
+from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
 
@@ -335,7 +335,7 @@ class SoftmaxRegression(Linear):
         intercept: bool = False,
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
-        self.labels, self.classes = checked_classes(self.y, classes)
+        self.labels, self.classes = check_class_labels(self.y, classes)
 
     @property
     def dim(self) -> int:

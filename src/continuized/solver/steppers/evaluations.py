@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem, checked_gradient
+from continuized.problems.base import Array, Problem, check_gradient
 from continuized.process.prox import Prox, proximal_step
 from continuized.solver import array_api as arrays
 from continuized.solver.array_api import inner, norm
@@ -58,7 +58,7 @@ class Evaluator(Checkpointed):
         """f and its gradient at y."""
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
-        g = self._checked(g)
+        g = self._check_gradient(g)
         if not (math.isfinite(f) and arrays.is_finite(g)):
             return Evaluation(y, math.inf, g, g)
         q = self._solve(g)
@@ -83,13 +83,13 @@ class Evaluator(Checkpointed):
             return g
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
-    def _checked(self, g: Any) -> Array:
+    def _check_gradient(self, g: Any) -> Array:
         if self._foreign:  # checked already
             given: Array = g
             return given
         if type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape:
             return g.copy()  # the quick way, which most gradients take
-        array, eps = checked_gradient(g, self._shape)
+        array, eps = check_gradient(g, self._shape)
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
 

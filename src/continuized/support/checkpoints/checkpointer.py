@@ -216,7 +216,7 @@ def open_checkpointer(
     return Checkpointer(path, float(every), bool(resume), identity())
 
 
-def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
+def check_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
     """The absolute path of the checkpoint, or a sentence that says what is wrong."""
     check.real(every, "every", minimum=0.0, finite=False, noun="a number of seconds")
     check.flag(resume, "resume")

@@ -25,7 +25,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.theory.checks import checked_counts, name_of, start_of
+from continuized.theory.checks import check_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import Diagonal, Moments, rates_of
@@ -140,7 +140,7 @@ def _full_gradient_moments(
         found = list(integrate_moments(rates_of(method), marks, start, t))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
-    counts = np.atleast_1d(checked_counts(k))
+    counts = np.atleast_1d(check_counts(k))
     last = int(counts.max(initial=0))
     check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
     rows = moments_at_events(method, lam, u0, last, variance)[counts]

@@ -21,7 +21,7 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import StochasticLeastSquares
 from continuized.marked.separable import SeparableForm
 from continuized.problems import LeastSquares, Problem, Quadratic
-from continuized.problems.base import Array, checked_problem
+from continuized.problems.base import Array, check_problem
 from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.integrate import integrate_moments
@@ -92,7 +92,7 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
 
     For rows x* is the solution nearest x_0, and the labels must have no noise.
     """
-    x = start_of(checked_problem(p), x0)
+    x = start_of(check_problem(p), x0)
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
         return _on_quadratic(p, method, x, t)
     if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):

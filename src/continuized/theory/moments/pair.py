@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
-from continuized.process.methods import Continuized, CustomContinuized, Method, checked_method
+from continuized.process.methods import Continuized, CustomContinuized, Method, check_method
 
 PairMoments = Array
 
@@ -117,7 +117,7 @@ def rates_of(method: Method) -> Rates:
     """Look up the scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-    if not isinstance(checked_method(method), Continuized):
+    if not isinstance(check_method(method), Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants
     return Rates(
