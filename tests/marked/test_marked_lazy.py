@@ -199,7 +199,7 @@ def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, ac
         return engine, advanced(engine, events).point()
 
     engine, found = run()
-    monkeypatch.setattr(layout, "occurring", lambda indices, length: (slice(None), indices))
+    monkeypatch.setattr(layout, "keep_occurring", lambda indices, length: (slice(None), indices))
     whole, expected = run()
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13)
     if shape == "wide":

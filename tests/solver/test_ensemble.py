@@ -300,7 +300,7 @@ def test_each_part_is_compiled_once_however_many_threads(monkeypatch):
         monkeypatch.setattr(
             room, "jit", lambda f, *a, jit=jit, **o: made.append(f) or jit(f, *a, **o)
         )
-    for compiled in (many.compiled_steps, schedule.compiled_fill):
+    for compiled in (many.compile_steps, schedule.compile_fill):
         compiled.cache_clear()
     cz.ensemble(QUADRATIC, cz.Nesterov(1.0), np.zeros(3), runs=500, steps=2, threads=4)
     assert sorted(f.__name__ for f in made) == ["fill", "take_steps"]

@@ -152,7 +152,7 @@ class CoordinateStepper(MarkedStepper):
             marks, coefficients = marks[now:], coefficients[now:]
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        coordinate_events(marks, coefficients, *self._function(), *self._carried())
+        coordinate_events(marks, coefficients, *self._function(), *self._carried_state())
 
     def _function(self) -> tuple[layout.Terms, layout.Loss, layout.Columns]:
         """What the kernels know of the function."""
@@ -162,7 +162,7 @@ class CoordinateStepper(MarkedStepper):
         columns = layout.Columns(f.indptr, f.indices if f.indices.size else None, f.values)
         return terms, layout.Loss(f.kind, f.c, targets), columns
 
-    def _carried(self) -> tuple[Array, Array, Array]:
+    def _carried_state(self) -> tuple[Array, Array, Array]:
         """What they change: pairs where there is a z, and otherwise x and its images."""
         if self.accelerated:
             return self.scalars, self.pairs, self.image_pairs
@@ -221,7 +221,7 @@ class BlockStepper(CoordinateStepper):
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         known = (*self._function(), *self.partition)
-        block_events(marks, coefficients, *known, *self._carried())
+        block_events(marks, coefficients, *known, *self._carried_state())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)

@@ -184,7 +184,7 @@ class RowStepper(MarkedStepper):
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
         self.indptr, indices = layout.index_arrays(rows)
-        self.kept, self.indices = layout.occurring(indices, x0.size)  # other entries of x stay
+        self.kept, self.indices = layout.keep_occurring(indices, x0.size)  # other entries of x stay
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
@@ -232,7 +232,7 @@ def row_constants(
     kappa: float | None = None,
     mu: float | None = None,
 ) -> RowConstants:
-    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
+    """Return R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
 
     Those that are given are taken as they are, and not computed.
     """
@@ -241,12 +241,12 @@ def row_constants(
     if R2 is None or kappa is None or (mu is None and are_exact(rows)):
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
-        find = _exact if are_exact(rows) else _estimated
+        find = _compute_exactly if are_exact(rows) else _estimate
         R2, kappa, mu = find(scaled, p, R2, kappa, mu)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
-def _exact(
+def _compute_exactly(
     a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
 ) -> tuple[float, float, float]:
     d = a.shape[1]
@@ -277,7 +277,7 @@ def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
 
 
 def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
-    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
+    """Yield the rows, dense: as many at a time as there are columns, more where those are few."""
     n, d = a.shape
     size = max(d, BLOCK_NUMBERS // d)
     for first in range(0, n, size):
@@ -285,11 +285,12 @@ def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
         yield at, a[at].toarray()
 
 
-def _estimated(
+def _estimate(
     a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
 ) -> tuple[float, float, float]:
-    """R2 = max |a|^2 and mu = 0, which hold; kappa as if H were diagonal, for rare columns make it
-    far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i."""
+    """Take R2 = max |a|^2 and mu = 0, which hold; estimate kappa as if H were diagonal, for rare
+    columns make it far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i.
+    """
     squares = a.power(2)
     if R2 is None:
         R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
@@ -303,7 +304,7 @@ def _estimated(
 
 
 def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
-    """R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
+    """Return R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
 
     The mean A of b independent copies of a a^T has b^2 products of two copies in its square; in b
     of them a copy meets itself, in the others two that are independent, of mean H each.  So

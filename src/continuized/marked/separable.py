@@ -74,7 +74,7 @@ def primal_form(problem: Problem) -> SeparableForm:
     check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
     indptr, indices, values = _lines(problem.columns.T)
-    kept, indices = layout.occurring(indices, n)
+    kept, indices = layout.keep_occurring(indices, n)
     return SeparableForm(
         problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
         indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
@@ -100,7 +100,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
     indptr, indices, values = _lines(problem.X)
-    kept, indices = layout.occurring(indices, d)
+    kept, indices = layout.keep_occurring(indices, d)
     margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))

@@ -175,7 +175,7 @@ class MarkedStepper(Stepper):
             "method": self.process,
             "constants": self.constants,
             "passes": self.passes,
-            "gap": reported_gap(self.measure(), fun, self.problem) if has_gap else None,
+            "gap": round_gap(self.measure(), fun, self.problem) if has_gap else None,
         }
 
     def fingerprint(self) -> dict[str, Any]:
@@ -205,8 +205,8 @@ def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float
     return min(max(min(least, now[0] + left), now[0] + 0.5 * left), 2.0 * now[0])
 
 
-def reported_gap(gap: float, fun: float, problem: Any) -> float:
-    """A duality gap; 0 where it is negative by no more than rounding errors.
+def round_gap(gap: float, fun: float, problem: Any) -> float:
+    """Return a duality gap, or 0 where it is negative by no more than rounding errors.
 
     The gap is f less the dual objective, both means over n rows.  The terms of f are at least 0,
     and so are as large as f; those of the dual, a_i y_i - a_i^2 / 2 and the like, are in the mean
@@ -286,7 +286,7 @@ def _check_law(clock: Any, stepper: MarkedStepper) -> None:
 
 
 def check_marks(events: Events, law: Finite) -> Array:
-    """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
+    """Return the marks of a block as integers in [0, law.size), or as batches, a row each."""
     values, n = np.asarray(events.marks), law.size
     shape: tuple[int, ...] = ()
     wanted = f"marks must be integers in [0, {n})"

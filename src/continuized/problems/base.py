@@ -196,8 +196,8 @@ class Problem:
             slope = float(np.linalg.norm(check_gradient(self.grad(point.copy()), x0.shape)[0]))
         return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
 
-    def compiled(self, dtype: Any = np.float64) -> Compiled | None:
-        """The problem for compiled loops; None where the gradient is Python."""
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
+        """Compile the problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
         from continuized.problems.kernels import compile_user
@@ -210,7 +210,7 @@ class Problem:
 
 
 def check_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
-    """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
+    """Return what the user's function gave as an array, and its rounding (0: integers)."""
     array = check.array(g, "the gradient")
     check.shape(array, "the gradient", shape, like="x")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
@@ -223,7 +223,7 @@ def check_problem(problem: Any) -> Problem:
 
 
 def check_start(x0: Any, problem: Problem) -> Array:
-    """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
+    """Return x0 as a fresh, finite, real array, or say in a sentence what is wrong."""
     x = check.array(x0, "x0", dtype=float_type, finite=True)
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")

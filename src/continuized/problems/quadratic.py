@@ -98,7 +98,7 @@ class Quadratic(Problem):
         slopes: Array = linear_slope(self.eigenvalues, rows)
         return slopes.reshape(points.shape)
 
-    def compiled(self, dtype: Any = np.float64) -> Compiled:
+    def compile(self, dtype: Any = np.float64) -> Compiled:
         """The problem for compiled loops."""
         from continuized.problems.kernels import compile_problem
 

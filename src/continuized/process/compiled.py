@@ -25,7 +25,7 @@ def runs_compiled(method: Method) -> bool:
 
 
 @cache
-def compiled_fill(rule: Rule) -> Any:
+def compile_fill(rule: Rule) -> Any:
     """A loop over events in which this rule is inlined: a call of it would cost as much again."""
     compile_formulas(rule)
 
@@ -49,7 +49,7 @@ def rows_of_coefficients(
 ) -> Array:
     """The coefficients of the events k + 1, ... of many runs, a run a row."""
     out = np.empty((*t.shape, COEFFICIENTS))
-    compiled_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
+    compile_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
     return out
 
 

@@ -265,7 +265,7 @@ def events_of(law: Finite, marks: int) -> int:
 
 
 def check_probabilities(p: ArrayLike) -> Floats:
-    """A distribution as float64, or a sentence that says what is wrong."""
+    """Return a distribution as float64, or say in a sentence what is wrong."""
     noun = "a vector of numbers"
     values = check.array(p, "probabilities", dtype=np.float64, ndim=1, minimum=0.0, noun=noun)
     if not values.size:
@@ -282,7 +282,7 @@ def _alias_table(p: Floats) -> tuple[Floats, Ints]:
     small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
     stack = np.empty(p.size, np.int64)
     stack[: small.size] = small
-    fill = _compiled_fill() if p.size >= COMPILED_FROM else _fill
+    fill = _compile_fill() if p.size >= COMPILED_FROM else _fill
     fill(share, alias, stack, small.size, large)
     # A mark of probability 0 is never drawn, whatever the rounding.
     never = np.flatnonzero(p == 0.0)
@@ -309,7 +309,7 @@ def _fill(share: Any, alias: Any, small: Any, smalls: int, large: Any) -> None:
 
 
 @cache
-def _compiled_fill() -> Any:
+def _compile_fill() -> Any:
     from continuized.support.jit import jit
 
     return jit(_fill)

@@ -26,7 +26,7 @@ from continuized.process import coefficients as rules
 from continuized.process import flow as flows
 from continuized.process import random_streams as seeds
 from continuized.process.coefficients import FlowRule, Rule
-from continuized.process.flow import integrated_weights, mix, no_flow
+from continuized.process.flow import integrate_weights, mix, no_flow
 from continuized.process.parameters import check_constants, default_start
 from continuized.support import validation as check
 
@@ -291,4 +291,4 @@ class CustomContinuized(Method):
         return a, b, float(self.gamma(t)), float(self.gamma_prime(t)), carry
 
     def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
-        return integrated_weights(self.eta, self.eta_prime, t0, dt)
+        return integrate_weights(self.eta, self.eta_prime, t0, dt)

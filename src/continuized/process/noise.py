@@ -41,10 +41,10 @@ class Noise(Protocol):
         ...
 
 
-def drawn(
+def draw_noise(
     noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """n noise vectors as contiguous rows: compiled code reads them without a check."""
+    """Draw n noise vectors as contiguous rows: compiled code reads them without a check."""
     drawn = check.array(noise.draw(rng, n, dim), "what noise.draw gives")
     rows = np.ascontiguousarray(drawn, dtype)
     if rows.shape != (n, dim):
@@ -55,7 +55,7 @@ def drawn(
 
 
 def check_noise(noise: Any) -> None:
-    """A noise model or None, or a sentence that says what is wrong."""
+    """Raise TypeError unless noise is a noise model or None."""
     for method in () if noise is None else ("draw", "sigma2"):
         check.instance(noise, "noise", method, "a noise model such as cz.noise.Gaussian(1e-4)")
 

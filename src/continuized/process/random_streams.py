@@ -108,16 +108,16 @@ def _states(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
     pool = [np.full(len(numbers), word, np.uint32) for word in parent.pool]
     for word in (np.array(numbers, np.uint32), np.full(len(numbers), key, np.uint32)):
         for place in range(size):
-            hashed, constant = _hashed(word, constant, _TIMES_EACH)
+            hashed, constant = _hash(word, constant, _TIMES_EACH)
             mixed = pool[place] * _LEFT - hashed * _RIGHT
             pool[place] = mixed ^ (mixed >> _HALF)
     out, constant = np.empty((len(numbers), 8), "<u4"), _FIRST_OUT
     for i in range(8):
-        out[:, i], constant = _hashed(pool[i % size], constant, _TIMES_EACH_OUT)
+        out[:, i], constant = _hash(pool[i % size], constant, _TIMES_EACH_OUT)
     return out.view("<u8").astype(np.uint64)
 
 
-def _hashed(word: _Words, constant: int, times: int) -> tuple[_Words, int]:
+def _hash(word: _Words, constant: int, times: int) -> tuple[_Words, int]:
     following = constant * times % 2**32
     value = (word ^ np.uint32(constant)) * np.uint32(following)
     return value ^ (value >> _HALF), following

@@ -24,7 +24,7 @@ from continuized.problems.base import Array, Compiled, Problem, check_problem, c
 from continuized.process import clock as clocks
 from continuized.process import random_streams as seeds
 from continuized.process.methods import Method, check_method
-from continuized.process.noise import Noise, check_noise, drawn
+from continuized.process.noise import Noise, check_noise, draw_noise
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
@@ -137,7 +137,7 @@ class Task(NamedTuple):
 
         Users' own gradients may take longer, those in Python about 5 microseconds at least.
         """
-        compiled = self.problem.compiled(self.x0.dtype)
+        compiled = self.problem.compile(self.x0.dtype)
         if compiled is None:
             return 5e-6
         return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in compiled.data))
@@ -303,7 +303,7 @@ def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_compiled_runs, task, engine, part, over))
+                waiting.append(pool.submit(_run_compiled, task, engine, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
@@ -328,19 +328,19 @@ def _engine(task: Task) -> Engine | None:
 
     if not schedule.runs_compiled(task.method):
         return None
-    problem = task.problem.compiled(task.x0.dtype)
+    problem = task.problem.compile(task.x0.dtype)
     if problem is None or problem.fun is None:
         return None
     if task.steps:
-        loop, flow = many.compiled_steps(task.x0.dtype), None
+        loop, flow = many.compile_steps(task.x0.dtype), None
     else:
-        loop = many.compiled_times(task.x0.dtype)
-        flow = many.compiled_flow(task.method.flow_rule)
-    schedule.compiled_fill(task.method.rule)
+        loop = many.compile_times(task.x0.dtype)
+        flow = many.compile_flow(task.method.flow_rule)
+    schedule.compile_fill(task.method.rule)
     return Engine(problem, loop, flow)
 
 
-def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
+def _run_compiled(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels import ensemble as many
 
@@ -366,7 +366,7 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> 
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([drawn(task.noise, rng, n, dim, dtype) for rng in rngs])
+            marks = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         block = (grad, fun, data, states, scratch, coefs, marks)
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t

@@ -100,10 +100,10 @@ def best_kind(problem: Any) -> str:
     """
     if problem.variables <= MOST_GRAM:
         return "gram"
-    return "diag" if filled(problem.X) <= SPARSE else "nystrom"
+    return "diag" if density(problem.X) <= SPARSE else "nystrom"
 
 
-def filled(X: Any) -> float:
+def density(X: Any) -> float:
     """The share of the entries of X that are held."""
     return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
 
@@ -146,7 +146,7 @@ def _floor(p: Any) -> Array:
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
     index = _sample(p, _sample_size(p), rng)
-    rows, q = p.sampled(w, index)
+    rows, q = p.sample_curvatures(w, index)
     if p.is_sparse:
         P = _sparse_gram(rows, q / len(q))
     else:
@@ -189,7 +189,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     n, d = len(p.y), p.variables
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
-    S, q = p.sampled(w, index)
+    S, q = p.sample_curvatures(w, index)
     scaled = np.sqrt(q / len(q))[:, None]
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues

@@ -152,7 +152,7 @@ def minimize(
     why = ""
     if isinstance(method, str) and method == "auto":
         asked = any(option is not None for option in (L, mu, prox, noise))
-        method, metric, why = dispatch.chosen_for(problem, metric, asked or record == "path")
+        method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
     chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)

@@ -42,17 +42,17 @@ class Recorder(Checkpointed):
         self.length += len(first) if isinstance(first, list | np.ndarray) else 1
         while self.most is not None and self.length > self.most:
             for column in self.columns.values():
-                column.replace(column.joined()[::2])
+                column.replace(column.join()[::2])
             self.length = (self.length + 1) // 2
 
     def after_restoring(self) -> None:
-        self.length = len(next(iter(self.columns.values())).joined())
+        self.length = len(next(iter(self.columns.values())).join())
 
     def __getitem__(self, name: str) -> Any:
         """A column as one array."""
         column = self.columns[name]
         xp = namespace(column.parts[0])
-        return column.joined() if xp is None else xp.stack(column.parts)
+        return column.join() if xp is None else xp.stack(column.parts)
 
     def trace(self) -> Trace:
         """What `minimize` shows of a run."""

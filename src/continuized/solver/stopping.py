@@ -63,9 +63,9 @@ class Criterion:
 
 def can_be_separated(problem: Any) -> bool:
     """Whether it is a regression without a penalty, that separable data leave without a minimum."""
-    return hasattr(problem, "separated_by") and not problem.l2 > 0.0
+    return hasattr(problem, "is_separated_by") and not problem.l2 > 0.0
 
 
 def separates(problem: Any, x: Array) -> bool:
     """Whether x separates the data of such a regression."""
-    return can_be_separated(problem) and bool(problem.separated_by(x))
+    return can_be_separated(problem) and bool(problem.is_separated_by(x))

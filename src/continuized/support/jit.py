@@ -41,7 +41,7 @@ def _sources_stamp() -> str:
     return digest.hexdigest()
 
 
-def _stamped(locator: Any) -> Any:
+def _add_stamp(locator: Any) -> Any:
     def get_source_stamp(self: Any) -> str:
         return _sources_stamp()
 
@@ -52,7 +52,7 @@ class _CacheImpl(caching.CompileResultCacheImpl):
     pass
 
 
-_CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
+_CacheImpl._locator_classes = [_add_stamp(c) for c in _CacheImpl._locator_classes]
 
 
 class _Cache(caching.FunctionCache):

@@ -24,7 +24,7 @@ def flying(nodes: dict[int, Node]) -> np.ndarray:
     total = np.zeros(1)
     for i, node in nodes.items():
         for peer, owed in node.owed.items():
-            if peer in nodes and nodes[peer].applied.get(i, -1) < owed.seq:
+            if peer in nodes and nodes[peer].last_applied.get(i, -1) < owed.seq:
                 total = total + node.rule.worth(owed.plain) * owed.d
     return total
 

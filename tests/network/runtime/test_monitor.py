@@ -98,7 +98,9 @@ def test_the_ledger_closes_after_a_death() -> None:
 def test_the_ledger_shows_a_mistake(mistake: str) -> None:
     transport = MemoryTransport()
     transport.run(200)
-    node = next(n for p in transport.processes for n in p.scheduler.nodes.values() if n.applied)
+    node = next(
+        n for p in transport.processes for n in p.scheduler.nodes.values() if n.last_applied
+    )
     x = node.rule.x.copy()
     if mistake == "lost":
         node.rule.pay(np.array([0.0]))  # what is paid goes nowhere

@@ -223,14 +223,14 @@ def test_a_forgotten_p_is_caught():
 
 
 def test_the_largest_L_i_in_place_of_L_B_is_caught():
-    p, options = marked_checks.correlated(), {"blocks": marked_checks.BLOCKS}
+    p, options = marked_checks.make_correlated(), {"blocks": marked_checks.BLOCKS}
     x0 = np.zeros(p.dim)
     excess = moments(p, LargestLOfBlock(**options), x0, [10.0]).fun - p.f_star
     assert excess > 10.0 * bound(cz.CoordinateDescent(**options), p, x0, t=10.0)
 
 
 def test_R2_of_batches_without_the_term_of_L_H_is_caught():
-    p = marked_checks.correlated(noise=0.0, l2=0.0)
+    p = marked_checks.make_correlated(noise=0.0, l2=0.0)
     x0 = np.zeros(p.dim)
     far = 0.5 * moments(p, NoMean(batch=8), x0, [10.0]).xx.sum()
     assert far > 10.0 * bound(cz.StochasticLeastSquares(batch=8), p, x0, t=10.0)

@@ -76,13 +76,13 @@ def command(
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
     from continuized.network import split
 
-    X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
+    X, y = _make_data(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
     problem, _ = options.make_problem(X, y, loss, l2, str(data))
     with refuse(ValueError, MemoryError):
         return split(problem, nodes, seed)
 
 
-def _made_up(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
+def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
     """Gaussian rows whose columns differ in size, and targets from a planted w, with noise."""
     import numpy as np
 

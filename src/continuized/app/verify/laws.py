@@ -120,7 +120,7 @@ def _compare_shares(drawn: Any, p: Array, alpha: float) -> Measurement:
 
 
 def _surprise(counts: Array, p: Array) -> Array:
-    """n D(f, p) of each mark; infinite for marks that there are not."""
+    """Return n D(f, p) of each mark; infinite for marks that there are not."""
     from scipy.special import rel_entr
 
     if len(counts) > len(p):

@@ -61,7 +61,7 @@ def wide_least_squares() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(10))
 
 
-def correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
+def make_correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
     """Columns that are much alike: L_B is far above the largest L_i, and L_H not far below R2."""
     rng = np.random.default_rng(7)
     X = 0.3 * rng.standard_normal((12, 6)) + rng.standard_normal((12, 1))
@@ -262,9 +262,9 @@ def row_bound(subject: Subject, effort: Effort) -> Measurement:
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
     """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
-        (correlated(), {"blocks": BLOCKS}),
-        (correlated(), {"blocks": BLOCKS, "sampling": "uniform", "start": 0.0}),
-        (correlated(), {"blocks": BLOCKS, "accelerated": False}),
+        (make_correlated(), {"blocks": BLOCKS}),
+        (make_correlated(), {"blocks": BLOCKS, "sampling": "uniform", "start": 0.0}),
+        (make_correlated(), {"blocks": BLOCKS, "accelerated": False}),
         (quadratic(mu=0.0), {"blocks": 6}),
     ]
     return compare_coordinates_with_bound(subject, chosen)
@@ -274,7 +274,7 @@ def batch_bound(subject: Subject, effort: Effort) -> Measurement:
     """E |x_t - x*|^2 / 2 <= its bound with R2 and kappa of batches."""
     uniform = ({"batch": 2}, {"batch": 8}, {"batch": 8, "mu": 0.0})
     by_norm = ({"batch": 3}, {"batch": 20, "accelerated": False})
-    return compare_rows_with_bound(subject, correlated(noise=0.0, l2=0.0), uniform, by_norm)
+    return compare_rows_with_bound(subject, make_correlated(noise=0.0, l2=0.0), uniform, by_norm)
 
 
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
@@ -286,7 +286,7 @@ def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
     """The same of blocks of coordinates and batches of rows."""
-    return compare_with_eager(subject, effort, [correlated()], BLOCKS, batch=3)
+    return compare_with_eager(subject, effort, [make_correlated()], BLOCKS, batch=3)
 
 
 def compare_with_eager(

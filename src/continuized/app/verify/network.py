@@ -96,12 +96,12 @@ def gossip_conserves(subject: Subject, effort: Effort) -> Measurement:
         method = subject.gossip(accelerated)
         r = simulate(g, x0, method, until=500.0, rng=effort.seed)
         errors.append(abs(float(np.sum(r.x + r.z - 2.0 * x0))) / (2.0 * np.sum(x0)))
-        errors += [r.ledger_error, _unbalanced(subject, g, x0, method, effort.seed)]
+        errors += [r.ledger_error, _measure_imbalance(subject, g, x0, method, effort.seed)]
     return Measurement(float(np.max(errors)), 1e-12)
 
 
-def _unbalanced(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
-    """What the ledger misses, relative to all there is, of nodes that exchange messages."""
+def _measure_imbalance(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
+    """Find what the ledger misses, relative to all there is, of nodes that exchange messages."""
     faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
     nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
     root = seeds.seed_sequence(seed)

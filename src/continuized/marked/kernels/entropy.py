@@ -42,8 +42,8 @@ def to_root(h, m, v, slope):
 
 
 @jit
-def moved(v, slope, change):
-    """v at theta + change, |change| <= 2 NEAR, by Taylor's series."""
+def move_along(v, slope, change):
+    """Return v at theta + change, |change| <= 2 NEAR, by Taylor's series."""
     turn = 1.0 - 2.0 * v
     third = (1.0 - 6.0 * slope) * (1.0 / 6.0)
     fourth = turn * (1.0 - 12.0 * slope) * (1.0 / 24.0)
@@ -91,6 +91,6 @@ def entropy_step(x, theta, k, m):
         slope = e * larger * larger
         t, change = to_root(k + m * (v - x) + theta, m, v, slope)
         if abs(t) <= NEAR:
-            return moved(v, slope, change)
+            return move_along(v, slope, change)
         theta += change
     return v

@@ -12,7 +12,7 @@ same alpha and beta.  An event costs as much as what it touches.
 become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
 before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
 all coordinates once.  Images that no entry touches are not among those given, where they may be
-many (`layout.occurring`).  So its cost is spread thin, over events that touch as much.
+many (`layout.keep_occurring`).  So its cost is spread thin, over events that touch as much.
 
 Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
 function of their own, given the arrays, an event takes up to three times as long.

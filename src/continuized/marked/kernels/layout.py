@@ -60,14 +60,14 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
     return compressed.indptr.astype(np.uint64), indices
 
 
-def occurring(indices: Array, length: int) -> tuple[Any, Array]:
-    """The entries of a vector of this length that occur among the indices, and the indices as
+def keep_occurring(indices: Array, length: int) -> tuple[Any, Array]:
+    """Return the entries of a vector that occur among the indices, and the indices as
     places among those; (a slice of all, the same indices) where the indices are as many as the
     entries, or there are none.
 
     They are in the order in which they occur, so that what a row meets alone lies side by side.
 
-    >>> kept, places = occurring(np.array([7, 2, 7, 4], np.uint32), 9)
+    >>> kept, places = keep_occurring(np.array([7, 2, 7, 4], np.uint32), 9)
     >>> kept.tolist(), places.tolist()
     ([7, 2, 4], [0, 1, 0, 2])
     """

@@ -100,9 +100,9 @@ class OptimisationStepper(Stepper):
 
     def outcome(self, recorder: Recorder, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""
-        engine, done = self.engine, self.engine.changed()
+        engine, done = self.engine, self.engine.past_changes()
         t, messages, gradients, error, excess, consensus = (
-            column.joined() for column in recorder.columns.values()
+            column.join() for column in recorder.columns.values()
         )
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(

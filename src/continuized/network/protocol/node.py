@@ -162,7 +162,7 @@ class Node:
         return Exchange(peer, int(row[OWN_SEQ if asking else HELD_SEQ]), asking, self._deadline)
 
     @property
-    def applied(self) -> dict[int, int]:
+    def last_applied(self) -> dict[int, int]:
         """The number last applied, of each neighbour from which a transfer came."""
         last = self.rows.edge[len(self.neighbours) :, APPLIED].tolist()
         return {peer: seq for peer, seq in zip(self.neighbours, last, strict=True) if seq >= 0}

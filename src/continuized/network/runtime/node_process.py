@@ -125,7 +125,7 @@ class NodeProcess:
         """List what was paid and not acknowledged, and the last numbers that were applied."""
         owed = [(n.number, peer, o.seq) for n in nodes for peer, o in n.owed.items()]
         worth = [n.rule.worth(o.plain) * o.d for n in nodes for o in n.owed.values()]
-        applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.applied.items()]
+        applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.last_applied.items()]
         return {
             "owed": np.array(owed, np.int64).reshape(-1, 3),
             "worth": np.array(worth).reshape(-1, self.codec.dim),

@@ -222,8 +222,10 @@ def _plan_changes(
         victims = choose_victims(graph, count, random)
         kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
     faults = Faults(deaths=kill, joins=rejoin)  # checks them
-    if faults.absent():
-        raise ValueError(f"node {min(faults.absent())} is to rejoin, but was not killed before")
+    if faults.absent_at_start():
+        raise ValueError(
+            f"node {min(faults.absent_at_start())} is to rejoin, but was not killed before"
+        )
     if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return faults.changes(nodes)

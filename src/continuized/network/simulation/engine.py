@@ -163,7 +163,7 @@ class Engine(Checkpointed):
         check_solved(estimate_all(model, work, self.alive, t, out))
         return out
 
-    def owed(self) -> Array:
+    def sum_owed(self) -> Array:
         """Return what was paid and not applied yet."""
         return np.zeros(self.nodes.dim)
 
@@ -178,7 +178,7 @@ class Engine(Checkpointed):
         """Return what the living have and are owed, and what died with others: the sum that
         exchanges leave as it is."""
         died, _ = self.ledger
-        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.owed() + died)
+        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.sum_owed() + died)
 
     def tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""
@@ -196,7 +196,7 @@ class Engine(Checkpointed):
 
     def error(self, t: float) -> float:
         """Return the disagreement at time t, of models that have one."""
-        owed = self.owed()
+        owed = self.sum_owed()
         return float(error_at(self.nodes.model, self.work, self.alive, t, owed))
 
     def staleness(self) -> Staleness | None:
@@ -207,7 +207,7 @@ class Engine(Checkpointed):
         """Return the log so far, where one is kept."""
         raise NotImplementedError
 
-    def changed(self) -> list[tuple[float, int, bool]]:
+    def past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`."""
         return []
 

@@ -186,12 +186,12 @@ class InstantEngine(Engine):
     def log(self) -> Log:
         """Return three entries for an exchange; the end of an edge that is named first is the
         initiator."""
-        ends = self.network.edges[self.log_marks.joined().astype(np.int64)]
+        ends = self.network.edges[self.log_marks.join().astype(np.int64)]
         i, j, n = ends[:, 0], ends[:, 1], len(ends)
         return Log(
             np.tile([ANSWER, PAY, APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),
-            np.repeat(self.log_times.joined(), 3),
+            np.repeat(self.log_times.join(), 3),
         )

@@ -56,7 +56,7 @@ class MessageEngine(Engine):
         self.rates = np.concatenate([ticks, steps])
         self.random = seeds.generator(root, seeds.LINKS)
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
-        rows.alive[list(faults.absent())] = False
+        rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = Network(
             *rows,
@@ -129,7 +129,7 @@ class MessageEngine(Engine):
         super().restore(plain, arrays)
         self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
-    def changed(self) -> list[tuple[float, int, bool]]:
+    def past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
         ahead."""
         net = self.network
@@ -142,7 +142,7 @@ class MessageEngine(Engine):
         ends = self.network.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
-    def owed(self) -> Array:
+    def sum_owed(self) -> Array:
         """Return what was paid and not applied yet."""
         return np.asarray(kernels.sum_owed(self.nodes.model, self.network))
 
@@ -155,7 +155,7 @@ class MessageEngine(Engine):
 
     def log(self) -> Log:
         """Return the log so far."""
-        *whole, time = self.lines.joined().T
+        *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
 

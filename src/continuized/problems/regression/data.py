@@ -19,7 +19,7 @@ INT32_MAX = int(np.iinfo(np.int32).max)
 
 
 def check_data(X: Any, y: Any) -> tuple[Any, Array]:
-    """X as a C-ordered array or a canonical CSR array, float32 or float64; y as float64."""
+    """Return X as a C-ordered or a canonical CSR array, float32 or float64, and y as float64."""
     from scipy import sparse
 
     labels = check.array(y, "y", dtype=np.float64, finite=True)
@@ -41,7 +41,7 @@ def check_data(X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Array) -> None:
-    """Only -1 and +1, or a sentence that says which others there are, and how many."""
+    """Raise ValueError unless y has only -1 and +1, and say which others there are."""
     wrong = y[np.abs(y) != 1.0]
     if wrong.size:
         others = np.unique(wrong)
@@ -54,7 +54,7 @@ def check_labels(y: Array) -> None:
 
 
 def check_weights(weights: Any, n: int) -> Array:
-    """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
+    """Return a weight >= 0 for each of n rows, not all 0, or say in a sentence what is wrong."""
     values = check.array(weights, "weights", dtype=np.float64, minimum=0.0)
     check.shape(values, "weights", (n,), each="row")
     with np.errstate(over="ignore"):
@@ -67,7 +67,7 @@ def check_weights(weights: Any, n: int) -> Array:
 
 
 def check_class_labels(y: Array, classes: Any) -> tuple[Array, int]:
-    """Labels 0, ..., classes - 1 as integers and how many classes there are."""
+    """Return labels 0, ..., classes - 1 as integers, and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
     classes = check.whole(classes, "classes", other="None")

@@ -79,7 +79,7 @@ class Linear(Problem):
         return np.asarray(self.weights / self.weights.sum() * len(self.y))
 
     def sample_rows(self, index: Any) -> Any:
-        """Rows s_i = sqrt(shares_i) (x_i, 1), dense or CSR; the 1 only with an intercept.
+        """Return rows s_i = sqrt(shares_i) (x_i, 1), dense or CSR; the 1 only with an intercept.
 
         The mean of s_i s_i^T over all rows is the weighted mean of the outer products, so that
         over rows drawn uniformly it is an estimate of that, whatever the weights.
@@ -99,15 +99,15 @@ class Linear(Problem):
         scaled = sparse.diags_array(roots, shape=(n, n)) @ rows
         return sparse.hstack([scaled, *map(sparse.csr_array, constant)], format="csr")
 
-    def sampled(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
-        """`sample_rows`, and q: the second derivatives of the losses of these rows at w.
+    def sample_curvatures(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
+        """Return `sample_rows`, and q: the second derivatives of the losses of these rows at w.
 
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.
         """
         rows = self._rows(index)
         at = np.asarray(w, np.float64).reshape(self.variables, -1)
-        q = self._second_slopes(self._predicted(rows, at))
+        q = self._second_slopes(self._predict(rows, at))
         return self._with_extras(rows, index), q
 
     def _second_slopes(self, predictions: Array) -> Array:
@@ -116,9 +116,9 @@ class Linear(Problem):
 
     def predictions(self, w: Array, index: Any) -> Array:
         """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
-        return self._predicted(self._rows(index), w)
+        return self._predict(self._rows(index), w)
 
-    def _predicted(self, rows: Any, w: Array) -> Array:
+    def _predict(self, rows: Any, w: Array) -> Array:
         d = self.X.shape[1]
         return np.asarray(rows @ w[:d] + w[d:].sum(axis=0))
 
@@ -211,7 +211,7 @@ class Linear(Problem):
 
 
 def squares_of(entries: Array) -> Array:
-    """In float64, whatever they are held in."""
+    """Return the squares in float64, whatever the entries are held in."""
     with np.errstate(over="ignore"):  # who asks looks at the sums, and says it in a sentence
         return entries.astype(np.float64) ** 2
 

@@ -125,7 +125,7 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
 
 
 @cache
-def compiled_loop(dtype: Any) -> Any:
+def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype."""
     grad, data = types.FunctionType(gradient_type(dtype)), data_type(dtype)
     states = (vector(dtype), *[matrix(dtype)] * 4)  # g, marks, work, xs, zs

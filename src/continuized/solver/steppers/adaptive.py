@@ -23,7 +23,7 @@ from continuized.process.methods import Continuized, Method
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
-from continuized.solver.constant_checks import skipped_sentence
+from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
@@ -87,7 +87,7 @@ class AdaptiveSchedule(Checkpointed):
         self.L = L
 
     def restart(self) -> None:
-        """From time 0 again: A = 0."""
+        """Start from time 0 again, where A = 0."""
         self._s = 0.0
 
 
@@ -164,9 +164,9 @@ class AdaptiveStepper(Stepper):
         value, status = at.f, None
         if lost:
             self.x, self.z, self.skipped = y, z, self.skipped + 1
-        elif adapts and not self._accepted(at):
-            self._back()
-            status = self._hopeless(at)
+        elif adapts and not self._adapt_L(at):
+            self._return_to_best()
+            status = self._judge_rejected(at)
         else:
             self.in_a_row = 0
             value = self._step(at, z)
@@ -210,15 +210,15 @@ class AdaptiveStepper(Stepper):
         self.x, self.z = x, z
 
     def _begin(self, x: Array) -> None:
-        """The momentum anew from x."""
+        """Start again from x, without momentum."""
         assert isinstance(self.schedule, AdaptiveSchedule)
         self.x, self.z, self.anchor = x, x, math.inf
         self.schedule.restart()
 
     # What is adapted
 
-    def _accepted(self, at: Evaluation) -> bool:
-        """Whether the event shows no harm; adapts L."""
+    def _adapt_L(self, at: Evaluation) -> bool:
+        """Adapt L to what the event shows; False where it shows harm, and is to be rejected."""
         assert isinstance(self.schedule, AdaptiveSchedule)
         if not math.isfinite(at.f):
             self.schedule.change_L(GROW * GROW * self.schedule.L)
@@ -239,15 +239,15 @@ class AdaptiveStepper(Stepper):
             self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
         return True
 
-    def _back(self) -> None:
-        """To the best point, with the larger L."""
+    def _return_to_best(self) -> None:
+        """Go on from the best point, with the larger L."""
         self.rejected, self.in_a_row = self.rejected + 1, self.in_a_row + 1
         gamma, _ = self.schedule.steps()
         self._begin(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
 
-    def _hopeless(self, at: Evaluation) -> Status | None:
-        """Why no larger L will help, after an event that was rejected."""
+    def _judge_rejected(self, at: Evaluation) -> Status | None:
+        """Tell why no larger L will help, after an event that was rejected; None where one may."""
         if self.in_a_row >= MOST_REJECTED:
             return Status.NO_DESCENT if math.isfinite(at.f) else Status.NOT_FINITE
         if self.rejected < self.doubt_at:
@@ -333,7 +333,7 @@ class AdaptiveStepper(Stepper):
 
     def remark(self) -> str:
         separated = NO_MINIMUM if separates(self.problem, self.end.y) else ""
-        return separated + skipped_sentence(self.skipped)
+        return separated + describe_skipped(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:
         """What the metric and the prox do at a point, whatever they are, and the constants."""

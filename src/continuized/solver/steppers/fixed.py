@@ -22,7 +22,7 @@ from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
-from continuized.process.noise import Noise, drawn
+from continuized.process.noise import Noise, draw_noise
 from continuized.process.oracle import Exact, Noisy
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
@@ -183,7 +183,7 @@ class _KnownConstants(Stepper):
         }
 
     def remark(self) -> str:
-        skipped = checks.skipped_sentence(self.skipped)
+        skipped = checks.describe_skipped(self.skipped)
         if stopping.separates(self.problem, self.x):
             return stopping.NO_MINIMUM + skipped
         gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
@@ -227,14 +227,14 @@ class FixedStepper(_KnownConstants):
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled_calls = 0
-        self.compiled = None if problem.threaded else problem.compiled(self.dtype)
+        self.compiled = None if problem.threaded else problem.compile(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
         if self.compiled is None:
             return self._advance_in_python(marks, coefs, i)
-        loop = kernel.compiled_loop(self.dtype)
+        loop = kernel.compile_loop(self.dtype)
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
         done, signal = loop(grad, data, *buffers, coefs, self.watch, i)
@@ -268,7 +268,7 @@ class FixedStepper(_KnownConstants):
         marks = np.empty((0, self.dim), self.dtype)
         if self.noise is not None:
             assert self.rng is not None
-            marks = drawn(self.noise, self.rng, events.size, self.dim, self.dtype)
+            marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()
         kernel.mix_next(self.work, coefs, 0)
         i, status = 0, None
@@ -370,7 +370,7 @@ class ArrayStepper(_KnownConstants):
     ) -> Status | None:
         y, z = mix(self.x, self.z, a, b)
         g = self.foreign.grad(y)
-        signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
+        signal = checks.verdict(self.watch, self._judge(y, g), gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
         elif signal in checks.SIGNALS:
@@ -389,7 +389,7 @@ class ArrayStepper(_KnownConstants):
             return Status.CONVERGED
         return None
 
-    def _judged(self, y: Any, g: Any) -> float:
+    def _judge(self, y: Any, g: Any) -> float:
         dy, dg = y - self.last[0], g - self.last[1]
         pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
         return float(checks.judge(self.watch, *arrays.inners(self.foreign.xp, *pairs)))

@@ -145,7 +145,7 @@ class Checkpointer:
             return
         self._when = time.monotonic()
         plain, given = self._latest
-        arrays = {name: a.joined() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
+        arrays = {name: a.join() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
         header = {"identity": self.identity, "state": plain}
         save(self.path, header, arrays, keep=self._sound)
         self._sound, self._latest = True, None

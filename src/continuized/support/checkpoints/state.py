@@ -32,7 +32,7 @@ class RowsSoFar(NamedTuple):
     parts: list[Any]
     n: int
 
-    def joined(self) -> Array:
+    def join(self) -> Array:
         parts = self.parts[: self.n]
         single = [not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts]
         if all(single):
@@ -47,7 +47,7 @@ class Rows:
     >>> rows = Rows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
-    >>> rows.joined().tolist()
+    >>> rows.join().tolist()
     [1.0, 2.0, 3.0]
     """
 
@@ -61,9 +61,9 @@ class Rows:
         """The rows of now, which later ones leave as they are."""
         return RowsSoFar(self.parts, len(self.parts))
 
-    def joined(self) -> Array:
+    def join(self) -> Array:
         """All rows as one array."""
-        return self.so_far().joined()
+        return self.so_far().join()
 
     def replace(self, rows: Array) -> None:
         """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
@@ -148,7 +148,7 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(now, Rows):
         rows = arrays[saved[ARRAY]]
         if isinstance(rows, RowsSoFar):  # of a state that was never written
-            rows = rows.joined()
+            rows = rows.join()
         if rows.dtype.kind not in "fiu" or rows.ndim == 0:
             raise ValueError("rows are arrays of real numbers")
         now.replace(rows)
