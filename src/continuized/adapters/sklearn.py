@@ -19,7 +19,7 @@ from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegres
 from continuized.problems.base import Array
 from continuized.problems.regression.data import check_format
 from continuized.process import clock
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.metric_factory import make_factory
@@ -356,7 +356,7 @@ def solve(
     tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
     """
-    root = seeds.seed_sequence(seed)
+    root = seed_sequence(seed)
     options = AdaptiveOptions(
         tol,
         factory=make_factory("auto", problem, root),

@@ -21,7 +21,6 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
@@ -34,6 +33,7 @@ from continuized.process.marks import (
     probabilities,
 )
 from continuized.process.methods import Method
+from continuized.process.random_streams import Root
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.support.threads import norm
 from continuized.support.validation import short_repr
@@ -219,7 +219,7 @@ def round_gap(gap: float, fun: float, problem: Any) -> float:
     return 0.0 if gap >= -rounding else gap
 
 
-def clock_with_marks(clock: Any, stepper: MarkedStepper, root: seeds.Root) -> clocks.Clock:
+def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.Clock:
     """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock

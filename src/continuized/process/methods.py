@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized.process import clock as clocks
-from continuized.process import coefficients as rules
+from continuized.process import coefficients
 from continuized.process import flow as flows
-from continuized.process import random_streams as seeds
 from continuized.process.coefficients import FlowRule, Rule
 from continuized.process.flow import integrate_weights, mix, no_flow
 from continuized.process.parameters import check_constants, default_start
+from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 
 FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
@@ -96,7 +96,7 @@ class Method:
         """(L, mu, start), as rules take them."""
         return self.L, self.mu, 0.0
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         """The clock this method runs on when no other is given, with this seed."""
         return clocks.Unit()
 
@@ -153,7 +153,7 @@ class GradientDescent(Method):
 
     @property
     def rule(self) -> Rule:
-        return rules.gradient_descent_rule
+        return coefficients.gradient_descent_rule
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Nesterov(Method):
 
     @property
     def rule(self) -> Rule:
-        return rules.nesterov_rule
+        return coefficients.nesterov_rule
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,10 @@ class Continuized(Method):
     @property
     def rule(self) -> Rule:
         if self.mu == 0.0:
-            return rules.convex_rule
-        return rules.exponential_rule if self.start == math.inf else rules.hyperbolic_rule
+            return coefficients.convex_rule
+        if self.start == math.inf:
+            return coefficients.exponential_rule
+        return coefficients.hyperbolic_rule
 
     @property
     def flow_rule(self) -> FlowRule:
@@ -224,7 +226,7 @@ class Continuized(Method):
             return flows.convex_flow
         return flows.exponential_flow if self.start == math.inf else flows.hyperbolic_flow
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
 
@@ -281,7 +283,7 @@ class CustomContinuized(Method):
         if not (isinstance(self.L, float) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
     def coefficients(

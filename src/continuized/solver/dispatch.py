@@ -14,10 +14,10 @@ from continuized.problems.base import Problem
 from continuized.problems.losses import SOFTMAX
 from continuized.problems.regression.linear import Linear
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
 from continuized.process.parameters import check_constants
 from continuized.process.prox import check_prox
+from continuized.process.random_streams import Root
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
 from continuized.solver.metric import Identity, given_metric
@@ -207,7 +207,7 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
 
 def adaptive_options(
     problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, tol: float | None, record: Any,
-    root: seeds.Root, shape: tuple[int, ...], skipping: bool = False,
+    root: Root, shape: tuple[int, ...], skipping: bool = False,
 ) -> AdaptiveOptions:  # fmt: skip
     """Check the options of a run that adapts, and put them together."""
     if record == "path":

@@ -22,9 +22,18 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.methods import Method, check_method
 from continuized.process.noise import Noise, check_noise, draw_noise
+from continuized.process.random_streams import (
+    MARKS,
+    TIMES,
+    Root,
+    Seed,
+    branches,
+    child,
+    generator,
+    seed_sequence,
+)
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
@@ -59,7 +68,7 @@ class Ensemble:
     runs: int
     t: Array | None
     fun: Array | None
-    root: seeds.Root
+    root: Root
     _moments: Moments | None = None
 
     def __repr__(self) -> str:
@@ -80,7 +89,7 @@ class Ensemble:
     def seed(self, i: int) -> np.random.SeedSequence:
         """The seed of run i, for `minimize`.  Raises ValueError unless 0 <= i < runs."""
         i = check.whole(i, "i", minimum=0, maximum=self.runs - 1)
-        return seeds.child(self.root, i)
+        return child(self.root, i)
 
     def mean(self) -> Array:
         """The mean of f over the runs, at each event or time."""
@@ -124,7 +133,7 @@ class Task(NamedTuple):
     steps: int  # events of each run; 0 where `times` are given
     times: Array
     noise: Noise | None
-    root: seeds.Root
+    root: Root
 
     @property
     def columns(self) -> int:
@@ -164,7 +173,7 @@ def ensemble(
     runs: int,
     steps: int | None = None,
     times: ArrayLike | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     noise: Noise | None = None,
     keep: str = "all",
     threads: int | None = None,
@@ -257,7 +266,7 @@ def _make_task(
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
     if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
@@ -323,26 +332,26 @@ class Engine(NamedTuple):
 
 def _engine(task: Task) -> Engine | None:
     """The compiled parts; None where one of them is only Python."""
-    from continuized.process import compiled as schedule
-    from continuized.solver.kernels import ensemble as many
+    from continuized.process.compiled import compile_fill, runs_compiled
+    from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
 
-    if not schedule.runs_compiled(task.method):
+    if not runs_compiled(task.method):
         return None
     problem = task.problem.compile(task.x0.dtype)
     if problem is None or problem.fun is None:
         return None
     if task.steps:
-        loop, flow = many.compile_steps(task.x0.dtype), None
+        loop, flow = compile_steps(task.x0.dtype), None
     else:
-        loop = many.compile_times(task.x0.dtype)
-        flow = many.compile_flow(task.method.flow_rule)
-    schedule.compile_fill(task.method.rule)
+        loop = compile_times(task.x0.dtype)
+        flow = compile_flow(task.method.flow_rule)
+    compile_fill(task.method.rule)
     return Engine(problem, loop, flow)
 
 
 def _run_compiled(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
     from continuized.process.compiled import rows_of_coefficients
-    from continuized.solver.kernels import ensemble as many
+    from continuized.solver.kernels.ensemble import Asked
 
     runs, dtype = len(rows.fun), task.x0.dtype
     states = np.tile(task.x0.ravel(), (2, runs, 1))
@@ -350,10 +359,10 @@ def _run_compiled(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> R
     scratch = np.empty((2, dim), dtype)
     grad, fun, data = engine.problem
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    keys = [seeds.TIMES] if task.noise is None else [seeds.TIMES, seeds.MARKS]
-    roots = seeds.branches(task.root, range(rows.first, rows.first + runs), keys)
+    keys = [TIMES] if task.noise is None else [TIMES, MARKS]
+    roots = branches(task.root, range(rows.first, rows.first + runs), keys)
     streams = [task.method.clock(root).stream() for root in roots]
-    rngs = [] if task.noise is None else [seeds.generator(root, seeds.MARKS) for root in roots]
+    rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
@@ -372,7 +381,7 @@ def _run_compiled(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> R
             rows.t[:, k + 1 : k + 1 + n] = t
             engine.loop(*block, k, rows.fun)
         else:
-            asked = many.Asked(task.method.constants, t0, t, task.times, passed)
+            asked = Asked(task.method.constants, t0, t, task.times, passed)
             engine.loop(*block, engine.flow, asked, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
@@ -394,7 +403,7 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
     from continuized.solver.minimize import minimize
 
-    root = seeds.child(task.root, i)
+    root = child(task.root, i)
     common: dict[str, Any] = {"method": task.method, "noise": task.noise, "rng": root}
     fun[:] = np.nan
     if task.steps:

@@ -17,7 +17,7 @@ import numpy as np
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.spectrum import entries_of
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import METRICS, Root, child
 from continuized.solver import metric as metrics
 from continuized.support import threads
 from continuized.support import validation as check
@@ -39,7 +39,7 @@ class MetricFactory:
 
     problem: Any
     kind: str
-    root: seeds.Root
+    root: Root
 
     @cached_property
     def steps(self) -> float:
@@ -63,7 +63,7 @@ class MetricFactory:
 
     def build(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
-        rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
+        rng = np.random.default_rng(child(self.root, METRICS, number))
         made: Any
         with threads.blas_on_one_thread():
             if self.kind == "diag":
@@ -76,7 +76,7 @@ class MetricFactory:
         return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
 
 
-def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:
+def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
     """A metric by its name."""
     check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
     if not hasattr(problem, "curvature"):

@@ -9,10 +9,10 @@ from typing import Any
 from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
 from continuized.problems.base import Array, Problem, check_start
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
 from continuized.process.noise import Noise, check_noise
+from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import dispatch
@@ -38,7 +38,7 @@ def minimize(
     prox: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     tol: float | None = None,
     maxiter: int | None = None,
     callback: Callable[..., Any] | None = None,
@@ -163,7 +163,7 @@ def minimize(
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.check_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"
     check.flag(progress, "progress")
@@ -186,7 +186,7 @@ def minimize(
         if isinstance(problem, arrays.ForeignProblem):
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
-            how["rng"] = None if noise is None else seeds.generator(root, seeds.MARKS)
+            how["rng"] = None if noise is None else generator(root, MARKS)
             stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
         ticking = chosen.clock(root) if clock is None else clock
 

@@ -22,8 +22,8 @@ from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import child, seed_sequence
 from continuized.support.checkpoints.state import capture
 from continuized.support.statistics import Moments, mean_test
 
@@ -136,13 +136,13 @@ def a2cid2(wrong: float) -> Affine:
 
 
 def at_once(method: Any) -> Any:
-    return lambda: InstantEngine(GRAPH, make_nodes(method, GRAPH, PARTS), seeds.seed_sequence(0))
+    return lambda: InstantEngine(GRAPH, make_nodes(method, GRAPH, PARTS), seed_sequence(0))
 
 
 def by_messages(method: Any) -> Any:
     """Messages that take no time: the same law, by the engine that has faults."""
     nodes = make_nodes(method, GRAPH, PARTS)
-    return lambda: MessageEngine(GRAPH, nodes, seeds.seed_sequence(0), Faults())
+    return lambda: MessageEngine(GRAPH, nodes, seed_sequence(0), Faults())
 
 
 def stochastic(batch: int) -> Any:
@@ -170,7 +170,7 @@ def sampled(make: Any, t: float, runs: int) -> Moments:
     found = np.empty((runs, 3))
     for run in range(runs):
         engine.restore(*start)
-        root = seeds.child(seeds.seed_sequence(7), run)
+        root = child(seed_sequence(7), run)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))
         engine.advance(events._replace(t=events.t[:end], marks=events.marks[:end]))

@@ -21,8 +21,8 @@ from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, JOIN, PAY
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import seed_sequence
 
 pytestmark = pytest.mark.blas
 
@@ -184,7 +184,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
         joins=tuple((scale * t, i) for t, i in JOINS),
     )  # fmt: skip
     nodes = make_nodes(method, GRAPH, PARTS)
-    engine = MessageEngine(GRAPH, nodes, seeds.seed_sequence(1), faults, log=True)
+    engine = MessageEngine(GRAPH, nodes, seed_sequence(1), faults, log=True)
     ends = engine.network.edge[:, :2]
     P = {frozenset(edge): p for edge, p in zip(GRAPH.edges.tolist(), GRAPH.P, strict=True)}
     asks = [rate * P[frozenset((i, j))] * SPEEDS[i] / 2.0 for i, j in ends.tolist()]

@@ -15,7 +15,7 @@ from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.gossip import give, mix_over
 from continuized.network.result import PAY
-from continuized.process import random_streams as seeds
+from continuized.process import random_streams
 from continuized.process.marks import Categorical
 
 GRAPHS = ("path:12", "star:9", "grid:4x5")
@@ -252,6 +252,11 @@ def test_bad_input(name: str) -> None:
 
 
 def test_links_have_randomness_of_their_own() -> None:
-    root = seeds.seed_sequence(7)
-    keys = (seeds.TIMES, seeds.MARKS, seeds.METRICS, seeds.LINKS)
-    assert len({seeds.generator(root, key).random() for key in keys}) == 4
+    root = random_streams.seed_sequence(7)
+    keys = (
+        random_streams.TIMES,
+        random_streams.MARKS,
+        random_streams.METRICS,
+        random_streams.LINKS,
+    )
+    assert len({random_streams.generator(root, key).random() for key in keys}) == 4

@@ -22,8 +22,8 @@ from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import seed_sequence
 
 DIM = 200
 EVENTS = 60
@@ -222,7 +222,7 @@ def _follow(
     method: Any, g: Graph, parts: Objective, seed: int
 ) -> tuple[InstantEngine, list[tuple[float, int, int]], float]:
     """An engine after some events, these as (t, i, j) or (t, i, -1), and the time of the last."""
-    engine = InstantEngine(g, make_nodes(method, g, parts), seeds.seed_sequence(seed))
+    engine = InstantEngine(g, make_nodes(method, g, parts), seed_sequence(seed))
     total = float(engine.rates.sum())
     drawn = clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(5 * EVENTS)
     engine.advance(drawn)

@@ -20,10 +20,10 @@ from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
+from continuized.process.random_streams import Seed
 from continuized.process.reference import marked_step
 from continuized.support.statistics import Moments, mean_test
 
@@ -75,7 +75,7 @@ def thirty_columns() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
 
 
-def draw_samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
+def draw_samples(engine: Any, times: list[float], runs: int, seed: Seed) -> Array:
     """x at fixed times in independent runs of an engine, shape (runs, times, dim)."""
     stream = clocks.Poisson(seed, marks=engine.law).stream()
     events = cut_into_runs(stream, times[-1], runs)

@@ -191,7 +191,7 @@ def gradient(data: Data, i: int, w: Array, out: Array) -> None:
 
 
 @jit
-def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> bool:
+def gradient_of_conjugate(data: Data, i: int, s: Array, w: Array, room: Array) -> bool:
     """Write grad f_i*(s) into w, which is near it at best; returns whether it was found."""
     if data.kind == SQUARED:
         for c in range(w.size):

@@ -19,7 +19,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import Seed, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
@@ -51,7 +51,7 @@ def minimize(
     events: int | None = None,
     speeds: ArrayLike | None = None,
     faults: Faults | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     record: int = ROWS,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -125,7 +125,7 @@ def minimize(
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
     if faults is not None:
         faults.wait(chosen.edge_rate(graph))  # refuses a timeout too short
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     path = checkpoints.check_path(checkpoint, every, resume)
     who = partial(
         fingerprint_parts,

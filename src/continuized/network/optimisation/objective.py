@@ -13,7 +13,7 @@ import numpy as np
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 
@@ -197,7 +197,7 @@ class Objective:
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 
 
-def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
+def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
     """Deal the rows of a regression out to nodes: F is the regression's own function.
 
     Rows are shuffled with `rng` first; with None they stay in their order, and node i has the
@@ -229,7 +229,7 @@ def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
     nodes = check.whole(nodes, "nodes", minimum=1, maximum=count, advice=advice)
     order = np.arange(count)
     if rng is not None:
-        order = seeds.generator(seeds.seed_sequence(rng), seeds.MARKS).permutation(count)
+        order = generator(seed_sequence(rng), MARKS).permutation(count)
     small, larger = divmod(count, nodes)
     sizes = np.full(nodes, small) + (np.arange(int(nodes)) < larger)
     return Objective(

@@ -20,9 +20,9 @@ from continuized.network.simulation.node_models.interface import (
 )
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events, Stream
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import Root
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
@@ -127,7 +127,7 @@ class Engine(Checkpointed):
         self.logging = log  # whether a log is kept
         self.slice = Slice()
 
-    def make_stream(self, root: seeds.Root, total: float | None = None) -> Stream:
+    def make_stream(self, root: Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""
         rate = float(self.rates.sum()) if total is None else total
         return clocks.Poisson(root, rate, Categorical(self.rates / rate)).stream()

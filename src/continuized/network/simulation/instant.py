@@ -20,8 +20,8 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.process.random_streams import ROWS, Root, generator
 from continuized.support.checkpoints.state import Rows
 from continuized.support.jit import fetch, jit
 
@@ -109,7 +109,7 @@ class InstantEngine(Engine):
         self,
         graph: Graph,
         nodes: NodeSet,
-        root: seeds.Root,
+        root: Root,
         *,
         busy: Array | None = None,
         log: bool = False,
@@ -118,7 +118,7 @@ class InstantEngine(Engine):
         n = graph.nodes
         self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
         # Compiled code takes longer to take a generator in than to exchange 1000 times.
-        self.random = seeds.generator(root, seeds.ROWS) if len(nodes.step_rates) else None
+        self.random = generator(root, ROWS) if len(nodes.step_rates) else None
         self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)

@@ -21,8 +21,8 @@ from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Test
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, Network
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.process.random_streams import LINKS, Root, generator
 from continuized.support.checkpoints.state import Rows
 
 FIRST_ROOM = 1024  # entries of a heap
@@ -37,7 +37,7 @@ class MessageEngine(Engine):
     changing = (*Engine.changing, "lines")
 
     def __init__(
-        self, graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults, *, log: bool = False
+        self, graph: Graph, nodes: NodeSet, root: Root, faults: Faults, *, log: bool = False
     ) -> None:
         super().__init__(graph, nodes, log)
         n, dim, speeds = graph.nodes, nodes.dim, faults.speeds(graph.nodes)
@@ -54,7 +54,7 @@ class MessageEngine(Engine):
         ticks = 0.5 * nodes.edge_rate * P * speeds[ends[:, 0]]
         steps = nodes.step_rates * speeds if len(nodes.step_rates) else nodes.step_rates
         self.rates = np.concatenate([ticks, steps])
-        self.random = seeds.generator(root, seeds.LINKS)
+        self.random = generator(root, LINKS)
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
@@ -161,7 +161,7 @@ class MessageEngine(Engine):
 
 
 def make_engine(
-    graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults | None, *, log: bool = False
+    graph: Graph, nodes: NodeSet, root: Root, faults: Faults | None, *, log: bool = False
 ) -> Engine:
     """Make the engine of nodes: exchanges at once where nothing can go wrong between them."""
     if faults is None:

@@ -14,7 +14,7 @@ from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import Seed, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
@@ -35,7 +35,7 @@ def simulate(
     tol: float = 1e-8,
     events: int | None = None,
     until: float | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     faults: Faults | None = None,
     record: int = ROWS,
     snapshots: Sequence[float] = (),
@@ -109,7 +109,7 @@ def simulate(
     limits = _check_limits(graph, gossip, tol, events, until)
     check.whole(record, "record", minimum=0, noun="a number of rows")
     path = checkpoints.check_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     who = partial(
         fingerprint_parts,
         graph=graph,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.gossip import Constants, give
-from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import Data, gradient, slope
 from continuized.network.optimisation.objective import Objective
@@ -41,7 +41,7 @@ def make_nodes(
     """Make the nodes at the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     g, part = np.empty(objective.dim), np.empty(objective.dim)
-    data = conjugates.make_data(objective, conjugates=False)
+    data = local_solver.make_data(objective, conjugates=False)
     model = SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part)
     changing = ("x", "x_tilde", "moved")
     return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates)

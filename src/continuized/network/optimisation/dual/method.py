@@ -113,7 +113,7 @@ class DualModel(GossipModel):
         self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
         gamma: float, gamma_prime: float,
     ) -> None:  # fmt: skip
-        from continuized.network.optimisation import local_solver as conjugates
+        from continuized.network.optimisation import local_solver
 
         rows = np.ascontiguousarray(X, dtype=np.float64)
         super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
@@ -125,9 +125,9 @@ class DualModel(GossipModel):
             np.array([scale]),
             np.array([l2]),
         )
-        self._solve = conjugates.conjugate_gradient
-        self._data = conjugates.make_data(own, conjugates=True)
-        self._room = conjugates.make_room(own.dim)
+        self._solve = local_solver.gradient_of_conjugate
+        self._data = local_solver.make_data(own, conjugates=True)
+        self._room = local_solver.make_room(own.dim)
         self._w = np.zeros(own.dim)
 
     def answer(self) -> Array:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network import gossip as rules
+from continuized.network import gossip
 from continuized.network.gossip import Constants, give
-from continuized.network.optimisation import local_solver as conjugates
-from continuized.network.optimisation.local_solver import Data, conjugate_gradient
+from continuized.network.optimisation import local_solver
+from continuized.network.optimisation.local_solver import Data, gradient_of_conjugate
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model, inlined
@@ -18,7 +18,7 @@ from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
 from continuized.support.jit import compile_formulas
 
-compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+compile_formulas(*flow.FORMULAS, *gossip.FORMULAS)
 
 
 class DualNodes(NamedTuple):
@@ -35,8 +35,8 @@ class DualNodes(NamedTuple):
 def make_nodes(objective: Objective, constants: Constants, edge_rate: float) -> NodeSet:
     """Make the nodes at the start, where all is 0; where they agree, y = z = grad f(w)."""
     y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
-    data = conjugates.make_data(objective, conjugates=True)
-    model = DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
+    data = local_solver.make_data(objective, conjugates=True)
+    model = DualNodes(constants, data, y, z, w, local_solver.make_room(objective.dim))
     return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
@@ -59,7 +59,7 @@ def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
 @for_model(DualNodes)
 def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
     """Find w = grad f*(y)."""
-    return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
+    return bool(gradient_of_conjugate(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
 
 
 @for_model(DualNodes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network import gossip as rules
+from continuized.network import gossip
 from continuized.network.gossip import Constants, give
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
@@ -13,7 +13,7 @@ from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
 from continuized.support.jit import compile_formulas, jit
 
-compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+compile_formulas(*flow.FORMULAS, *gossip.FORMULAS)
 
 X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
