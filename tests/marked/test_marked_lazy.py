@@ -53,7 +53,7 @@ def test_lazy_coordinates_equal_eager_ones(seed, d, name, start, sampling):
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = cz.CoordinateDescent(sampling, start=start).prepare(problem, x0)
     events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(400)
-    jumps = reference.Coordinates(problem, engine.form.L_i, engine.p)
+    jumps = reference.CoordinateJumps(problem, engine.form.L_i, engine.p)
     expected = eager(engine.process, x0, events, jumps)
     found = advanced(engine, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
@@ -143,7 +143,9 @@ def test_lazy_rows_equal_eager_ones(seed, d, method):
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = method().prepare(problem, x0)
     events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(300)
-    expected = eager(engine.process, x0, events, reference.Rows(problem, engine.R2, engine.factors))
+    expected = eager(
+        engine.process, x0, events, reference.RowJumps(problem, engine.R2, engine.factors)
+    )
     found = advanced(engine, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 

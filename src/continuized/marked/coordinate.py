@@ -154,12 +154,14 @@ class CoordinateStepper(MarkedStepper):
     def _run(self, marks: Array, coefficients: Array) -> None:
         coordinate_events(marks, coefficients, *self._function(), *self._carried_state())
 
-    def _function(self) -> tuple[layout.Terms, layout.Loss, layout.Columns]:
+    def _function(self) -> tuple[layout.CoordinateTerms, layout.Loss, layout.SparseColumns]:
         """What the kernels know of the function."""
         f = self.form
         targets = None if f.kind == SQUARED else f.targets
-        terms = layout.Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
-        columns = layout.Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        terms = layout.CoordinateTerms(
+            self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale
+        )
+        columns = layout.SparseColumns(f.indptr, f.indices if f.indices.size else None, f.values)
         return terms, layout.Loss(f.kind, f.c, targets), columns
 
     def _carried_state(self) -> tuple[Array, Array, Array]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, Rows, batch_events, row_events
+from continuized.marked.kernels.events import ALPHA, RowLabels, batch_events, row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -200,8 +200,8 @@ class RowStepper(MarkedStepper):
 
     def take(self, marks: Array, coefficients: Array) -> None:
         events = row_events if self.batch == 1 else batch_events
-        rows = Rows(self.factors, self.rhs)
-        columns = layout.Columns(self.indptr, self.indices, self.values)
+        rows = RowLabels(self.factors, self.rhs)
+        columns = layout.SparseColumns(self.indptr, self.indices, self.values)
         step = 1.0 / self.R2
         events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 

@@ -83,6 +83,9 @@ class Status(Enum):
         return self.code == 0
 
 
+NO_LIMIT = 2**62  # events or exchanges, more than any run has
+
+
 class Limits(NamedTuple):
     """When to stop.  tol None: what is measured is not tested."""
 

@@ -37,7 +37,7 @@ from continuized.process.random_streams import (
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
-from continuized.support.statistics import Moments, normal_quantile
+from continuized.support.statistics import SampleMoments, normal_quantile
 
 MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
@@ -69,19 +69,19 @@ class Ensemble:
     t: Array | None
     fun: Array | None
     root: Root
-    _moments: Moments | None = None
+    _moments: SampleMoments | None = None
 
     def __repr__(self) -> str:
         columns = self.moments.mean.size if self.fun is None else self.fun.shape[1]
         return f"Ensemble({self.runs} runs of {columns} values)"
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> SampleMoments:
         """The number of runs, the mean of f, and its central sums."""
         if self.fun is None:
             assert self._moments is not None
             return self._moments
-        moments = Moments.empty(self.fun.shape[1])
+        moments = SampleMoments.empty(self.fun.shape[1])
         for first in range(0, self.runs, CHUNK):  # added up as keep="mean" does
             moments = moments.with_rows(self.fun[first : first + CHUNK])
         return moments
@@ -157,7 +157,7 @@ class Task(NamedTuple):
         return 7 + (self.x0.size if self.noise is not None else 0)
 
 
-class Rows(NamedTuple):
+class Chunk(NamedTuple):
     """Where the outcome of consecutive runs goes; t has no columns where times are fixed."""
 
     first: int
@@ -232,7 +232,7 @@ def ensemble(
     _check_memory(task, runs, keep, workers)
     _check_hours(task, runs, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
-    moments = Moments.empty(task.columns)
+    moments = SampleMoments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
         for rows in run_chunks(task, _rows(task, runs, t, fun), workers):
             if keep == "mean":
@@ -247,13 +247,13 @@ def _storage(task: Task, runs: int) -> tuple[Array, Array]:
     return np.empty((runs, task.columns if task.steps else 0)), np.empty((runs, task.columns))
 
 
-def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
+def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Chunk]:
     """The rows of t and fun, a chunk at a time; fresh ones where nothing is kept."""
     for first in range(0, runs, CHUNK):
         if len(fun):
-            yield Rows(first, t[first : first + CHUNK], fun[first : first + CHUNK])
+            yield Chunk(first, t[first : first + CHUNK], fun[first : first + CHUNK])
         else:
-            yield Rows(first, *_storage(task, min(CHUNK, runs - first)))
+            yield Chunk(first, *_storage(task, min(CHUNK, runs - first)))
 
 
 def _make_task(
@@ -298,16 +298,16 @@ def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
 # The runs: in chunks of compiled code on several threads, or one by one.
 
 
-def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
+def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chunk]:
     """Fill the rows, and give them back in their order."""
-    engine = _engine(task)
+    engine = _compile_parts(task)
     if engine is None:
         for part in rows:
             for j in range(len(part.fun)):
                 _python_run(task, part.first + j, part.t[j], part.fun[j])
-                yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
+                yield Chunk(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
         return
-    waiting: list[Future[Rows]] = []
+    waiting: list[Future[Chunk]] = []
     over: list[bool] = []  # not empty when the runs under way are to be left
     with ThreadPoolExecutor(threads) as pool:
         try:
@@ -322,7 +322,7 @@ def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]
             pool.shutdown(cancel_futures=True)
 
 
-class Engine(NamedTuple):
+class CompiledParts(NamedTuple):
     """The compiled parts of an ensemble, made before the threads start: each is compiled once."""
 
     problem: Compiled
@@ -330,7 +330,7 @@ class Engine(NamedTuple):
     flow: Any  # None where the values are wanted at events
 
 
-def _engine(task: Task) -> Engine | None:
+def _compile_parts(task: Task) -> CompiledParts | None:
     """The compiled parts; None where one of them is only Python."""
     from continuized.process.compiled import compile_fill, runs_compiled
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
@@ -346,10 +346,10 @@ def _engine(task: Task) -> Engine | None:
         loop = compile_times(task.x0.dtype)
         flow = compile_flow(task.method.flow_rule)
     compile_fill(task.method.rule)
-    return Engine(problem, loop, flow)
+    return CompiledParts(problem, loop, flow)
 
 
-def _run_compiled(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
+def _run_compiled(task: Task, engine: CompiledParts, rows: Chunk, over: list[bool]) -> Chunk:
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 

@@ -10,7 +10,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.solver.array_api import namespace
 from continuized.solver.result import Path, Trace
-from continuized.support.checkpoints.state import Checkpointed, Rows
+from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 
 
 class Recorder(Checkpointed):
@@ -28,7 +28,7 @@ class Recorder(Checkpointed):
     changing = ("columns",)
 
     def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
-        self.columns = {name: Rows() for name in columns}
+        self.columns = {name: GrowingRows() for name in columns}
         self.most, self.length = most, 0
 
     def add(self, rows: Sequence[Any]) -> None:

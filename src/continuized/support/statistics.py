@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moments:
+class SampleMoments:
     """The number of rows seen, their mean, and the central sums of powers 2 and 3."""
 
     count: int
@@ -22,16 +22,16 @@ class Moments:
     sum3: Floats
 
     @classmethod
-    def empty(cls, columns: int) -> Moments:
+    def empty(cls, columns: int) -> SampleMoments:
         """Of no rows at all."""
         return cls(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
     @classmethod
-    def of(cls, rows: Floats) -> Moments:
+    def of(cls, rows: Floats) -> SampleMoments:
         """Of all these rows."""
         return cls.empty(rows.shape[1]).with_rows(rows)
 
-    def with_rows(self, rows: Floats) -> Moments:
+    def with_rows(self, rows: Floats) -> SampleMoments:
         """These moments with further rows counted in (the pairwise update of Pébay 2008)."""
         with np.errstate(invalid="ignore", over="ignore"):
             n, m = self.count, len(rows)
@@ -40,7 +40,7 @@ class Moments:
             squares = centred * centred
             sum2, sum3 = squares.sum(axis=0), (squares * centred).sum(axis=0)
             delta, total = mean - self.mean, n + m
-            return Moments(
+            return SampleMoments(
                 total,
                 self.mean + delta * (m / total),
                 self.sum2 + sum2 + delta**2 * (n * m / total),
@@ -97,7 +97,7 @@ class MeanTest(NamedTuple):
 
 
 def mean_test(
-    moments: Moments, expected: Floats | float, alpha: float, side: str = "two"
+    moments: SampleMoments, expected: Floats | float, alpha: float, side: str = "two"
 ) -> MeanTest:
     """Test the means of all columns against their expectations, at joint level alpha.
 

@@ -25,7 +25,7 @@ from continuized.problems import LeastSquares
 from continuized.process.marks import Categorical
 from continuized.process.random_streams import child, seed_sequence
 from continuized.support.checkpoints.state import capture
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
 GRAPH = Graph.of([(0, 1), (1, 2)], rates=[1.0, 2.0])
@@ -160,7 +160,7 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 }
 
 
-def sampled(make: Any, t: float, runs: int) -> Moments:
+def sampled(make: Any, t: float, runs: int) -> SampleMoments:
     """Moments of the nodes' guesses at time t."""
     engine = make()
     start = capture(engine)
@@ -175,7 +175,7 @@ def sampled(make: Any, t: float, runs: int) -> Moments:
         end = int(np.searchsorted(events.t, t))
         engine.advance(events._replace(t=events.t[:end], marks=events.marks[:end]))
         found[run] = engine.estimate(t)[:, 0]
-    return Moments.of(found)
+    return SampleMoments.of(found)
 
 
 @pytest.mark.parametrize(

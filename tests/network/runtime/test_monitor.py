@@ -10,7 +10,7 @@ from continuized.network.protocol.node_model import AVERAGING, RuleSpec
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.runtime.transport import RunPlan
-from continuized.network.runtime.wire_format import Stream
+from continuized.network.runtime.wire_format import FrameReader
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)
@@ -33,7 +33,7 @@ class MemoryTransport:
 
     def __init__(self) -> None:
         self.processes = [NodeProcess(plan().write_order(worker)) for worker in range(len(WORKERS))]
-        self.streams = [Stream(process.codec) for process in self.processes]
+        self.streams = [FrameReader(process.codec) for process in self.processes]
         self.inboxes: list[list] = [[] for _ in WORKERS]
         self.alive = set(range(len(WORKERS)))
         self.wall = 0.0

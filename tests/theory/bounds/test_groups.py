@@ -49,10 +49,10 @@ def marks_and_jumps(p, engine):
     """Every mark with its probability, all batches among them, and the eager oracle."""
     if hasattr(engine, "form"):
         blocks = [np.array(block) for block in BLOCKS]
-        jumps = reference.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        jumps = reference.CoordinateJumps(p, engine.form.L_i, engine.p, blocks)
         return list(enumerate(engine.p)), jumps
     batches = itertools.product(range(engine.p.size), repeat=BATCH)
-    jumps = reference.Rows(p, engine.R2, engine.factors)
+    jumps = reference.RowJumps(p, engine.R2, engine.factors)
     return [(list(marks), np.prod(engine.p[list(marks)])) for marks in batches], jumps
 
 

@@ -15,7 +15,7 @@ from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Faults, Graph, Objective, Racer
-    from continuized.network.optimisation.minimize import Method
+    from continuized.network.optimisation.minimize import DecentralizedMethod
 
 DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
@@ -118,8 +118,8 @@ def _make_runs(
 
 
 def _faults(
-    method: Method, graph: Graph, objective: Objective, given: dict[str, float], dead: list[int],
-    tol: float,
+    method: DecentralizedMethod, graph: Graph, objective: Objective, given: dict[str, float],
+    dead: list[int], tol: float,
 ) -> Faults | None:  # fmt: skip
     """In the method's own unit of time; without faults, None."""
     from continuized.network import Faults

@@ -22,7 +22,7 @@ from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams
 from continuized.process.marks import batch_of
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 MARKS = 50  # times the runs of other checks: so many marks are drawn from each law
 TOGETHER = 5  # times the runs, so many put together: draws of messages
@@ -59,7 +59,9 @@ def _neighbours(rows: Array) -> Array:
 
 
 def _compare(columns: list[Array], expected: list[float], alpha: float) -> Measurement:
-    return Measurement(*mean_test(Moments.of(np.stack(columns, axis=1)), np.array(expected), alpha))
+    return Measurement(
+        *mean_test(SampleMoments.of(np.stack(columns, axis=1)), np.array(expected), alpha)
+    )
 
 
 def marks(subject: Subject, effort: Effort) -> Measurement:

@@ -25,7 +25,7 @@ from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.random_streams import Seed
 from continuized.process.reference import marked_step
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 # Early times, and enough coordinates or columns for what is measured to be nearly normal.
 COORDINATE_TIMES = [10.0, 25.0]
@@ -143,7 +143,7 @@ def compare_means(
         else:
             found = p.values(x.reshape(-1, x.shape[2])).reshape(x.shape[:2])
             expected = exact.fun
-        tests.append(mean_test(Moments.of(found), expected, effort.alpha / len(cases)))
+        tests.append(mean_test(SampleMoments.of(found), expected, effort.alpha / len(cases)))
     return worst_of(Measurement(*test) for test in tests)
 
 
@@ -300,10 +300,10 @@ def compare_with_eager(
         for p in problems:
             method: Any = subject.coordinate_descent(start=start, blocks=blocks)
             engine: Any = method.prepare(p, np.zeros(p.dim or 0))
-            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, groups)
+            jumps: Any = reference.CoordinateJumps(p, engine.form.L_i, engine.p, groups)
             distances.append(measure_lazy_distance(engine, jumps, effort.seed))
         method = subject.stochastic_least_squares(start=start, batch=batch)
         engine = method.prepare(rows, np.zeros(rows.dim))
-        jumps = reference.Rows(rows, engine.R2, engine.factors)
+        jumps = reference.RowJumps(rows, engine.R2, engine.factors)
         distances.append(measure_lazy_distance(engine, jumps, effort.seed))
     return Measurement(float(np.max(distances)), 1e-12)

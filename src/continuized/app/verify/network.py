@@ -15,7 +15,7 @@ from continuized.app.verify.marked import cut_into_runs
 from continuized.network import DADAO, Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import NO_LIMIT, Tests
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
@@ -24,7 +24,8 @@ from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams
 from continuized.process.marks import Categorical
-from continuized.support.statistics import Moments, mean_test
+from continuized.process.stepper import NO_LIMIT
+from continuized.support.statistics import SampleMoments, mean_test
 from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
@@ -55,7 +56,7 @@ def gossip_equality(subject: Subject, effort: Effort) -> Measurement:
             )  # fmt: skip
             squares.append([np.sum(r.x**2)])
         exact = theory.moments(g, Gossip(accelerated), x0, [T]).fun
-        test = mean_test(Moments.of(np.array(squares)), exact, effort.alpha / 2)
+        test = mean_test(SampleMoments.of(np.array(squares)), exact, effort.alpha / 2)
         found.append(Measurement(*test))
     return worst_of(found)
 
@@ -135,7 +136,7 @@ def dual_equality(subject: Subject, effort: Effort) -> Measurement:
             engine, parts, t, runs, random_streams.child(root, int(accelerated))
         )
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
-        test = mean_test(Moments.of(squares), exact, effort.alpha / 2)
+        test = mean_test(SampleMoments.of(squares), exact, effort.alpha / 2)
         found.append(Measurement(*test))
     return worst_of(found)
 

@@ -297,7 +297,7 @@ def block_events(
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
-class Rows(NamedTuple):
+class RowLabels(NamedTuple):
     """What the rows of the data are multiplied by, and their labels."""
 
     factors: Array
@@ -309,8 +309,8 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
     """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
     x -= step r a and z -= gamma' r a.
 
-    The rows are given as `layout.Columns` are: row i is values[indptr[i]:indptr[i + 1]], in the
-    coordinates `indices`.
+    The rows are given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in
+    the coordinates `indices`.
     """
     factors, rhs = rows
     indptr, indices, values = columns

@@ -12,7 +12,7 @@ S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of
 REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `events.rebase`
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """The columns of A: column i is values[indptr[i]:indptr[i + 1]], in the rows `indices`; where
     it is dense there are no indices (None)."""
 
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     targets: Any
 
 
-class Terms(NamedTuple):
+class CoordinateTerms(NamedTuple):
     """What an event needs of its coordinate: the steps of x and z, and the separable terms."""
 
     steps: Array

@@ -27,8 +27,8 @@ from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
-Method = Dual | DADAO | A2CiD2
-METHODS: dict[str, Method] = {
+DecentralizedMethod = Dual | DADAO | A2CiD2
+METHODS: dict[str, DecentralizedMethod] = {
     "dual": Dual(),
     "plain-dual": Dual(accelerated=False),
     "dadao": DADAO(),
@@ -45,7 +45,7 @@ GRADIENTS = 2000  # of each node, by default, where no theorem says how many are
 def minimize(
     graph: Any,
     problems: Any,
-    method: str | Method = "dual",
+    method: str | DecentralizedMethod = "dual",
     *,
     tol: float = TOL,
     events: int | None = None,
@@ -161,14 +161,16 @@ def minimize(
     return stepper.outcome(loop.recorder, rate if faults is None else math.nan)
 
 
-def as_method(method: Any) -> Method:
+def as_method(method: Any) -> DecentralizedMethod:
     """Return the method that a name stands for."""
     if isinstance(method, Dual | DADAO | A2CiD2):
         return method
     return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
 
 
-def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
+def expected_time(
+    method: DecentralizedMethod, graph: Graph, objective: Objective, tol: float
+) -> float:
     """Return when the theorem's rate has reached tol; without one, a number of gradients."""
     if isinstance(method, A2CiD2):
         return float(GRADIENTS)
@@ -183,7 +185,7 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
     check.whole(record, "record", minimum=1)
 
 
-def _check_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+def _check_speeds(speeds: ArrayLike | None, method: DecentralizedMethod, nodes: int) -> Array:
     if speeds is None:
         return np.ones(nodes)
     if isinstance(method, Dual):

@@ -23,10 +23,10 @@ from continuized.process import clock as clocks
 from continuized.process.clock.events import Events, Stream
 from continuized.process.marks import Categorical
 from continuized.process.random_streams import Root
+from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
-NO_LIMIT = np.iinfo(np.int64).max
 # One that is never reached: an engine compiles its loop with it, so that runs are timed without.
 WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
 

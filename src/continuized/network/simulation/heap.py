@@ -8,7 +8,7 @@ each place of the heap; the slots at the places behind the heap are free.  The o
 
 from __future__ import annotations
 
-from continuized.network.simulation.node_models.interface import inlined
+from continuized.network.simulation.node_models.interface import inline_before_typing
 from continuized.problems.base import Array
 
 ORDER, SLOT, KIND, EDGE, SEQ, EPOCH = range(6)  # the columns of `what`
@@ -16,7 +16,7 @@ COLUMNS = EPOCH + 1
 SIZE, PUSHED = 0, 1  # the first two entries of `counts`
 
 
-@inlined
+@inline_before_typing
 def push(
     when: Array, what: Array, counts: Array, time: float, kind: int, edge: int, seq: int, epoch: int
 ) -> int:
@@ -38,7 +38,7 @@ def push(
     return int(slot)
 
 
-@inlined
+@inline_before_typing
 def pop(when: Array, what: Array, counts: Array) -> int:
     """Take out the first entry; returns its slot, which stays as it is until the next push."""
     counts[SIZE] -= 1

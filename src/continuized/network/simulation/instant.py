@@ -22,13 +22,13 @@ from continuized.network.simulation.node_models.interface import (
 from continuized.problems.base import Array
 from continuized.process.clock.events import Events
 from continuized.process.random_streams import ROWS, Root, generator
-from continuized.support.checkpoints.state import Rows
+from continuized.support.checkpoints.state import GrowingRows
 from continuized.support.jit import fetch, jit
 
 AHEAD = 8  # events: their nodes are asked for while the memory is slow
 
 
-class Network(NamedTuple):
+class InstantNetwork(NamedTuple):
     """Nodes and edges whose exchanges take no time."""
 
     alive: Array
@@ -51,7 +51,7 @@ class Busy(NamedTuple):
 
 @jit
 def run_events(
-    nodes: Any, network: Network, busy: Busy | None, rng: Any, times: Array, marks: Array,
+    nodes: Any, network: InstantNetwork, busy: Busy | None, rng: Any, times: Array, marks: Array,
     begin: int, end: int, tests: Tests,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run the events begin, ..., end - 1 of a block.
@@ -122,13 +122,13 @@ class InstantEngine(Engine):
         self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.network = Network(self.alive, edges, self.work, np.zeros(nodes.dim))
+        self.network = InstantNetwork(self.alive, edges, self.work, np.zeros(nodes.dim))
         self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
         if busy is not None or nodes.changing:  # else every event is an exchange
             work = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
-        self.log_marks, self.log_times = Rows(), Rows()
+        self.log_marks, self.log_times = GrowingRows(), GrowingRows()
         self.run(WARM_UP, 0, -1.0, 0, Tests.none())
 
     def run(

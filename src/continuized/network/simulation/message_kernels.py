@@ -51,8 +51,8 @@ from continuized.network.simulation.node_models.interface import (
     disagreement,
     find_answer,
     flow_to,
-    inline,
-    inlined,
+    inline_after_typing,
+    inline_before_typing,
     message,
     pay,
     start_from,
@@ -63,7 +63,7 @@ from continuized.support.jit import compile_formulas, jit
 
 compile_formulas(*timeouts.FORMULAS)
 for transition in transitions.TRANSITIONS:
-    inline(transition)
+    inline_after_typing(transition)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -77,11 +77,11 @@ ROOM = 8  # entries of the heap and of the log that one event may take
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = result.ANSWER, result.PAY, result.APPLY, result.JOIN
 
 
-class Network(NamedTuple):
+class MessageNetwork(NamedTuple):
     """Nodes, edges and what is between them.
 
-    The first six are those of `transitions.Rows`; the heap's (see `heap`) are when, what, body and
-    counts.  Edges stand in the order of their sources.
+    The first six are those of `transitions.NodeRows`; the heap's (see `heap`) are when, what, body
+    and counts.  Edges stand in the order of their sources.
     """
 
     alive: Array
@@ -111,7 +111,7 @@ class Links(NamedTuple):
     wait: float
 
 
-@inlined
+@inline_before_typing
 def write(
     log: Array, counts: Array, kind: int, node: int, peer: int, seq: int, time: float
 ) -> None:
@@ -123,13 +123,13 @@ def write(
         counts[LOGGED] += 1
 
 
-@inlined
+@inline_before_typing
 def epochs(node: Array, edge: Array, e: int) -> int:
     """Return a number that changes when one of the two ends dies."""
     return int(node[edge[e, SOURCE], NODE_EPOCH] + node[edge[e, TARGET], NODE_EPOCH])
 
 
-@inlined
+@inline_before_typing
 def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
     """Draw an edge of node i by the rates, with u uniform in [0, 1)."""
     low, high = first[i], first[i + 1] - 1
@@ -144,7 +144,7 @@ def draw_edge(first: Array, upto: Array, i: int, u: float) -> int:
     return int(low)
 
 
-@inlined
+@inline_before_typing
 def draw_copies(links: Links, rng: Any) -> int:
     """Draw how often a message comes: never, once or twice."""
     if links.loss > 0.0 and rng.random() < links.loss:
@@ -154,7 +154,7 @@ def draw_copies(links: Links, rng: Any) -> int:
     return 1
 
 
-@inlined
+@inline_before_typing
 def draw_delay(links: Links, rng: Any) -> float:
     """Draw how long a message takes."""
     if links.delay > 0.0:
@@ -162,7 +162,7 @@ def draw_delay(links: Links, rng: Any) -> float:
     return 0.0
 
 
-@inlined
+@inline_before_typing
 def timer_of(kind: int) -> int:
     """Return the timer that the sender of a message sets, or NOTHING."""
     if kind == REQUEST:
@@ -172,7 +172,7 @@ def timer_of(kind: int) -> int:
     return RESEND if kind == TRANSFER else NOTHING
 
 
-@inline
+@inline_after_typing
 def load(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
@@ -184,7 +184,7 @@ def load(
             body[slot, c] = transfer[e, D + c]
 
 
-@inline
+@inline_after_typing
 def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
     """Bring node i to time t and find what it has to say."""
     flow_to(nodes, work, i, work[i, SPEED] * t)
@@ -193,7 +193,7 @@ def prepare(nodes: Any, work: Array, counts: Array, i: int, t: float) -> None:
         counts[FAILED] += 1
 
 
-@inline
+@inline_after_typing
 def pay_transfer(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, e: int, i: int
 ) -> None:
@@ -203,7 +203,7 @@ def pay_transfer(
         pay(nodes, work, i, c, transfer[e, D + c])
 
 
-@inline
+@inline_after_typing
 def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: float) -> None:
     """Let node j mix and be paid."""
     flow_to(nodes, work, j, work[j, SPEED] * t)
@@ -211,7 +211,7 @@ def apply_transfer(nodes: Any, work: Array, body: Array, slot: int, j: int, t: f
         pay(nodes, work, j, c, -body[slot, c])
 
 
-@inlined
+@inline_before_typing
 def count_age(sums: Array, age: float) -> None:
     """Count the age of an answer whose transfer was applied."""
     sums[TOTAL_AGE] += age
@@ -219,7 +219,7 @@ def count_age(sums: Array, age: float) -> None:
     sums[AGES] += 1.0
 
 
-@inline
+@inline_after_typing
 def take_step(
     nodes: Any, alive: Array, work: Array, counts: Array, rng: Any, i: int, t: float
 ) -> None:
@@ -234,7 +234,7 @@ def take_step(
 
 
 @jit
-def die(nodes: Any, net: Network, dead: int, t: float) -> None:
+def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     """Let the node fall silent; what it has, has paid and is owed goes with it.
 
     A neighbour that waits for it will find out when its timer runs out.
@@ -254,7 +254,7 @@ def die(nodes: Any, net: Network, dead: int, t: float) -> None:
 
 
 @jit
-def draw_neighbour(net: Network, of: int, u: float) -> int:
+def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
     """Draw a living neighbour by the rates, with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
     for e in range(net.first[of], net.first[of + 1]):
@@ -269,7 +269,7 @@ def draw_neighbour(net: Network, of: int, u: float) -> int:
 
 
 @jit
-def join(nodes: Any, net: Network, new: int, t: float, u: float, most: float) -> None:
+def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: float) -> None:
     """Let the node come, from what a neighbour has if there is one."""
     d, other = net.ledger.shape[1], draw_neighbour(net, new, u)
     node, waits, work = net.node, net.waits, net.work
@@ -288,7 +288,7 @@ def join(nodes: Any, net: Network, new: int, t: float, u: float, most: float) ->
 
 
 @jit
-def sum_owed(nodes: Any, net: Network) -> Array:
+def sum_owed(nodes: Any, net: MessageNetwork) -> Array:
     """Return what was paid and not applied yet."""
     total = net.transfer[0, D:] * 0.0
     for e in range(net.edge.shape[0]):
@@ -299,20 +299,20 @@ def sum_owed(nodes: Any, net: Network) -> Array:
 
 
 @jit
-def find_error(nodes: Any, net: Network, t: float) -> float:
+def find_error(nodes: Any, net: MessageNetwork, t: float) -> float:
     """Return the disagreement at time t."""
     return float(disagreement(nodes, net.work, net.alive, t, sum_owed(nodes, net)))
 
 
 @jit
-def plan(net: Network, t: float, node: int, joins: bool) -> None:
+def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
     """Put a death or a join to come on the heap."""
     push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
 
 
 @jit
 def run_messages(
-    nodes: Any, net: Network, links: Links, rng: Any, times: Array, marks: Array, begin: int,
+    nodes: Any, net: MessageNetwork, links: Links, rng: Any, times: Array, marks: Array, begin: int,
     stop: float, most: int, tests: Tests, steps: int,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run all that happens up to the time `stop`, or to the end of the block of ticks.
@@ -321,7 +321,7 @@ def run_messages(
     Returns how many of the block's ticks are done, how many tests were made, and whether it is to
     be called again: it ended for want of room, or after so many `steps`.
     """
-    # Taken out of their tuples once: see `transitions.Rows`.
+    # Taken out of their tuples once: see `transitions.NodeRows`.
     alive, node, waits, edge, work, transfer = (
         net.alive, net.node, net.waits, net.edge, net.work, net.transfer,
     )  # fmt: skip

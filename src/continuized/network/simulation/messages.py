@@ -19,11 +19,11 @@ from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
 from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.message_kernels import Links, Network
+from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
 from continuized.process.clock.events import Events
 from continuized.process.random_streams import LINKS, Root, generator
-from continuized.support.checkpoints.state import Rows
+from continuized.support.checkpoints.state import GrowingRows
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
@@ -58,7 +58,7 @@ class MessageEngine(Engine):
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
-        self.network = Network(
+        self.network = MessageNetwork(
             *rows,
             *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
@@ -70,7 +70,7 @@ class MessageEngine(Engine):
         )
         self._take_heap(*first_heap)
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
-        self.lines = Rows()  # of the log, that were put aside
+        self.lines = GrowingRows()  # of the log, that were put aside
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)

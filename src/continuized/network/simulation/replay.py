@@ -13,14 +13,14 @@ from continuized.network.gossip import Constants, Gossip, as_gossip, check_value
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
 from continuized.network.simulation.node_models.gossip import X, make_nodes, mix_to, pay_transfer
-from continuized.network.simulation.node_models.interface import TIME, inlined
+from continuized.network.simulation.node_models.interface import TIME, inline_before_typing
 from continuized.problems.base import Array
 from continuized.support.jit import jit
 
 ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
 
 
-@inlined
+@inline_before_typing
 def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
     """Bring node i to its own `time`; plain gossip keeps z = x, as by mixing for ever."""
     if not fell[i]:

@@ -15,7 +15,7 @@ from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome
 from continuized.process.random_streams import Seed, seed_sequence
-from continuized.process.stepper import Limits
+from continuized.process.stepper import NO_LIMIT, Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
@@ -24,7 +24,6 @@ from continuized.support.progress import bar
 
 ROWS = 500
 EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
-NO_LIMIT = 2**62  # exchanges
 
 
 def simulate(

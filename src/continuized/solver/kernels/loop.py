@@ -31,8 +31,8 @@ Y, W, G_LAST, Y_LAST, X, Z = range(6)
 WORK_ROWS = 6
 
 # A call that is handed an array counts a reference, which would cost 20 ns a step.
-inlined = partial(jit, inline="always")
-judge, verdict = inlined(constant_checks.judge), inlined(constant_checks.verdict)
+inline = partial(jit, inline="always")
+judge, verdict = inline(constant_checks.judge), inline(constant_checks.verdict)
 
 
 @jit

@@ -6,9 +6,9 @@ An object that is part of a run is `Checkpointed`, and lists the names of what e
     class Counter(Checkpointed):
         changing = ("k", "x", "rng", "clock")
 
-These may be arrays, random generators, `Rows`, what JSON can keep, tuples, lists and dicts of all
-these, and further objects that are Checkpointed.  What is computed from them is computed again in
-`after_restoring`.
+These may be arrays, random generators, `GrowingRows`, what JSON can keep, tuples, lists and dicts
+of all these, and further objects that are Checkpointed.  What is computed from them is computed
+again in `after_restoring`.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class RowsSoFar(NamedTuple):
         return np.concatenate([(part,) if alone else part for alone, part in rows])
 
 
-class Rows:
+class GrowingRows:
     """Rows that only become more: single numbers, or arrays with a row for each entry.
 
-    >>> rows = Rows()
+    >>> rows = GrowingRows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
     >>> rows.join().tolist()
@@ -70,7 +70,7 @@ class Rows:
         self.parts = [rows]
 
 
-class State(NamedTuple):
+class SavedState(NamedTuple):
     """The state of a run: what JSON can keep, and arrays by name."""
 
     plain: dict[str, Any]
@@ -97,7 +97,7 @@ class Checkpointed:
     def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
         """What changes, as plain data; copies of arrays go into `arrays`, by names with a prefix.
 
-        `Rows` are not copied but kept as they are so far.
+        `GrowingRows` are not copied but kept as they are so far.
         """
         return {name: _save(getattr(self, name), prefix + name, arrays) for name in self.changing}
 
@@ -119,10 +119,10 @@ class Checkpointed:
         """Compute again what depends on the values that were put back."""
 
 
-def capture(run: Checkpointed) -> State:
+def capture(run: Checkpointed) -> SavedState:
     """The state of a run now."""
     arrays: dict[str, Any] = {}
-    return State(run.save("", arrays), arrays)
+    return SavedState(run.save("", arrays), arrays)
 
 
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
@@ -130,8 +130,8 @@ def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
         return value.save(f"{name}.", arrays)
     if isinstance(value, np.random.Generator):
         return _save(value.bit_generator.state, name, arrays)
-    if isinstance(value, Rows | np.ndarray):
-        arrays[name] = value.so_far() if isinstance(value, Rows) else value.copy("K")
+    if isinstance(value, GrowingRows | np.ndarray):
+        arrays[name] = value.so_far() if isinstance(value, GrowingRows) else value.copy("K")
         return {ARRAY: name}
     if isinstance(value, dict):
         return {key: _save(its, f"{name}.{key}", arrays) for key, its in value.items()}
@@ -145,7 +145,7 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(now, Checkpointed):
         now.restore(saved, arrays)
         return now
-    if isinstance(now, Rows):
+    if isinstance(now, GrowingRows):
         rows = arrays[saved[ARRAY]]
         if isinstance(rows, RowsSoFar):  # of a state that was never written
             rows = rows.join()

@@ -32,7 +32,7 @@ from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, s
 LARGEST = 400  # nodes, times the dimension for the dual method
 
 
-class Edges:
+class EdgeMarks:
     """The marks of a graph; K has a block (dim, dim) to a node, or is the identity."""
 
     noise = 0.0
@@ -123,7 +123,7 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Momen
     g = check_graph(graph)
     if g.nodes > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
-    u, edges = centre(g, x0), Edges(g)
+    u, edges = centre(g, x0), EdgeMarks(g)
     rows = np.empty((len(t), 3, g.nodes))
     for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t)):
         rows[k] = edges.traces(m)
@@ -142,7 +142,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
     u = (check_dual_start(y0, objective) - DualFunction(objective).minimiser).ravel()
     K = np.linalg.inv(objective.hessians())
-    edges, constants = Edges(graph, K), method.constants(graph, objective)
+    edges, constants = EdgeMarks(graph, K), method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
     for k, m in enumerate(edges.follow(constants, method.accelerated, np.outer(u, u), t)):
         A = m[0].take(edges.own)

@@ -26,7 +26,7 @@ from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import (
-    Diagonal,
+    DiagonalMarks,
     Marks,
     Moments,
     PairMoments,
@@ -62,7 +62,7 @@ class Blocks(NamedTuple):
         return np.where(self.same, self.p[:, None] * (self.hessian @ A @ self.hessian), 0.0)
 
 
-class Batches(NamedTuple):
+class RowMarks(NamedTuple):
     """Rows c, or batches of them: the mean of `batch` independent jumps along a row."""
 
     p: Array
@@ -108,7 +108,7 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
 def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
     engine = method.prepare(p, x)
     mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
-    marks = Diagonal(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
+    marks = DiagonalMarks(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
     rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t)
     return Moments.on_quadratic(p, t, None, rows)
 
@@ -150,7 +150,7 @@ def coordinate_marks(engine: Any) -> Blocks:
     return Blocks(engine.spread(engine.p), *_coordinate_steps(engine), same, hessian)
 
 
-def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, Array]:
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[RowMarks, Array, Array]:
     """Find the marks of rows, or of batches, the basis in which they are, and x_0 - x* in it.
 
     What rounding adds beside what rows see would never decay: the basis spans that alone.
@@ -160,7 +160,7 @@ def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, A
     steps = np.full(c.shape[1], 1.0 / engine.R2)
     weights = np.ones_like(steps) if engine.accelerated else steps
     mean = c.T @ (engine.p[:, None] * c)
-    return Batches(engine.p, steps, weights, c, mean, engine.batch), start.basis, start.u
+    return RowMarks(engine.p, steps, weights, c, mean, engine.batch), start.basis, start.u
 
 
 def _coordinate_steps(engine: Any) -> tuple[Array, Array]:

@@ -95,7 +95,7 @@ class Marks(Protocol):
         """E[G A G^T], for symmetric A."""
 
 
-class Diagonal(NamedTuple):
+class DiagonalMarks(NamedTuple):
     """Marks under which every coordinate lives alone: G is diagonal, of these E[G] and E[G^2]."""
 
     mean: Array

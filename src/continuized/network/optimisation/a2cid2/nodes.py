@@ -9,7 +9,7 @@ import numpy as np
 from continuized.network.gossip import Constants, give
 from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dual.nodes import mix_pair
-from continuized.network.optimisation.local_solver import Data, gradient, slope
+from continuized.network.optimisation.local_solver import LocalData, gradient, slope
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
@@ -24,7 +24,7 @@ class SgdNodes(NamedTuple):
     """
 
     constants: Constants
-    data: Data
+    data: LocalData
     length: float  # of a gradient step
     batch: int
     x: Array
@@ -49,7 +49,7 @@ def make_nodes(
 
 @jit
 def batch_slope(
-    data: Data, i: int, w: Array, batch: int, rng: Any, out: Array, part: Array
+    data: LocalData, i: int, w: Array, batch: int, rng: Any, out: Array, part: Array
 ) -> None:
     """Write the mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
     start, count = data.starts[i], data.starts[i + 1] - data.starts[i]

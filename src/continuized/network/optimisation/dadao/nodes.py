@@ -9,7 +9,7 @@ import numpy as np
 from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dadao import method as dadao
 from continuized.network.optimisation.dadao.method import X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
-from continuized.network.optimisation.local_solver import Data, gradient
+from continuized.network.optimisation.local_solver import LocalData, gradient
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
@@ -23,7 +23,7 @@ class DadaoNodes(NamedTuple):
     """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
 
     steps: Steps
-    data: Data
+    data: LocalData
     state: Array
     slope: Array
 

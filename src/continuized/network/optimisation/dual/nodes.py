@@ -9,10 +9,14 @@ import numpy as np
 from continuized.network import gossip
 from continuized.network.gossip import Constants, give
 from continuized.network.optimisation import local_solver
-from continuized.network.optimisation.local_solver import Data, gradient_of_conjugate
+from continuized.network.optimisation.local_solver import LocalData, gradient_of_conjugate
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import TIME, for_model, inlined
+from continuized.network.simulation.node_models.interface import (
+    TIME,
+    for_model,
+    inline_before_typing,
+)
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
@@ -25,7 +29,7 @@ class DualNodes(NamedTuple):
     """y, z and w (nodes, dim); w is grad f*(y) of the last time that it was asked for."""
 
     constants: Constants
-    data: Data
+    data: LocalData
     y: Array
     z: Array
     w: Array
@@ -40,7 +44,7 @@ def make_nodes(objective: Objective, constants: Constants, edge_rate: float) -> 
     return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
-@inlined
+@inline_before_typing
 def mix_pair(x: Array, z: Array, i: int, dt: float, theta: float) -> None:
     """Mix the pair of node i over a time dt without an event, in place."""
     if theta > 0.0:

@@ -159,7 +159,7 @@ class Incoming(asyncio.Protocol):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._stream = wire_format.Stream(worker.process.codec)
+        self._stream = wire_format.FrameReader(worker.process.codec)
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport

@@ -7,7 +7,12 @@ import numpy as np
 from continuized.network import gossip
 from continuized.network.gossip import Constants, give
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model, inlined
+from continuized.network.simulation.node_models.interface import (
+    SPEED,
+    TIME,
+    for_model,
+    inline_before_typing,
+)
 from continuized.problems.base import Array
 from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
@@ -24,7 +29,7 @@ def make_nodes(values: Array, constants: Constants) -> NodeSet:
     return NodeSet(constants, values.shape[1], values=both)
 
 
-@inlined
+@inline_before_typing
 def mix_to(work: Array, i: int, time: float, theta: float) -> None:
     """Bring node i to its own `time`: `gossip.mix_over`, the weights taken once for all columns."""
     if theta > 0.0:
@@ -35,7 +40,7 @@ def mix_to(work: Array, i: int, time: float, theta: float) -> None:
     work[i, TIME] = time
 
 
-@inlined
+@inline_before_typing
 def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
     """Let node i give the transfer of d in coordinate c."""
     x, z = X + c, (work.shape[1] + X) // 2 + c

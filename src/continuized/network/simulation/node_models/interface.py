@@ -22,20 +22,20 @@ from continuized.support.jit import jit
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
 
-def inlined(function: Callable[..., Any]) -> Any:
+def inline_before_typing(function: Callable[..., Any]) -> Any:
     """Make a function part of its compiled callers, before types are known.
 
     One that is called counts the references to the arrays that it is given, each time, with atomic
     additions that take longer than an exchange.
 
-    Not for a function that calls one of those below, or another given to `inline`: where Numba
-    makes the two of them part of a third, it may take what the inner one writes into an array of a
-    tuple for dead, and leave it out.
+    Not for a function that calls one of those below, or one given to `inline_after_typing`: where
+    Numba makes the two of them part of a third, it may take what the inner one writes into an array
+    of a tuple for dead, and leave it out.
     """
     return jit(function, cached=False, inline="always")
 
 
-def inline(function: Callable[..., Any]) -> Callable[..., Any]:
+def inline_after_typing(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a plain Python function part of its compiled callers, when types are known."""
     _overload(function, lambda *given: function)
     return function
