@@ -58,6 +58,12 @@ _CacheImpl._locator_classes = [_add_stamp(c) for c in _CacheImpl._locator_classe
 class _Cache(caching.FunctionCache):
     _impl_class = _CacheImpl
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # Numba reads no index of another version.  Nor is one of other sources read: it names the
+        # classes of the arguments, which may have been renamed since.
+        self._cache_file._version += self._cache_file._source_stamp
+
 
 def is_ours(function: Callable[..., Any]) -> bool:
     """Whether a function stands in this package: then the stamp of the cache covers it."""
