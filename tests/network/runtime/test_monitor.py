@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.runtime.transport import RunPlan
@@ -19,9 +19,9 @@ WORKERS = [[0, 2, 4], [1, 3], [5]]
 
 def plan(**changes: object) -> RunPlan:
     constants = Gossip().constants(GRAPH)._asdict()
-    rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
+    models = [NodeModelSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
     options = {
-        "graph": GRAPH, "rules": rules, "dim": 1, "workers": WORKERS, "key": bytes(32),
+        "graph": GRAPH, "models": models, "dim": 1, "workers": WORKERS, "key": bytes(32),
         "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0,
         "faults": Faults(loss=0.1, duplication=0.1, delay=0.1), "log": False, "port": None,
     }  # fmt: skip
@@ -101,12 +101,12 @@ def test_the_ledger_shows_a_mistake(mistake: str) -> None:
     node = next(
         n for p in transport.processes for n in p.scheduler.nodes.values() if n.last_applied
     )
-    x = node.rule.x.copy()
+    x = node.model.x.copy()
     if mistake == "lost":
-        node.rule.pay(np.array([0.0]))  # what is paid goes nowhere
+        node.model.pay(np.array([0.0]))  # what is paid goes nowhere
     else:
-        node.rule.apply(np.array([0.5]), plain=False)  # what comes was never paid
-    assert not np.array_equal(node.rule.x, x)
+        node.model.apply(np.array([0.5]), plain=False)  # what comes was never paid
+    assert not np.array_equal(node.model.x, x)
     transport.report(final=True)
     assert transport.monitor.ledger_error() > 1e-3
 

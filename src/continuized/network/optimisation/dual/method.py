@@ -8,7 +8,7 @@ and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij ticks, with G = w_
 
     y_i -= gamma G    z_i -= gamma' G        y_j += gamma G    z_j += gamma' G
 
-and between its events a node mixes y and z at the rate theta: the rules of gossip, which is the
+and between its events a node mixes y and z at the rate theta: the steps of gossip, which is the
 case f_i(w) = |w - x_i|^2 / 2.  All start at 0, so that the sums over the nodes stay 0.
 """
 
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import Objective
-from continuized.network.protocol.node_model import GossipModel, RuleSpec
+from continuized.network.protocol.node_model import GossipModel, NodeModelSpec
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
@@ -78,8 +78,8 @@ class Dual:
             return self.constants(graph, objective).theta
         return 0.5 * graph.mu_g * objective.mu / objective.L
 
-    def rules(self, graph: Any, objective: Objective) -> list[RuleSpec]:
-        """Make a rule for each node, for `network.run`: training on real processes.
+    def node_models(self, graph: Any, objective: Objective) -> list[NodeModelSpec]:
+        """Make a model for each node, for `network.run`: training on real processes.
 
         The x of its result are the nodes' w_i; where they agree, they are the minimiser, if no
         node died.  One that dies takes its y_i with it, and the others then agree where the sum
@@ -89,7 +89,7 @@ class Dual:
         check_fits(graph, objective)
         options = self.constants(graph, objective)._asdict()
         return [
-            RuleSpec(
+            NodeModelSpec(
                 FACTORY,
                 {"X": objective.X[objective.rows(i)], "y": objective.y[objective.rows(i)]},
                 {
