@@ -115,7 +115,7 @@ def next_metric(passes: int) -> int:
 class DualStepper(CoordinateStepper):
     """Coordinates are dual variables, and their image the primal point."""
 
-    criterion, measures_gap = "duality gap", True
+    criterion_name, criterion_is_gap = "duality gap", True
 
     def __init__(
         self, form: SeparableForm, method: DualCoordinate, x0: Array, problem: Problem
@@ -190,5 +190,5 @@ class DualStepper(CoordinateStepper):
             return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
         return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
 
-    def measure(self) -> float:
+    def evaluate_criterion(self) -> float:
         return self.value() - self.dual_value()

@@ -57,9 +57,9 @@ class MarkedStepper(Stepper):
 
     law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
     for_another_law: what to give for marks of another law; "" where no step depends on it.
-    measures_gap: whether `measure` bounds f - f*.  process: the method whose coefficients are used.
-    costs: what an event of each mark touches; size: what a pass does.  take: lets the events of
-    these marks happen, with these coefficients.  point: gives x now, in the problem's own
+    criterion_is_gap: whether the criterion bounds f - f*.  process: the method whose coefficients
+    are used.  costs: what an event of each mark touches; size: what a pass does.  take: lets the
+    events of these marks happen, with these coefficients.  point: gives x now, in the problem's own
     variables, a vector of float64.
     """
 
@@ -67,7 +67,7 @@ class MarkedStepper(Stepper):
     changing: tuple[str, ...] = (
         "k", "t", "carry", "cost", "tested", "next_test", "rows_made", "recorded", "last_fun",
     )  # fmt: skip
-    measures_gap = law_changes = False
+    criterion_is_gap = law_changes = False
     law: Any  # Finite, or one that changes
     for_another_law: str
     process: Method
@@ -93,8 +93,8 @@ class MarkedStepper(Stepper):
         """f at the point."""
         return self.problem.fun(self.point())
 
-    def measure(self) -> float:
-        """What tol is compared with."""
+    def evaluate_criterion(self) -> float:
+        """Return what tol is compared with."""
         return norm(self.problem.grad(self.point()))
 
     # What the loop asks
@@ -139,10 +139,10 @@ class MarkedStepper(Stepper):
         return self.k, self.t, fun, self.passes
 
     def test(self) -> Status | None:
-        """Whether the measure is at most tol, where it is time to ask."""
+        """Return CONVERGED where the criterion is at most tol, if it is time to ask."""
         if self.tol is None or self.passes < self.next_test:
             return None
-        now = (self.passes, self.measure())
+        now = (self.passes, self.evaluate_criterion())
         self.next_test = _next_test(self.tested, now, self.tol)
         self.tested = now
         return Status.CONVERGED if now[1] <= self.tol else None
@@ -153,8 +153,8 @@ class MarkedStepper(Stepper):
     def describe(self) -> str:
         """What is known without asking anew."""
         value = f"f = {self.last_fun:.6g}" if self.records else ""
-        measured = self.tested[1]
-        return value if math.isnan(measured) else f"{value}  {self.criterion} {measured:.2g}"
+        last = self.tested[1]
+        return value if math.isnan(last) else f"{value}  {self.criterion_name} {last:.2g}"
 
     def finish(self, status: Status | None) -> Progress:
         if self.recorded == self.k or status is Status.NOT_FINITE:
@@ -165,7 +165,7 @@ class MarkedStepper(Stepper):
         x = self.good.reshape(self.like.shape)
         fun = self.problem.fun(x)
         # The run stands where it stopped, which where it left the finite numbers is not x.
-        has_gap = self.measures_gap and status is not Status.NOT_FINITE
+        has_gap = self.criterion_is_gap and status is not Status.NOT_FINITE
         return {
             "x": self._like_x0(x),
             "fun": fun,
@@ -175,7 +175,7 @@ class MarkedStepper(Stepper):
             "method": self.process,
             "constants": self.constants,
             "passes": self.passes,
-            "gap": round_gap(self.measure(), fun, self.problem) if has_gap else None,
+            "gap": round_gap(self.evaluate_criterion(), fun, self.problem) if has_gap else None,
         }
 
     def fingerprint(self) -> dict[str, Any]:

@@ -49,8 +49,8 @@ class Criterion:
             return 0.5 * inner(at.g, at.g) / self.strong
         return None
 
-    def at(self, at: Evaluation, x: Array, gamma: float) -> float:
-        """At a point and x, where a step of length gamma goes from it."""
+    def evaluate(self, at: Evaluation, x: Array, gamma: float) -> float:
+        """Evaluate it at a point, from which a step of length gamma goes to x."""
         gap = self.gap(at)
         if gap is not None:
             return gap

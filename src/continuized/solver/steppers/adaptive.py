@@ -119,9 +119,9 @@ class AdaptiveStepper(Stepper):
         self.prox, self.factory = options.prox, options.factory
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.measured = Criterion(problem, options.prox, options.certified)
-        self.measured.dual_norm = self.factory is None or self.factory.kind != "nystrom"
-        self.criterion = self.measured.name
+        self.criterion = Criterion(problem, options.prox, options.certified)
+        self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
+        self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
@@ -189,7 +189,7 @@ class AdaptiveStepper(Stepper):
             if not is_finite(x):
                 return math.nan
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
-        small = self.tol is not None and self.measured.at(at, x, gamma) <= self.tol
+        small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
@@ -287,7 +287,7 @@ class AdaptiveStepper(Stepper):
         return copy(self.shown[0]), self.shown[1]
 
     def describe(self) -> str:
-        gap = self.measured.gap(self.best)
+        gap = self.criterion.gap(self.best)
         words = "" if gap is None else f", gap {gap:.2g}"
         return f"f = {self.shown[1]:.6g}{words}"
 
@@ -314,9 +314,9 @@ class AdaptiveStepper(Stepper):
         """The evaluation with f + h in place of f."""
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
-    def measure(self) -> float:
-        """At the end; with prox it takes a step to know."""
-        return self.measured.at(self.end, self.end.y, 1.0) if self.prox is None else math.inf
+    def evaluate_criterion(self) -> float:
+        """Evaluate the criterion at the end; with prox it takes a step to know it."""
+        return self.criterion.evaluate(self.end, self.end.y, 1.0) if self.prox is None else math.inf
 
     def result(self, status: Status) -> dict[str, Any]:
         return {
@@ -327,7 +327,7 @@ class AdaptiveStepper(Stepper):
             "njev": self.evaluator.evaluations,
             "method": self.options.method or Continuized(self.schedule.L),
             "constants": self._constants(),
-            "gap": self.measured.gap(self.end),
+            "gap": self.criterion.gap(self.end),
             "skipped": self.skipped,
         }
 

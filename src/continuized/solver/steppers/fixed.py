@@ -168,7 +168,7 @@ class _KnownConstants(Stepper):
         self.jac = self._gradient()
         return Progress(status, row)
 
-    def measure(self) -> float:
+    def evaluate_criterion(self) -> float:
         return self._norm(self.jac)
 
     def result(self, status: Status) -> dict[str, Any]:
