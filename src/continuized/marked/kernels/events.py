@@ -176,6 +176,11 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
     g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+
+    An event has five parts: ask memory for what later events read; mix alpha and beta; find g; step
+    x_i and z_i; carry the change on to the images.  Where columns are dense, the last part already
+    finds the slope of the next event, in the same pass over the images: `is_known` says that the
+    next event has its slope, and its alpha and beta, and skips those parts.
     """
     # Unpacked once: what is taken out of a tuple at an event counts references.
     steps, weights, ridge, center, entropy, scale = terms
@@ -185,6 +190,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
     far = are_far(indices, images)
     for e in range(marks.size):
+        # Ask for what the coming events read: their constants and columns, then the images.
         if e + AHEAD < marks.size:
             coming = marks[e + AHEAD]
             if points.ndim == 1:
@@ -200,12 +206,14 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        # Mix all coordinates, by way of the two scalars.
         if points.ndim == 2 and not is_known:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
                 rebase(alpha, beta, points)
                 rebase(alpha, beta, images)
                 alpha, beta = REBASED
+        # The gradient along coordinate i at x, or the gradient mapping, and the step dx.
         x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
         if entropy > 0.0:
             # All that does not depend on the slope, which takes long, comes before it.
@@ -224,6 +232,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
+        # The jump, as a change (ds, dd) of (s_i, d_i); and what the next event can know of it.
         is_known = False
         if points.ndim == 1:
             points[i] = x - dx
@@ -240,6 +249,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
                 is_known = not is_due(later[ALPHA], later[BETA])
                 if is_known:
                     alpha, beta = later
+        # The images follow.
         if is_known:
             following = np.uintp(indptr[marks[e + 1]])
             slope = subtract_then_slope(

@@ -158,7 +158,7 @@ def minimize(
         limits, stream = Limits(None, most), engine.make_stream(root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.outcome(loop.recorder, rate if faults is None else math.nan)
+    return stepper.make_outcome(loop.recorder, rate if faults is None else math.nan)
 
 
 def as_method(method: Any) -> DecentralizedMethod:

@@ -320,6 +320,13 @@ def run_messages(
     Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
     Returns how many of the block's ticks are done, how many tests were made, and whether it is to
     be called again: it ended for want of room, or after so many `steps`.
+
+    One turn of the loop takes what comes first, an entry of the heap or a tick of the clock.  An
+    entry is a change of the network, a timer or a message, on the directed edge e from i, who asked
+    for the exchange, to j.  A transition decides what it means, and says what to send (`reply`);
+    `asks` tells that i may begin an exchange, `idle` who has just ended one.  The second half of
+    the turn does what follows from these: it begins the exchange, wakes who is idle and has missed
+    ticks, and sends the reply with its timer.
     """
     # Taken out of their tuples once: see `transitions.NodeRows`.
     alive, node, waits, edge, work, transfer = (
@@ -336,10 +343,11 @@ def run_messages(
         t = times[min(k, times.size - 1)]
         # What is to be sent, and who is in no exchange any more.
         asks, ticks, reply, idle = False, False, NOTHING, NOBODY
-        if counts[SIZE] > 0 and when[0] <= min(t, stop):
+        if counts[SIZE] > 0 and when[0] <= min(t, stop):  # an entry of the heap comes first
             t = when[0]
             slot = pop(when, what, counts)
             kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
+            # Changes of the network, of which e is the node.
             if kind == DEATH:
                 die(nodes, net, e, t)
             elif kind == JOIN:
@@ -348,6 +356,7 @@ def run_messages(
                 asks = transitions.may_ask(alive, node, waits, e, t)
                 if asks:
                     e = draw_edge(first, upto, e, rng.random())
+            # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
                 if transitions.on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
                     idle = edge[e, SOURCE]
@@ -356,6 +365,7 @@ def run_messages(
                     idle = edge[e, TARGET]
             elif kind == RESEND:
                 reply = transitions.on_resend(waits, edge, e, seq, links.wait)
+            # Messages, unless one of the two nodes died since they were sent.
             elif what[slot, EPOCH] == epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
@@ -385,7 +395,7 @@ def run_messages(
                         idle = i
                 else:
                     transitions.on_ack(edge, e, seq)
-        elif k < times.size and t <= stop:
+        elif k < times.size and t <= stop:  # a tick of an edge, or a step of a node's own
             e = marks[k]
             k += 1
             ticks = e < edge.shape[0]
@@ -399,6 +409,7 @@ def run_messages(
         else:
             break
         sums[NOW] = t
+        # What follows: an exchange begins, a node is woken, the reply is sent.
         if asks:
             reply, i = transitions.ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
             seq = node[i, OWN_SEQ]
@@ -409,6 +420,7 @@ def run_messages(
         if reply != NOTHING:
             copies, timer, pair = draw_copies(links, rng), timer_of(reply), epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
+            # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
                 if n < copies:
                     comes, late = reply, draw_delay(links, rng)

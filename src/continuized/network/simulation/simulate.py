@@ -136,7 +136,7 @@ def simulate(
             engine.show = lambda: show(engine.messages, stepper.describe())
         loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.outcome(loop.recorder, start.shape)
+    return stepper.make_outcome(loop.recorder, start.shape)
 
 
 def _check_limits(

@@ -144,7 +144,7 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
-    def outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
+    def make_outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t = self.engine, self.t
         error = engine.error(t) / self.scale if self.scale else 0.0
