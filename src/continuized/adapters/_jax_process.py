@@ -44,7 +44,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def real_dtype() -> Any:
-    """That of time and of all scalars: float64, or float32 where JAX has no other."""
+    """Return the dtype of time and of all scalars: float64, or float32 where JAX has no other."""
     return jnp.result_type(float)
 
 

@@ -34,14 +34,14 @@ class Partition(NamedTuple):
         )
 
     def spread(self, values: Array) -> Array:
-        """A value to a block as one to a coordinate."""
+        """Turn a value for each block into one for each coordinate."""
         out = np.empty(self.members.size, values.dtype)
         out[self.members] = np.repeat(values, np.diff(self.bounds))
         return out
 
 
 def partition(blocks: Any, d: int) -> Partition:
-    """The blocks of d coordinates.
+    """Return the blocks of d coordinates.
 
     blocks: an integer, the size of blocks of consecutive coordinates, of which the last may be
     smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
@@ -90,8 +90,8 @@ def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
 
 
 def block_L(problem: Any, blocks: Partition) -> Array:
-    """L_B of each block: exact (up to rounding, to the safe side) where the block or the rows it
-    meets are few, else a bound with the certificate of `problems.regression.spectrum`.
+    """Return L_B of each block: exact (up to rounding, to the safe side) where the block or the
+    rows it meets are few, else a bound with the certificate of `problems.regression.spectrum`.
 
     problem: a Quadratic, LeastSquares or LogisticRegression, without weights and intercept.
     """
@@ -111,7 +111,7 @@ def block_L(problem: Any, blocks: Partition) -> Array:
 
 
 def _of_small_blocks(columns: Any, blocks: Array) -> Array:
-    """The largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
+    """Find the largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
     small sparse blocks take long one by one."""
     n, size = columns.shape[0], blocks.shape[1]
     parts = [columns[:, i].astype(np.float64) for i in blocks.T]
@@ -124,7 +124,7 @@ def _of_small_blocks(columns: Any, blocks: Array) -> Array:
 
 
 def _of_block(columns: Any, block: Array) -> float:
-    """The largest eigenvalue of X_B^T X_B / n, or a bound."""
+    """Find the largest eigenvalue of X_B^T X_B / n, or a bound of it."""
     X, n = columns[:, block], int(columns.shape[0])
     if not isinstance(X, np.ndarray):
         X = _without_empty_rows(X)
@@ -133,7 +133,7 @@ def _of_block(columns: Any, block: Array) -> float:
 
 
 def _without_empty_rows(X: Any) -> Any:
-    """A CSC array as a CSR array: a block should cost what it holds, not a pass over all rows."""
+    """Turn CSC into CSR: a block should cost what it holds, not a pass over all rows."""
     from scipy import sparse
 
     kept, row = np.unique(X.indices, return_inverse=True)

@@ -88,7 +88,7 @@ class StochasticLeastSquares:
         return f"the method {', '.join(missing)} for that law" if missing else ""
 
     def prepare(self, problem: Problem, x0: Array) -> RowStepper:
-        """The run on this problem from x0.
+        """Prepare the run on this problem from x0.
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
@@ -96,7 +96,7 @@ class StochasticLeastSquares:
         return RowStepper(self, problem, rows, *self._weights(problem), x0)
 
     def _weights(self, problem: Any) -> tuple[Array, Array]:
-        """The probabilities of the rows, and the factors that they are multiplied by."""
+        """Return the probabilities of the rows, and the factors that they are multiplied by."""
         n = problem.X.shape[0]
         return np.full(n, 1.0 / n), np.ones(n)
 
@@ -194,7 +194,7 @@ class RowStepper(MarkedStepper):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What was used; exact: whether all of it was computed, none given or estimated."""
+        """The constants that were used; exact: whether none was given or estimated."""
         found = {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
@@ -262,7 +262,7 @@ def _compute_exactly(
 
 
 def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
-    """The largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
+    """Find the largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
     rank = W.shape[1]
     if rank == 0:  # nothing but zeros
         return 1.0, 1.0
@@ -322,7 +322,7 @@ def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
 
 
 def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
-    """An upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
+    """Return an upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
     rounding that itself, or with the certificate of `problems.regression.spectrum`."""
     from scipy import sparse
 

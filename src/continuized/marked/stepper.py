@@ -86,11 +86,11 @@ class MarkedStepper(Stepper):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What was used, given or computed."""
+        """The constants that were used, given or computed."""
         raise NotImplementedError
 
     def value(self) -> float:
-        """f at the point."""
+        """Return f at the point."""
         return self.problem.fun(self.point())
 
     def evaluate_criterion(self) -> float:
@@ -100,12 +100,12 @@ class MarkedStepper(Stepper):
     # What the loop asks
 
     def configure(self, x0: Array, tol: float | None, record: bool) -> None:
-        """Of what shape and type x is to be, what tol is, and whether f is recorded once a pass."""
+        """Set the shape and the type of x, the tol, and whether f is recorded once a pass."""
         self.like, self.tol, self.records = x0, tol, record
 
     @property
     def passes(self) -> float:
-        """Over the data, so far."""
+        """The passes over the data, so far."""
         return self.cost / self.size
 
     def begin(self) -> Progress:
@@ -151,7 +151,7 @@ class MarkedStepper(Stepper):
         return self._like_x0(self.good), self.value()
 
     def describe(self) -> str:
-        """What is known without asking anew."""
+        """Tell what is known without asking anew."""
         value = f"f = {self.last_fun:.6g}" if self.records else ""
         last = self.tested[1]
         return value if math.isnan(last) else f"{value}  {self.criterion_name} {last:.2g}"
@@ -182,7 +182,7 @@ class MarkedStepper(Stepper):
         return self.constants
 
     def _like_x0(self, x: Array) -> Array:
-        """A fresh x of the shape and type of x0: the kernels compute in float64."""
+        """Return a fresh x of the shape and type of x0: the kernels compute in float64."""
         return x.reshape(self.like.shape).astype(self.like.dtype)
 
     def after_restoring(self) -> None:
@@ -190,13 +190,13 @@ class MarkedStepper(Stepper):
 
 
 def _passes_a_block(marks: int, dim: int, size: int) -> int:
-    """Where nothing is recorded: so many that what is done between blocks, of which the least is
-    to look at the point, costs little against the events."""
+    """Tell how many passes a block has where nothing is recorded: so many that what is done between
+    blocks, of which the least is to look at the point, costs little against the events."""
     return max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * dim // size))
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
-    """The passes at which to test again: a tenth more, or as many as are left at the rate seen
+    """Find the passes at which to test again: a tenth more, or as many as are left at the rate seen
     between two tests, if that is less, or half as many, if that is more; at most twice as many."""
     least = BETWEEN_TESTS * now[0]
     if not (tol > 0.0 and before[1] > now[1] > tol):
@@ -220,7 +220,7 @@ def round_gap(gap: float, fun: float, problem: Any) -> float:
 
 
 def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
+    """Return the clock given, or a Poisson clock, with the stepper's marks unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
     of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
@@ -251,8 +251,9 @@ def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.C
 
 
 def _check_law(clock: Any, stepper: MarkedStepper) -> None:
-    """Steps are made for the probabilities of their marks; where they are not, every mark must
-    still come.  Raises ValueError with the first mark for which it is otherwise."""
+    """Check the law of a clock.  Steps are made for the probabilities of their marks; where they
+    are not, every mark must still come.  Raises ValueError with the first mark for which it is
+    otherwise."""
     drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(stepper.law)
     if drawn > 1 and drawn != taken:
         raise ValueError(

@@ -78,7 +78,7 @@ class Quadratic(Problem):
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f(x) and its gradient."""
+        """Return f(x) and its gradient."""
         return self.fun(x), self.grad(x)
 
     def values(self, points: Array) -> Array:
@@ -99,7 +99,7 @@ class Quadratic(Problem):
         return slopes.reshape(points.shape)
 
     def compile(self, dtype: Any = np.float64) -> Compiled:
-        """The problem for compiled loops."""
+        """Compile the problem for compiled loops."""
         from continuized.problems.kernels import compile_problem
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)

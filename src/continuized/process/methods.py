@@ -123,7 +123,7 @@ class Method:
         return State(0, 0.0, x0, x0)
 
     def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
-        """From the state after one event to that after the next.  Pure: changes nothing given."""
+        """Go from the state after one event to that after the next, and change nothing given."""
         k, t, dt, mark = event
         a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
         y, z = mix(state.x, state.z, a, b)

@@ -33,11 +33,11 @@ class Noise(Protocol):
     """
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """n independent noise vectors of mean 0, as rows of length dim, drawn from rng."""
+        """Draw n independent noise vectors of mean 0 from rng, as rows of length dim."""
         ...
 
     def sigma2(self, dim: int) -> float:
-        """The total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
+        """Return the total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
         ...
 
 
@@ -77,9 +77,9 @@ class Gaussian:
         object.__setattr__(self, "variance", variance)
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """n independent noise vectors, as rows of length dim, drawn from rng."""
+        """Draw n independent noise vectors from rng, as rows of length dim."""
         return math.sqrt(self.variance) * rng.standard_normal((n, dim))
 
     def sigma2(self, dim: int) -> float:
-        """The total variance E|noise|^2 = variance dim."""
+        """Return the total variance E|noise|^2 = variance dim."""
         return self.variance * dim

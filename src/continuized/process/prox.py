@@ -41,7 +41,7 @@ class Prox(Protocol):
         ...
 
     def value(self, x: Array) -> float:
-        """h(x)."""
+        """Return h(x)."""
         ...
 
 

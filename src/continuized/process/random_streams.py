@@ -41,7 +41,7 @@ Seed = int | Root | np.random.Generator | None
 
 
 def seed_sequence(rng: Seed) -> Root:
-    """The root of a run's randomness.  None takes fresh entropy from the system; a
+    """Make the root of a run's randomness.  None takes fresh entropy from the system; a
     Generator gives 128 bits of its own (and so moves on)."""
     if isinstance(rng, Root):
         return rng
@@ -53,14 +53,14 @@ def seed_sequence(rng: Seed) -> Root:
 
 
 def child(root: Root, *key: int) -> np.random.SeedSequence:
-    """A named descendant of a seed sequence; unlike spawn, it leaves the parent unchanged."""
+    """Make a named descendant of a seed sequence; unlike spawn, it leaves the parent unchanged."""
     return np.random.SeedSequence(
         root.entropy, spawn_key=(*root.spawn_key, *key), pool_size=root.pool_size
     )
 
 
 def generator(root: Root, key: int) -> np.random.Generator:
-    """A generator of its own for each of the keys above."""
+    """Make the generator of one of the keys above: each has its own."""
     ready = root.ready.get(key) if isinstance(root, Branch) else None
     return np.random.Generator(np.random.PCG64(child(root, key) if ready is None else ready))
 
@@ -78,7 +78,7 @@ class _Ready(ISeedSequence):
 
 
 def branches(root: Root, numbers: range, keys: Sequence[int]) -> list[Branch]:
-    """The children of a root by these numbers, with the seeds of their own children by `keys`.
+    """Make the children of a root by these numbers, with the seeds of their own children by `keys`.
 
     `generator(branch, key)` draws what `generator(child(root, number), key)` would.  A seed
     sequence takes 10 microseconds to make and to read, one by one: hashed in vectors, 1.
@@ -96,7 +96,7 @@ def branches(root: Root, numbers: range, keys: Sequence[int]) -> list[Branch]:
 
 
 def _states(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
-    """`child(root, number, key).generate_state(4, np.uint64)` for every number, as rows."""
+    """Return `child(root, number, key).generate_state(4, np.uint64)` for every number, as rows."""
     parent = child(root)
     size = int(parent.pool_size)
     if numbers.stop > 2**32:  # such a number is two words
@@ -124,7 +124,7 @@ def _hash(word: _Words, constant: int, times: int) -> tuple[_Words, int]:
 
 
 def _length(entropy: Any) -> int:
-    """In words of 32 bits."""
+    """Tell how long the entropy is, in words of 32 bits."""
     if isinstance(entropy, int | np.integer):
         return max(1, -(-int(entropy).bit_length() // 32))
     return sum(map(_length, entropy))

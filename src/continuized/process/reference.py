@@ -24,7 +24,7 @@ from continuized.process.methods import Method, State
 def marked_step(
     process: Method, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
 ) -> State:
-    """From one event to the next where the oracle gives a jump on a support (`Jump`).
+    """Go from one event to the next where the oracle gives a jump on a support (`Jump`).
 
     Eager: every coordinate is mixed.  The lazy kernels do the same at the cost of the support.
     """

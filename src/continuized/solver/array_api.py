@@ -24,7 +24,7 @@ SILENT = ("torch", "cupy")
 
 
 def namespace(x: Any) -> Any:
-    """The functions for an array of another library; None for NumPy's, and for what is no array.
+    """Return the functions for an array of another library; None for NumPy's, and for no array.
 
     >>> namespace(np.zeros(2)) is None, namespace([0.0, 1.0]) is None
     (True, True)
@@ -40,12 +40,12 @@ def namespace(x: Any) -> Any:
 
 
 def name_of(xp: Any) -> str:
-    """The library of a namespace."""
+    """Return the name of the library of a namespace."""
     return str(xp.__name__).partition(".")[0]
 
 
 def copy(x: Any) -> Any:
-    """A copy on the same device, free of any graph of gradients."""
+    """Make a copy on the same device, free of any graph of gradients."""
     if isinstance(x, OWN):
         return x.copy()
     if hasattr(x, "detach"):  # torch
@@ -54,14 +54,15 @@ def copy(x: Any) -> Any:
 
 
 def inner(u: Any, v: Any) -> float:
-    """<u, v> of arrays of one shape."""
+    """Return <u, v> of arrays of one shape."""
     if isinstance(u, OWN):
         return threads.inner(u.ravel(), v.ravel())
     return float(namespace(u).sum(u * v))
 
 
 def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
-    """<u, v> of each pair, brought to the host together: each transfer waits for the device."""
+    """Return <u, v> of each pair, brought to the host together: each transfer waits for the
+    device."""
     sums = xp.stack([xp.sum(u * v) for u, v in pairs])
     if hasattr(sums, "tolist"):
         return list(sums.tolist())
@@ -69,7 +70,7 @@ def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
 
 
 def norm(v: Any) -> float:
-    """The Euclidean norm of an array."""
+    """Return the Euclidean norm of an array."""
     return math.sqrt(inner(v, v))
 
 
@@ -82,7 +83,7 @@ def is_finite(x: Any) -> bool:
 
 
 def eps_of(x: Any) -> float:
-    """The rounding unit of its dtype."""
+    """Return the rounding unit of its dtype."""
     return float((namespace(x) or np).finfo(x.dtype).eps)
 
 

@@ -77,7 +77,7 @@ class MetricFactory:
 
 
 def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
-    """A metric by its name."""
+    """Make a factory of metrics by its name."""
     check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
     if not hasattr(problem, "curvature"):
         raise ValueError(
@@ -94,7 +94,7 @@ def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
 
 
 def best_kind(problem: Any) -> str:
-    """The metric for a regression.
+    """Choose the kind of metric for a regression.
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
@@ -104,7 +104,7 @@ def best_kind(problem: Any) -> str:
 
 
 def density(X: Any) -> float:
-    """The share of the entries of X that are held."""
+    """Return the share of the entries of X that are held."""
     return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
 
 

@@ -49,7 +49,7 @@ class Recorder(Checkpointed):
         self.length = len(next(iter(self.columns.values())).join())
 
     def __getitem__(self, name: str) -> Any:
-        """A column as one array."""
+        """Return a column as one array."""
         column = self.columns[name]
         xp = namespace(column.parts[0])
         return column.join() if xp is None else xp.stack(column.parts)

@@ -40,7 +40,7 @@ class Criterion:
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
 
     def gap(self, at: Evaluation) -> float | None:
-        """A bound of f - f*.
+        """Return a bound of f - f*, where one is known.
 
         For the mean of losses plus l2/2 |w|^2, the dual point made of the slopes of the losses
         at w has the duality gap |g|^2 / (2 l2): Fenchel's inequality is an equality there.
@@ -62,10 +62,11 @@ class Criterion:
 
 
 def can_be_separated(problem: Any) -> bool:
-    """Whether it is a regression without a penalty, that separable data leave without a minimum."""
+    """Tell whether it is a regression without a penalty, that separable data leave without a
+    minimum."""
     return hasattr(problem, "is_separated_by") and not problem.l2 > 0.0
 
 
 def separates(problem: Any, x: Array) -> bool:
-    """Whether x separates the data of such a regression."""
+    """Tell whether x separates the data of such a regression."""
     return can_be_separated(problem) and bool(problem.is_separated_by(x))

@@ -23,16 +23,16 @@ class SampleMoments:
 
     @classmethod
     def empty(cls, columns: int) -> SampleMoments:
-        """Of no rows at all."""
+        """Make the moments of no rows at all."""
         return cls(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
     @classmethod
     def of(cls, rows: Floats) -> SampleMoments:
-        """Of all these rows."""
+        """Make the moments of all these rows."""
         return cls.empty(rows.shape[1]).with_rows(rows)
 
     def with_rows(self, rows: Floats) -> SampleMoments:
-        """These moments with further rows counted in (the pairwise update of Pébay 2008)."""
+        """Count further rows in (the pairwise update of Pébay 2008)."""
         with np.errstate(invalid="ignore", over="ignore"):
             n, m = self.count, len(rows)
             mean = rows.mean(axis=0)
@@ -51,31 +51,31 @@ class SampleMoments:
             )
 
     def variance(self) -> Floats:
-        """The unbiased sample variance; NaN of fewer than two rows, which show none."""
+        """Return the unbiased sample variance; NaN of fewer than two rows, which show none."""
         if self.count < 2:
             return np.full_like(self.sum2, np.nan)
         return self.sum2 / (self.count - 1)
 
     def standard_error(self) -> Floats:
-        """Of the mean."""
+        """Return the standard error of the mean."""
         return np.sqrt(self.variance() / max(self.count, 1))
 
     def skewness(self) -> Floats:
-        """The sample skewness; 0 where there is no spread."""
+        """Return the sample skewness; 0 where there is no spread."""
         spread = np.sqrt(self.sum2 / max(self.count, 1)) ** 3
         third = self.sum3 / max(self.count, 1)
         return np.where(spread > 0.0, third / np.where(spread > 0.0, spread, 1.0), 0.0)
 
 
 def normal_quantile(p: float) -> float:
-    """The p-quantile of the standard normal law."""
+    """Return the p-quantile of the standard normal law."""
     from scipy.special import ndtri
 
     return float(ndtri(p))
 
 
 def dkw_radius(n: int, alpha: float) -> float:
-    """The Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
+    """Return the Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
     least 1 - alpha the empirical distribution of n samples is within this of the true one."""
     return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
 
@@ -92,7 +92,7 @@ class MeanTest(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """A sample that cannot be judged does not pass."""
+        """Whether the test passed, which a sample that cannot be judged does not."""
         return self.usable and self.z <= self.limit
 
 

@@ -201,7 +201,7 @@ def _squares(
 def expected_scaling_distance(
     p: Quadratic, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int = 8
 ) -> ScalingDistance:
-    """As `scaling_distance`, with exact expectations in place of runs (and no error).
+    """Do as `scaling_distance`, with exact expectations in place of runs (and no error).
 
     p: a Quadratic, TypeError otherwise.  x0, horizon, L_values, points: as there.
 

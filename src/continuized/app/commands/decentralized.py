@@ -83,7 +83,7 @@ def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed:
 
 
 def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
-    """Gaussian rows whose columns differ in size, and targets from a planted w, with noise."""
+    """Draw Gaussian rows whose columns differ in size, and targets from a planted w, with noise."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -121,7 +121,7 @@ def _faults(
     method: DecentralizedMethod, graph: Graph, objective: Objective, given: dict[str, float],
     dead: list[int], tol: float,
 ) -> Faults | None:  # fmt: skip
-    """In the method's own unit of time; without faults, None."""
+    """Return the faults in the method's own unit of time; without faults, None."""
     from continuized.network import Faults
     from continuized.network.optimisation.minimize import expected_time
 

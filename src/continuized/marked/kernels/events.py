@@ -46,7 +46,7 @@ ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 @jit
 def rebase(alpha, beta, pairs):
-    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
+    """Express the same x and z by the pairs (s, d) with alpha = 1/2, beta = -1/2."""
     for i in range(pairs.shape[0]):
         x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
         pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
@@ -109,7 +109,7 @@ def fetch_images(i, indptr, indices, images):
 
 @jit
 def column_slope(kind, alpha, begin, end, indices, values, targets, images):
-    """sum_r A_ri loss'(u_r, y_r), over a column of A."""
+    """Return sum_r A_ri loss'(u_r, y_r), over a column of A."""
     slope = 0.0
     for p in range(begin, end):
         r = p - begin if indices is None else np.uintp(indices[p])
@@ -120,7 +120,7 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
 
 @jit
 def subtract_column(begin, end, indices, values, ds, dd, images):
-    """The images of the change of a coordinate."""
+    """Subtract the images of the change of a coordinate."""
     for p in range(begin, end):
         if images.ndim == 1:
             r = p - begin if indices is None else np.uintp(indices[p])
@@ -134,8 +134,8 @@ def subtract_column(begin, end, indices, values, ds, dd, images):
 
 @jit
 def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targets, images):
-    """subtract_column for a dense column, then column_slope, with the alpha of the next event, for
-    the one whose entries begin at `following`."""
+    """Do subtract_column for a dense column, then column_slope, with the alpha of the next event,
+    for the one whose entries begin at `following`."""
     slope = 0.0
     for r in range(end - begin):
         entry = values[begin + r]
@@ -162,7 +162,7 @@ def fetch_constants(i, steps, ridge, center, entropy, scale):
 
 @jit
 def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points, images):
-    """Coordinate steps on
+    """Take coordinate steps on
 
         F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
 
@@ -264,7 +264,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 def block_events(
     marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
 ):
-    """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
+    """Take a step on a block B at each mark: with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma'
+    weights_B g.
 
     Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
     `coordinate_events`, on a function without entropy and with scale 1.
@@ -316,8 +317,8 @@ class RowLabels(NamedTuple):
 
 @jit
 def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
-    x -= step r a and z -= gamma' r a.
+    """Take steps of stochastic least squares: at a mark i, with the residual r of the row a =
+    factors_i a_i, x -= step r a and z -= gamma' r a.
 
     The rows are given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in
     the coordinates `indices`.
@@ -354,8 +355,9 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
 
 @jit
 def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
-    r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
+    """Take steps of least squares in batches: at a row of marks, with g the mean over its marks i
+    of r_i a_i, r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -=
+    gamma' g.
 
     All residuals are of the same x: they are taken before anything is subtracted.
     """

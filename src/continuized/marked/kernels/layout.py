@@ -42,17 +42,17 @@ class CoordinateTerms(NamedTuple):
 
 
 def pairs_at(x: Array) -> Array:
-    """The pairs (s, d) for x = z = the given vector; float64 whatever x is."""
+    """Return the pairs (s, d) for x = z = the given vector; float64 whatever x is."""
     return np.column_stack([x, np.zeros(x.size)])
 
 
 def at_factor(pairs: Array, factor: float) -> Array:
-    """s + factor d: x at alpha, z at beta."""
+    """Return s + factor d: x at alpha, z at beta."""
     return np.asarray(pairs[:, S] + factor * pairs[:, D])
 
 
 def index_arrays(compressed: Any) -> tuple[Array, Array]:
-    """The indptr and indices of a compressed sparse array.
+    """Return the indptr and indices of a compressed sparse array.
 
     Unsigned, for Numba tests every signed index for being negative; 32-bit indices are not copied.
     """

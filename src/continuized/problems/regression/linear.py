@@ -111,11 +111,11 @@ class Linear(Problem):
         return self._with_extras(rows, index), q
 
     def _second_slopes(self, predictions: Array) -> Array:
-        """The largest second derivative of each loss at a row of predictions."""
+        """Return the largest second derivative of each loss at a row of predictions."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:
-        """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
+        """Return <x_i, w> for these rows, with the intercept; for each column of a matrix w."""
         return self._predict(self._rows(index), w)
 
     def _predict(self, rows: Any, w: Array) -> Array:
@@ -123,7 +123,7 @@ class Linear(Problem):
         return np.asarray(rows @ w[:d] + w[d:].sum(axis=0))
 
     def _rows(self, index: Any) -> Any:
-        """X[index]; all of X without the copy that SciPy would make."""
+        """Return X[index]; all of X without the copy that SciPy would make."""
         return self.X if isinstance(index, slice) and index == slice(None) else self.X[index]
 
     # Constants, computed when first asked for
@@ -154,7 +154,7 @@ class Linear(Problem):
 
     @property
     def rounding(self) -> float:
-        """How much of L, and of what mu is too small, is there for rounding errors alone."""
+        """The part of L, and of what mu is too small, that is there for rounding errors alone."""
         return float(self.curvature * self.spectrum.rounding)
 
     @cached_property
@@ -206,7 +206,7 @@ class Linear(Problem):
 
     @property
     def _parts(self) -> int:
-        """Into how many parts a pass is cut: one for each thread, or one where X is small."""
+        """The number of parts of a pass: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
 
 

@@ -386,5 +386,5 @@ class SoftmaxRegression(Linear):
         return float(np.sum(share * losses)), slopes * np.reshape(share, (-1, 1))
 
     def compile(self, dtype: Any = np.float64) -> None:
-        """None: the gradient is NumPy's."""
+        """Return None: the gradient is NumPy's."""
         return

@@ -264,7 +264,7 @@ class _MergedStream(Stream):
         self._counts[whose], self._given[whose] = events.size, 0
 
     def draw(self, n: int) -> Events:
-        """The next n events."""
+        """Draw the next n events."""
         t, marks, done = np.empty(n), np.empty((n, 2), np.int64), 0
         merge, sift = _compile_merge()
         state = (self._waiting, self._own, self._counts, self._given, self._heap)

@@ -37,7 +37,7 @@ judge, verdict = inline(constant_checks.judge), inline(constant_checks.verdict)
 
 @jit
 def mix_next(work, coefficients, i):
-    """y and z at event i of the block, before its jump."""
+    """Mix to y and z at event i of the block, before its jump."""
     a, b = coefficients[i, A], coefficients[i, B]
     for c in range(work.shape[1]):
         work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
@@ -59,7 +59,7 @@ def observe(g, work, watch):
 
 @jit
 def take(g, work, coefficients, i):
-    """The jump of event i."""
+    """Take the jump of event i."""
     gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
     for c in range(g.size):
         work[X, c], work[Z, c] = jump(work[Y, c], work[W, c], g[c], gamma, gamma_prime)

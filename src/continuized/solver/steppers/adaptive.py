@@ -49,7 +49,7 @@ class FixedSchedule(Checkpointed):
         self._t, self._carry, self._steps = 0.0, method.init(0.0).carry, (0.0, 0.0)
 
     def weights(self, event: Event) -> tuple[float, float]:
-        """The mixing weights before the event."""
+        """Return the mixing weights before the event."""
         a, b, *steps, carry = self._method.coefficients(
             event.k, self._t, event.t, event.dt, self._carry
         )
@@ -57,7 +57,7 @@ class FixedSchedule(Checkpointed):
         return a, b
 
     def steps(self) -> tuple[float, float]:
-        """(gamma, gamma') at the event."""
+        """Return (gamma, gamma') at the event."""
         return self._steps
 
 
@@ -178,7 +178,7 @@ class AdaptiveStepper(Stepper):
         return Status.CONVERGED if self.is_small else None
 
     def _step(self, at: Evaluation, z: Array) -> float:
-        """The jump; and f at the event, with prox that of f + h after it, estimated.
+        """Take the jump; return f at the event, or with prox f + h after it, estimated.
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
@@ -257,7 +257,8 @@ class AdaptiveStepper(Stepper):
         return Status.WRONG_GRADIENT if wrong else None
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x goes away and the gradient stays, or where x separates the data."""
+        """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
+        data."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
         y, g = self.last.y, self.last.g
@@ -299,7 +300,7 @@ class AdaptiveStepper(Stepper):
         return Progress(status, row)
 
     def _end(self, status: Status | None) -> Evaluation:
-        """The point that is given back.
+        """Find the point that is given back.
 
         With prox, f there is not known yet; with known constants it is x after the last event,
         as in every other run with them.
@@ -311,7 +312,7 @@ class AdaptiveStepper(Stepper):
         return self.evaluator.evaluate(self.x)
 
     def _with_prox(self, at: Evaluation) -> Evaluation:
-        """The evaluation with f + h in place of f."""
+        """Return the evaluation with f + h in place of f."""
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:
@@ -336,7 +337,7 @@ class AdaptiveStepper(Stepper):
         return separated + describe_skipped(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the metric and the prox do at a point, whatever they are, and the constants."""
+        """Tell what the metric and the prox do at a point, whatever they are, and the constants."""
         at, known = probe(self.start), self.options.method
         metric = self.factory.kind if self.factory else self.options.metric.solve(at.copy())
         prox = None if self.prox is None else proximal_step(self.prox, at, 1.0)

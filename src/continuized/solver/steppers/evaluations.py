@@ -31,7 +31,8 @@ class Evaluation(NamedTuple):
 
 
 def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
-    """x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times it."""
+    """Return x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times
+    it."""
     x = at.y - gamma * at.q
     if prox is None:
         return x, at.g, at.q
@@ -55,7 +56,7 @@ class Evaluator(Checkpointed):
         self._largest = 0.0  # of the squared gradients, in the dual norm
 
     def evaluate(self, y: Array) -> Evaluation:
-        """f and its gradient at y."""
+        """Evaluate f and its gradient at y."""
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
         g = self._check_gradient(g)
@@ -73,7 +74,7 @@ class Evaluator(Checkpointed):
         self.metric, self._largest = metric, 0.0  # gradients are compared with those to come
 
     def in_new_metric(self, point: Evaluation) -> Evaluation:
-        """The same point in the metric of now."""
+        """Return the same point in the metric of now."""
         q = self._solve(point.g)
         self._largest = max(self._largest, inner(point.g, q))
         return point._replace(q=q)
@@ -94,7 +95,7 @@ class Evaluator(Checkpointed):
         return array.astype(self._dtype, copy=True)
 
     def first_L(self, at: Evaluation) -> float:
-        """A guess of L, by a short step along the gradient: one evaluation more."""
+        """Estimate L by a short step along the gradient: one evaluation more."""
         length = norm(at.q)
         if length == 0.0:
             return 1.0
@@ -104,7 +105,7 @@ class Evaluator(Checkpointed):
         return seen if seen > 0.0 else 1.0 / step
 
     def contradicts_gradient(self, at: Evaluation) -> bool:
-        """Whether a central difference of f along the gradient says that it is another.
+        """Tell whether a central difference of f along the gradient says that it is another.
 
         Where f bends as much as it falls on the way, as at a kink, nothing is said.
         """
@@ -120,7 +121,7 @@ class Evaluator(Checkpointed):
         return abs(slope - length) > 0.5 * length + abs(bend) + rounding
 
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
-        """The least L that two points allow; 0 where rounding hides it.
+        """Return the least L that two points allow; 0 where rounding hides it.
 
         For a convex f that is L-smooth, L is at least
 

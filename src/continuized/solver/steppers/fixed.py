@@ -96,14 +96,14 @@ class _KnownConstants(Stepper):
         return min(self.block, left, self.look_at - self.k)
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x separates the data; asked at each doubling of k."""
+        """Return NO_MINIMUM where x separates the data; asked at each doubling of k."""
         if self.k < self.look_at:
             return None
         self.look_at *= 2
         return Status.NO_MINIMUM if stopping.separates(self.problem, self.x) else None
 
     def _end_row(self) -> tuple[Any, ...]:
-        """A row of the start or of the end, where f is asked for whatever is recorded."""
+        """Make a row of the start or of the end, where f is asked for whatever is recorded."""
         self.nfev += 1
         row = (self.k, self.t, 0.0, self._value_at_end())
         return (*row, *self.states_at_start) if self.keeping else row
@@ -124,7 +124,7 @@ class _KnownConstants(Stepper):
         return progress
 
     def _set_block(self, seconds: float) -> None:
-        """How many events to draw next, when the block before took this long."""
+        """Set how many events to draw next, when the block before took this long."""
         if self.every_event:
             return
         most = self._at_most(BLOCK if self.recording else LARGE_BLOCK)
@@ -138,11 +138,11 @@ class _KnownConstants(Stepper):
             warn_caller(seen, ConstantsWarning)
 
     def _is_confirmed(self) -> bool:
-        """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
+        """Test again: the test saw the gradient at y (and perhaps noise); it must hold at x too."""
         return self.tol is not None and self._norm(self._gradient()) <= self.tol
 
     def _value(self) -> float:
-        """f after the last event, asked for only where it was not recorded."""
+        """Return f after the last event, asked for only where it was not recorded."""
         if self.recording:
             return self.fun
         if self.asked[0] != self.k:
@@ -231,7 +231,8 @@ class FixedStepper(_KnownConstants):
         self.g = np.empty(self.dim, self.dtype)
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal."""
+        """Let events i, i + 1, ... of a block happen until a signal; return how many are done, and
+        it."""
         if self.compiled is None:
             return self._advance_in_python(marks, coefs, i)
         loop = kernel.compile_loop(self.dtype)
@@ -294,7 +295,7 @@ class FixedStepper(_KnownConstants):
         return Progress(status, rows)
 
     def _rows(self, events: Events, fun: Array, n: int) -> tuple[Array, ...]:
-        """Of the first n events."""
+        """Return the rows of the first n events."""
         self.fun = float(fun[n - 1])
         rows = (np.arange(self.k + 1, self.k + 1 + n), events.t[:n], events.dt[:n], fun[:n])
         if not self.keeping:
@@ -303,7 +304,7 @@ class FixedStepper(_KnownConstants):
         return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
 
     def _skip(self, coefs: Array, i: int) -> int:
-        """Event i without a jump; the number of the next."""
+        """Let event i happen without a jump; return the number of the next."""
         kernel.skip(self.work, coefs, i)
         if self.recording:
             self._keep_states(i)
@@ -311,7 +312,7 @@ class FixedStepper(_KnownConstants):
         return i + 1
 
     def _keep_states(self, i: int) -> None:
-        """After event i of a block."""
+        """Keep the states after event i of a block."""
         self.xs[i] = self.work[kernel.X]
         if self.keeping:
             self.zs[i] = self.work[kernel.Z]
@@ -332,7 +333,7 @@ class FixedStepper(_KnownConstants):
         return self.oracle.calls + self.compiled_calls
 
     def after_restoring(self) -> None:
-        """The tol is that of now.  A warning given before is given again."""
+        """Take the tol of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
         while self.look_at < self.k:
             self.look_at *= 2

@@ -58,15 +58,16 @@ class GrowingRows:
         self.parts.append(part)
 
     def so_far(self) -> RowsSoFar:
-        """The rows of now, which later ones leave as they are."""
+        """Return the rows of now, which later ones leave as they are."""
         return RowsSoFar(self.parts, len(self.parts))
 
     def join(self) -> Array:
-        """All rows as one array."""
+        """Join all rows to one array."""
         return self.so_far().join()
 
     def replace(self, rows: Array) -> None:
-        """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
+        """Put other rows in place of all so far; a list of its own, for `so_far` keeps the old
+        one."""
         self.parts = [rows]
 
 
@@ -95,7 +96,8 @@ class Checkpointed:
     changing: tuple[str, ...] = ()
 
     def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-        """What changes, as plain data; copies of arrays go into `arrays`, by names with a prefix.
+        """Return what changes, as plain data; copies of arrays go into `arrays`, by names with a
+        prefix.
 
         `GrowingRows` are not copied but kept as they are so far.
         """
@@ -171,7 +173,7 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """A description that is the same in every process; of large arrays, a checksum.
+    """Return a description that is the same in every process; of large arrays, a checksum.
 
     >>> fingerprint(np.zeros(2)), fingerprint([1, None, "two"])
     ('float64 (2,) 374708fff7719dd5', "[1, None, 'two']")
@@ -196,12 +198,12 @@ def fingerprint(value: Any) -> str:
 
 
 def fingerprint_parts(**parts: Any) -> dict[str, str]:
-    """Each part of a run in words; long ones are cut, and told apart by a checksum."""
+    """Describe each part of a run in words; long ones are cut, and told apart by a checksum."""
     return {name: _shorten(fingerprint(value)) for name, value in parts.items()}
 
 
 def probe(like: Array) -> Array:
-    """A vector with no symmetry, to ask a problem, a metric or a prox who they are."""
+    """Make a vector with no symmetry, to ask a problem, a metric or a prox who they are."""
     return np.asarray(np.cos(np.arange(like.size)).astype(like.dtype).reshape(like.shape))
 
 

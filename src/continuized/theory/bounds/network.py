@@ -82,7 +82,7 @@ def dadao_log_bound(method: DADAO, pair: Any, x0: ArrayLike, query: Query) -> Ar
 
 
 def dadao_constant(objective: Objective) -> float:
-    """C of DADAO's bound."""
+    """Return C of DADAO's bound."""
     from continuized.network.optimisation.dual.function import slopes_at_minimiser
 
     L, mu, x_star = objective.L, objective.mu, objective.x_star

@@ -58,14 +58,14 @@ class EdgeMarks:
         return np.asarray(self.steps.size * rows[:, :, None] + columns[:, None, :])
 
     def pull(self, A: Array) -> Array:
-        """Lambda K A."""
+        """Return Lambda K A."""
         nodes, KA = self.graph.nodes, A
         if self.K is not None:
             KA = self.K @ A.reshape(nodes, self.dim, -1)
         return np.asarray(self.laplacian @ KA.reshape(nodes, -1)).reshape(A.shape)
 
     def spread(self, A: Array) -> Array:
-        """S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
+        """Return S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
         ii, jj, ij = A.take(self.ii), A.take(self.jj), A.take(self.ij)
         if self.K is not None:
             K_i, K_j = self.K[self.graph.edges.T]

@@ -54,7 +54,7 @@ class Blocks(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """The rows of the gradient, each at its rate."""
+        """Return the rows of the gradient, each at its rate."""
         return np.asarray(self.p[:, None] * (self.hessian @ A))
 
     def spread(self, A: Array) -> Array:
@@ -74,11 +74,12 @@ class RowMarks(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """E[c c^T] A."""
+        """Return E[c c^T] A."""
         return np.asarray(self.mean @ A)
 
     def spread(self, A: Array) -> Array:
-        """Of batch^2 pairs of rows, `batch` are a row and itself, and the others independent."""
+        """Return E[G A G^T]: of batch^2 pairs of rows, `batch` are a row and itself, others
+        independent."""
         square = self.p * ((self.c @ A) * self.c).sum(axis=1)
         itself = self.c.T @ (square[:, None] * self.c)
         if self.batch == 1:

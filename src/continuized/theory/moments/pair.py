@@ -89,10 +89,10 @@ class Marks(Protocol):
         """The variance that an event adds to every entry of G u."""
 
     def pull(self, A: Array) -> Array:
-        """E[G] A."""
+        """Return E[G] A."""
 
     def spread(self, A: Array) -> Array:
-        """E[G A G^T], for symmetric A."""
+        """Return E[G A G^T], for symmetric A."""
 
 
 class DiagonalMarks(NamedTuple):
@@ -105,11 +105,11 @@ class DiagonalMarks(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """E[G] A, of diagonals."""
+        """Return E[G] A, of diagonals."""
         return self.mean * A
 
     def spread(self, A: Array) -> Array:
-        """E[G A G^T], of diagonals."""
+        """Return E[G A G^T], of diagonals."""
         return self.square * A
 
 
