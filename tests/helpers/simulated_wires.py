@@ -48,7 +48,7 @@ def pair(**options: object) -> tuple[Node, Node]:
 
 
 def ask(node: Node) -> Message:
-    """The request of a node when its clock rings."""
+    """The request of a node when its clock ticks."""
     (request,) = node.tick(node.next_tick)
     return request
 

@@ -1,6 +1,6 @@
 """Arrays of other libraries, by the names of the Python array API standard.
 
-The loops for unknown constants and for foreign arrays do with arrays what stands here, and
+The steppers for unknown constants and for such arrays do with arrays what stands here, and
 otherwise only add, subtract and scale them: nothing leaves the device but sums, as floats.
 NumPy's own arrays go by the package's own sums (`support.threads`), not by the standard's.
 """
@@ -93,7 +93,7 @@ def check_dense(x: Any, name: str) -> None:
         raise TypeError(f"{name} must be a dense array, got one of layout {x.layout}; convert it")
 
 
-class ForeignProblem(Problem):
+class ArrayProblem(Problem):
     """The user's functions on arrays of another library, from x0.
 
     They are given copies, to keep or to write into, and their answers are checked, and cut off

@@ -149,7 +149,7 @@ def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
         )
 
 
-def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
+def check_array_api(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
     """Raise ValueError for what is NumPy's only, where x0 is an array of another library."""
     given = {"metric": metric, "prox": prox, "noise": noise, "checkpoint": checkpoint}
     for name, value in given.items():

@@ -146,8 +146,8 @@ def minimize(
     if arrays.namespace(x0) is None:
         start = check_start(x0, problem)
     else:
-        dispatch.check_foreign(method, metric, prox, noise, checkpoint)
-        problem = arrays.ForeignProblem(problem, x0)
+        dispatch.check_array_api(method, metric, prox, noise, checkpoint)
+        problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
@@ -183,7 +183,7 @@ def minimize(
     else:
         how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
         how["timed"] = progress or path is not None
-        if isinstance(problem, arrays.ForeignProblem):
+        if isinstance(problem, arrays.ArrayProblem):
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
             how["rng"] = None if noise is None else generator(root, MARKS)

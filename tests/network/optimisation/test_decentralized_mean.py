@@ -41,7 +41,7 @@ PULL = np.array([np.mean(PARTS.X[PARTS.rows(i), 0] * PARTS.y[PARTS.rows(i)]) for
 
 
 class Affine(NamedTuple):
-    """u' = flow u between events, u += jumps[mark] u at them, and guesses = readout u."""
+    """u' = flow u between events, u += jumps[mark] u at them, and estimates = readout u."""
 
     flow: np.ndarray
     rates: np.ndarray
@@ -53,7 +53,7 @@ class Affine(NamedTuple):
         return np.asarray(self.readout @ expm(t * A)[:, -1])
 
     def path(self, times: np.ndarray, marks: np.ndarray, t: float) -> np.ndarray:
-        """The guesses at time t, all nodes mixed at every event."""
+        """The estimates at time t, all nodes mixed at every event."""
         u, now = np.eye(len(self.flow))[-1], 0.0
         for at, mark in zip(times, marks, strict=True):
             u = expm((at - now) * self.flow) @ u
@@ -81,11 +81,11 @@ def dual(wrong: float) -> Affine:
     mu_g, R, L, mu = GRAPH.mu_g, GRAPH.R, CURVATURE.max(), CURVATURE.min()
     eta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
     steps = {0: mu / 2.0, 1: wrong * math.sqrt(L * mu / (2.0 * mu_g * R))}
-    guess = np.zeros((3, 7))  # w_i = (y_i + pull_i) / curvature_i
+    estimate = np.zeros((3, 7))  # w_i = (y_i + pull_i) / curvature_i
     for i in range(3):
-        guess[i, 2 * i], guess[i, 6] = 1.0 / CURVATURE[i], PULL[i] / CURVATURE[i]
-    jumps = [exchange(i, j, 2, guess[i] - guess[j], steps) for i, j in GRAPH.edges]
-    return Affine(all_nodes(np.array([[-eta, eta], [eta, -eta]])), GRAPH.P, jumps, guess)
+        estimate[i, 2 * i], estimate[i, 6] = 1.0 / CURVATURE[i], PULL[i] / CURVATURE[i]
+    jumps = [exchange(i, j, 2, estimate[i] - estimate[j], steps) for i, j in GRAPH.edges]
+    return Affine(all_nodes(np.array([[-eta, eta], [eta, -eta]])), GRAPH.P, jumps, estimate)
 
 
 def dadao(wrong: float) -> Affine:
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 
 
 def sampled(make: Any, t: float, runs: int) -> SampleMoments:
-    """Moments of the nodes' guesses at time t."""
+    """Moments of the nodes' estimates at time t."""
     engine = make()
     start = capture(engine)
     total = float(engine.rates.sum())

@@ -52,7 +52,7 @@ class Rules(NamedTuple):
     came: Any  # state of a neighbour -> that of a node that joins
     share: np.ndarray  # weights of the vectors in what exchanges only move
     slope: float  # sum of gradients where the living agree, for each 1 that they have of it
-    guess: Any  # (i, state) -> w
+    estimate: Any  # (i, state) -> w
 
 
 def dual() -> Rules:
@@ -218,7 +218,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     assert not deaths
     assert lost > 0  # debts were under way at deaths
     assert np.array_equal(engine.alive, alive)
-    found = np.array([rules.guess(i, replay.states[i]) for i in range(NODES)])
+    found = np.array([rules.estimate(i, replay.states[i]) for i in range(NODES)])
     np.testing.assert_allclose(engine.estimate(end), found, rtol=0, atol=1e-10)
 
     # Counts

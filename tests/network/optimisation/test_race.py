@@ -35,11 +35,11 @@ def regression(kind: str = "ridge", n: int = 250) -> Any:
 
 
 def test_two_nodes_exchange_as_renewals_say() -> None:
-    """Both are free after the longer work, and the next ring is exponential: so are the gaps, but
+    """Both are free after the longer work, and the next tick is exponential: so are the gaps, but
     for the work.  The count is within 6 standard deviations but for a chance of 2e-9."""
-    ring = 2.0 * INTENSITY
+    tick = 2.0 * INTENSITY
     rate = count_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seed_sequence(0))[0]
-    gap, spread, horizon = 3.0 + 1.0 / ring, 1.0 / ring, 3.0 * PILOT
+    gap, spread, horizon = 3.0 + 1.0 / tick, 1.0 / tick, 3.0 * PILOT
     deviation = spread / gap * math.sqrt(1.0 / (gap * horizon))
     assert abs(rate - 1.0 / gap) < 6.0 * deviation + 2.0 / horizon
 

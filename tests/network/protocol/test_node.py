@@ -114,8 +114,8 @@ def test_a_node_owes_one_transfer_to_a_neighbour() -> None:
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
     a.receive(answer, 1.0)
-    ring = a.next_tick
-    assert [m.kind for m in a.tick(ring)] in ([], [TRANSFER])  # it asks no neighbour that it owes
+    tick = a.next_tick
+    assert [m.kind for m in a.tick(tick)] in ([], [TRANSFER])  # it asks no neighbour that it owes
     assert a.exchange is None
 
 

@@ -90,7 +90,7 @@ def marks(subject: Subject, effort: Effort) -> Measurement:
 
 
 def edges(subject: Subject, effort: Effort) -> Measurement:
-    """How often each edge rings in the simulator, alone and one after the other."""
+    """How often each edge ticks in the simulator, alone and one after the other."""
     g = Graph.of("grid:2x3", rates=[0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.25])
     root = random_streams.seed_sequence(effort.seed)
     nodes = gossip_nodes.make_nodes(np.zeros((g.nodes, 1)), subject.gossip().constants(g))

@@ -125,7 +125,7 @@ def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
 
 
 def dual_equality(subject: Subject, effort: Effort) -> Measurement:
-    """E mean_i |w_i - x*|^2 of the nodes' guesses against the exact second moments."""
+    """E mean_i |w_i - x*|^2 of the nodes' estimates against the exact second moments."""
     graph, parts = Graph.of(f"cycle:{NODES}"), ridge(NODES, DIM)
     root, found = random_streams.seed_sequence(effort.seed), []
     t = 0.2 / Dual().rate(graph, parts)
@@ -233,9 +233,9 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
         engine = InstantEngine(graph, nodes, random_streams.seed_sequence(effort.seed))
         events = _draw(engine, effort.seed, 400)
         engine.advance(events)
-        t, pace = float(events.t[-1]), method.edge_rate(graph)
-        log = _make_log(graph, events, pace)
-        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, pace * t)
+        t, rate = float(events.t[-1]), method.edge_rate(graph)
+        log = _make_log(graph, events, rate)
+        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, rate * t)
         distances.append(np.abs(engine.estimate(t) - x).max())
     return Measurement(float(np.max(distances)), 1e-12)
 
@@ -275,16 +275,16 @@ def _draw(
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 
 
-def _make_log(graph: Graph, events: clocks.Events, pace: float) -> Log:
-    """The exchanges among the events, in the time of gossip, where all edges ring at rate 1."""
+def _make_log(graph: Graph, events: clocks.Events, rate: float) -> Log:
+    """The exchanges among the events, in the time of gossip, where all edges tick at rate 1."""
     assert events.marks is not None
-    rung = events.marks < len(graph.edges)
-    i, j = graph.edges[events.marks[rung]].T
+    ticked = events.marks < len(graph.edges)
+    i, j = graph.edges[events.marks[ticked]].T
     n = len(i)
     return Log(
         np.tile([ANSWER, PAY, APPLY], n),
         np.column_stack([j, i, j]).ravel(),
         np.column_stack([i, j, i]).ravel(),
         np.repeat(np.arange(1, n + 1), 3),
-        np.repeat(pace * events.t[rung], 3),
+        np.repeat(rate * events.t[ticked], 3),
     )

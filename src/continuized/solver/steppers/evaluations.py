@@ -15,7 +15,7 @@ from continuized.solver.metric import Identity, Metric
 from continuized.support.checkpoints.state import Checkpointed
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
-PROBE = 1e-4  # of the length of x, the step of the first guess of L
+PROBE = 1e-4  # of the length of x, the step of the first estimate of L
 
 
 class Evaluation(NamedTuple):
@@ -49,7 +49,7 @@ class Evaluator(Checkpointed):
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
         self._shape, self._dtype = like.shape, like.dtype
-        self._foreign = arrays.namespace(like) is not None
+        self._is_array_api = arrays.namespace(like) is not None
         self.eps = arrays.eps_of(like)
         self.evaluations = self.values = 0  # of f and its gradient, and of f alone
         self.mu_seen = math.inf
@@ -85,7 +85,7 @@ class Evaluator(Checkpointed):
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
     def _check_gradient(self, g: Any) -> Array:
-        if self._foreign:  # checked already
+        if self._is_array_api:  # checked already
             given: Array = g
             return given
         if type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape:

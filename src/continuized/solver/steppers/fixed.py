@@ -342,13 +342,13 @@ class FixedStepper(_KnownConstants):
 class ArrayStepper(_KnownConstants):
     """On arrays of another library, event by event."""
 
+    problem: arrays.ArrayProblem
     _norm = staticmethod(arrays.norm)
 
     def __init__(
-        self, method: Method, problem: arrays.ForeignProblem, tol: float | None, **options: Any
+        self, method: Method, problem: arrays.ArrayProblem, tol: float | None, **options: Any
     ) -> None:
         super().__init__(method, problem, problem.start, tol, **options)
-        self.foreign = problem
         self.x = self.z = problem.start
         self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
@@ -370,7 +370,7 @@ class ArrayStepper(_KnownConstants):
         self, event: Event, a: float, b: float, gamma: float, gamma_prime: float
     ) -> Status | None:
         y, z = mix(self.x, self.z, a, b)
-        g = self.foreign.grad(y)
+        g = self.problem.grad(y)
         signal = checks.verdict(self.watch, self._judge(y, g), gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
@@ -381,7 +381,7 @@ class ArrayStepper(_KnownConstants):
             self.last = y, g
         if self.recording:
             self.nfev += 1
-            value = self.foreign.fun(x)
+            value = self.problem.fun(x)
             if not math.isfinite(value):
                 return Status.NOT_FINITE
             self.fun = value
@@ -393,16 +393,16 @@ class ArrayStepper(_KnownConstants):
     def _judge(self, y: Any, g: Any) -> float:
         dy, dg = y - self.last[0], g - self.last[1]
         pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
-        return float(checks.judge(self.watch, *arrays.inners(self.foreign.xp, *pairs)))
+        return float(checks.judge(self.watch, *arrays.inners(self.problem.xp, *pairs)))
 
     def _value_at_end(self) -> float:
-        return self.foreign.fun(self.x)
+        return self.problem.fun(self.x)
 
     def _gradient(self) -> Any:
-        return self.foreign.grad(self.x)
+        return self.problem.grad(self.x)
 
     def _go_back(self) -> None:
         self.k, self.x = 0, self.start
 
     def _gradients_asked(self) -> int:
-        return self.foreign.calls
+        return self.problem.calls

@@ -60,7 +60,7 @@ def bound(
     - network.Gossip, and the exchanges of network.A2CiD2, on a Graph: E |x - mean|^2, with the
       weight e^{theta T_k} at the k-th event where accelerated.
     - network.Dual and network.DADAO on a pair (Graph, network.Objective): E mean_i |w_i - x*|^2,
-      w_i the guesses of the nodes, with such a weight too.  The start of DADAO must be 0.
+      w_i the estimates of the nodes, with such a weight too.  The start of DADAO must be 0.
 
     Noise is refused but for Continuized: no theorem covers it.
 

@@ -155,7 +155,7 @@ def _check_labels(X: Array, y: Array, star: Array) -> None:
 
 
 def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows: Array) -> None:
-    """Refuse constants that are known not to hold, and a kappa that is only a guess."""
+    """Refuse constants that are known not to hold, and a kappa that is only an estimate."""
     if not are_exact(rows):
         if method.kappa is None:
             raise ValueError(

@@ -72,7 +72,7 @@ def moments(
     - Gossip, p a network.Graph of at most 400 nodes: `fun` is then E |x_t - mean|^2 (see
       `theory.moments.edges`, as for the next).
     - network.Dual, p a pair (Graph, network.Objective) of least squares and at most 400 dual
-      variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i the nodes' guesses.
+      variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i a node's estimate.
     - network.DADAO, the same pair, of nodes times dimension at most 8, and the start 0: `fun` is
       E mean_i |x_i - x*|^2 (see `theory.moments.dadao`).
 

@@ -1,7 +1,7 @@
 """Exact second moments of exchanges over edges: gossip, and the dual method on ridge.
 
-u and w are x and z about their limit, b_e = e_i - e_j for the edge e = ij, and when it rings,
-G = b_e b_e^T K: for gossip K is the identity, and for the dual method it takes y to the guesses.
+u and w are x and z about their limit, b_e = e_i - e_j for the edge e = ij, and when it ticks,
+G = b_e b_e^T K: for gossip K is the identity, and for the dual method it takes y to the estimates.
 So E[G] A = Lambda K A, and E[G A G^T] = sum_e P_e b_e (b_e^T K A K b_e) b_e^T = S.
 
 A plain method has w = u, and A' = -gamma (Lambda K A + A K Lambda) + gamma^2 S is all there is.

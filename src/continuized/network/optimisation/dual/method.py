@@ -4,7 +4,7 @@ min over w of sum_i f_i(w) is, with a copy of w at each node, the dual of
 
     min D(y) = sum_i f_i*(y_i)    over y with sum_i y_i = 0
 
-and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij ticks, with G = w_i - w_j,
+and w_i = grad f_i*(y_i) is node i's estimate.  When the edge ij ticks, with G = w_i - w_j,
 
     y_i -= gamma G    z_i -= gamma' G        y_j += gamma G    z_j += gamma' G
 
