@@ -28,6 +28,8 @@ __all__ = [
     "given_metric",
 ]
 
+NAMES = ("diag", "gram", "nystrom", "auto")  # of the metrics that `metric_factory` makes
+
 
 class Metric(Protocol):
     """What a run needs of a metric.  One of your own, whose answers are looked at:
@@ -214,7 +216,7 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
         is_ours = isinstance(metric, Diagonal | Dense | LowRank)
         return fit_to_shape(metric, shape) if is_ours else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
-        names = '"diag", "gram", "nystrom", "auto"'
+        names = ", ".join(f'"{name}"' for name in NAMES)
         what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
         raise check.refusal(TypeError, "metric", what, metric)
     values = check.array(metric, "metric")

@@ -22,7 +22,6 @@ from continuized.solver import metric as metrics
 from continuized.support import threads
 from continuized.support import validation as check
 
-NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
@@ -78,7 +77,9 @@ class MetricFactory:
 
 def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
     """Make a factory of metrics by its name."""
-    check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
+    check.one_of(
+        kind, "metric", metrics.NAMES, other=("an array", "an object with solve(g) = P^-1 g")
+    )
     if not hasattr(problem, "curvature"):
         raise ValueError(
             f'metric="{kind}" is made from the data of a regression, got a '

@@ -13,6 +13,8 @@ from continuized.solver.steppers.evaluations import Evaluation
 # Events, after which x is asked whether it separates the data; again at each doubling.  Before, tol
 # may be reached, which is an answer too.
 FIRST_LOOK = 1024
+FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
+FAR_TO_STOP = 1e100  # of 1 + |x_0|: a run ends there
 NO_MINIMUM = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."

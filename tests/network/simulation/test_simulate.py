@@ -13,10 +13,11 @@ from scipy.linalg import expm
 import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.gossip import give, mix_over
+from continuized.network.gossip import mix_over
 from continuized.network.result import PAY
 from continuized.process import random_streams
 from continuized.process.marks import Categorical
+from continuized.process.methods import jump
 
 GRAPHS = ("path:12", "star:9", "grid:4x5")
 METHODS = ("accelerated", "plain")
@@ -33,8 +34,8 @@ def by_hand(graph: Graph, values: np.ndarray, method: str, events: Any) -> Any:
     for dt, i, j in events:
         x, z = mix_over(x, z, dt, theta)
         d = x[i] - x[j]
-        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = jump(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = jump(x[j], z[j], -d, gamma, gamma_prime)
     return x, z
 
 

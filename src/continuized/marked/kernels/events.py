@@ -33,7 +33,7 @@ from continuized.process.flow import mix
 from continuized.support.jit import fetch, jit, subtract_pair
 
 ENTRIES_A_LINE = 8
-FAR = 2**18  # numbers: 2 MB, about what is near to a core
+NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
 
@@ -95,7 +95,7 @@ def fetch_column(i, indptr, indices, values):
 def are_far(indices, images):
     """Whether to ask for the images too ahead of their use: those of sparse columns, where they
     are too many to stay near.  Where they do, asking costs a sixth of an event."""
-    return indices is not None and images.size > FAR
+    return indices is not None and images.size > NEAR_A_CORE
 
 
 @jit

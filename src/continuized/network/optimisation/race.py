@@ -26,7 +26,7 @@ from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.dual.method import Dual, check_fits
-from continuized.network.optimisation.minimize import check_limits
+from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.problems.base import Array, Problem
@@ -100,7 +100,6 @@ PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
 MOST_COUNTED = 4_000_000  # ticks
 MOST_TICKS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
-EVENTS_FACTOR = 5.0
 
 
 class Racer(NamedTuple):

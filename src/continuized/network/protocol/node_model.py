@@ -15,8 +15,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.gossip import Constants, give, mix_over
+from continuized.network.gossip import Constants, mix_over
 from continuized.problems.base import Array
+from continuized.process.methods import jump
 from continuized.support.validation import short_repr
 
 
@@ -84,11 +85,11 @@ class GossipModel:
 
     def pay(self, answer: Array) -> Array:
         d: Array = self.answer() - answer
-        self.x, self.z = give(self.x, self.z, d, *self._steps(self.plain))
+        self.x, self.z = jump(self.x, self.z, d, *self._steps(self.plain))
         return d
 
     def apply(self, transfer: Array, plain: bool) -> None:
-        self.x, self.z = give(self.x, self.z, -transfer, *self._steps(plain))
+        self.x, self.z = jump(self.x, self.z, -transfer, *self._steps(plain))
 
     def conserved_per_transfer(self, plain: bool) -> float:
         return sum(self._steps(plain))

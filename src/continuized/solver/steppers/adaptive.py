@@ -27,14 +27,13 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import FIRST_LOOK, NO_MINIMUM, Criterion, separates
+from continuized.solver.stopping import FAR_TO_STOP, FIRST_LOOK, NO_MINIMUM, Criterion, separates
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
 MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
-FAR = 1e100  # of 1 + |x_0|
 LOOK_EVERY = 16  # events: whether x goes away
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
@@ -262,7 +261,7 @@ class AdaptiveStepper(Stepper):
         if self.k % LOOK_EVERY or self.k == 0:
             return None
         y, g = self.last.y, self.last.g
-        gone = norm(y) > FAR * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
+        gone = norm(y) > FAR_TO_STOP * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
         doubled = self.k >= FIRST_LOOK and self.k & (self.k - 1) == 0
         return Status.NO_MINIMUM if gone or (doubled and separates(self.problem, y)) else None
 

@@ -34,7 +34,6 @@ from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
-FAR = 1e4  # of 1 + |x_0|
 BLOCK_SECONDS = 0.1  # where progress is shown or kept: about as often as this
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
@@ -186,7 +185,7 @@ class _KnownConstants(Stepper):
         skipped = checks.describe_skipped(self.skipped)
         if stopping.separates(self.problem, self.x):
             return stopping.NO_MINIMUM + skipped
-        gone = arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
+        gone = arrays.norm(self.x) > stopping.FAR_TO_TELL * (1.0 + arrays.norm(self.start))
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
         return (stopping.GOES_AWAY if gone and stays else "") + skipped
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.gossip import Constants, give
+from continuized.network.gossip import Constants
 from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dual.nodes import mix_pair
 from continuized.network.optimisation.local_solver import LocalData, gradient, slope
@@ -14,6 +14,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
+from continuized.process.methods import jump
 from continuized.support.jit import jit
 
 
@@ -81,7 +82,7 @@ def message(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
     """Take d/2 off x and alpha~ d off x~."""
     x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
-    x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
+    x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
 
 
 @for_model(SgdNodes)
@@ -93,7 +94,7 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
     else:
         batch_slope(nodes.data, i, x[i], nodes.batch, rng, g, nodes.part)
     for c in range(g.size):
-        x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], g[c], length, length)
+        x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
         nodes.moved[i, c] -= 2.0 * length * g[c]
 
 

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network import gossip
-from continuized.network.gossip import Constants, give
+from continuized.network.gossip import Constants
 from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.local_solver import LocalData, gradient_of_conjugate
 from continuized.network.optimisation.objective import Objective
@@ -18,11 +17,8 @@ from continuized.network.simulation.node_models.interface import (
     inline_before_typing,
 )
 from continuized.problems.base import Array
-from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
-from continuized.support.jit import compile_formulas
-
-compile_formulas(*flow.FORMULAS, *gossip.FORMULAS)
+from continuized.process.methods import jump
 
 
 class DualNodes(NamedTuple):
@@ -82,7 +78,7 @@ def estimate(nodes: DualNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
     """Take gamma d off y and gamma' d off z."""
     y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
-    y[i, c], z[i, c] = give(y[i, c], z[i, c], d, gamma, gamma_prime)
+    y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
 
 
 @for_model(DualNodes)
