@@ -1,4 +1,4 @@
-"""The noise-adapted L minimises the bound, and reaches the error it promises."""
+"""Times and counts to a given error are reached, and the noise-adapted L minimises the bound."""
 
 import math
 
