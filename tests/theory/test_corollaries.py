@@ -1,4 +1,4 @@
-"""Times and counts to a given error are reached, and the noise-adapted L minimises the bound."""
+"""The noise-adapted L minimises the bound and reaches what it promises; counts have limits."""
 
 import math
 

@@ -25,14 +25,10 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
+from continuized.process.stepper import next_doubling
 from continuized.support import validation as check
 
 FIRST_REFRESH = 16  # passes; then at each doubling
-
-
-def next_doubling(events: int, first: int) -> int:
-    """Return the least of first, 2 first, 4 first, ... that is more than the events so far."""
-    return first << (events // first).bit_length()
 
 
 @dataclass(frozen=True, eq=False)

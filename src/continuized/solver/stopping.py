@@ -7,6 +7,7 @@ from typing import Any
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox
+from continuized.process.stepper import next_doubling
 from continuized.solver.array_api import inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
@@ -61,6 +62,11 @@ class Criterion:
         if self._prox is None:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
         return norm(at.y - x) / gamma
+
+
+def is_time_to_look(k: int) -> bool:
+    """Tell whether x is to be asked after k events: FIRST_LOOK, or that doubled."""
+    return next_doubling(k - 1, FIRST_LOOK) == k
 
 
 def can_be_separated(problem: Any) -> bool:

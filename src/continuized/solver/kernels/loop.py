@@ -1,5 +1,7 @@
 """The compiled step, and the loop around it where the gradient is compiled too.
 
+It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
+
 The vectors of a run live in one array `work`, a row each, for every array passed from
 Python costs 0.1 microseconds:
 

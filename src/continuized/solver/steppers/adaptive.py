@@ -27,7 +27,13 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import FAR_TO_STOP, FIRST_LOOK, NO_MINIMUM, Criterion, separates
+from continuized.solver.stopping import (
+    FAR_TO_STOP,
+    NO_MINIMUM,
+    Criterion,
+    is_time_to_look,
+    separates,
+)
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -262,8 +268,8 @@ class AdaptiveStepper(Stepper):
             return None
         y, g = self.last.y, self.last.g
         gone = norm(y) > FAR_TO_STOP * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
-        doubled = self.k >= FIRST_LOOK and self.k & (self.k - 1) == 0
-        return Status.NO_MINIMUM if gone or (doubled and separates(self.problem, y)) else None
+        lost = is_time_to_look(self.k) and separates(self.problem, y)
+        return Status.NO_MINIMUM if gone or lost else None
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None

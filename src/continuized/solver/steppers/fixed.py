@@ -9,7 +9,6 @@ a time.  No formula stands here.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +23,7 @@ from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.process.noise import Noise, draw_noise
 from continuized.process.oracle import Exact, Noisy
-from continuized.process.stepper import Progress, Status, Stepper
+from continuized.process.stepper import Progress, Status, Stepper, next_doubling
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
@@ -81,7 +80,6 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
-        self.look_at = stopping.FIRST_LOOK if stopping.can_be_separated(problem) else sys.maxsize
 
     # What the loop asks
 
@@ -92,14 +90,14 @@ class _KnownConstants(Stepper):
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
 
     def next_block(self, left: int) -> int:
-        return min(self.block, left, self.look_at - self.k)
+        if stopping.can_be_separated(self.problem):
+            left = min(left, next_doubling(self.k, stopping.FIRST_LOOK) - self.k)
+        return min(self.block, left)
 
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x separates the data; asked at each doubling of k."""
-        if self.k < self.look_at:
-            return None
-        self.look_at *= 2
-        return Status.NO_MINIMUM if stopping.separates(self.problem, self.x) else None
+        lost = stopping.is_time_to_look(self.k) and stopping.separates(self.problem, self.x)
+        return Status.NO_MINIMUM if lost else None
 
     def _end_row(self) -> tuple[Any, ...]:
         """Make a row of the start or of the end, where f is asked for whatever is recorded."""
@@ -334,8 +332,6 @@ class FixedStepper(_KnownConstants):
     def after_restoring(self) -> None:
         """Take the tol of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
-        while self.look_at < self.k:
-            self.look_at *= 2
 
 
 class ArrayStepper(_KnownConstants):
