@@ -36,16 +36,6 @@ def link_and_interrupt(*modules):
 
 ffi.lib._fntab["LLVMPY_LinkModules"] = link_and_interrupt
 """
-# Ctrl-C comes while the archive of a checkpoint is being opened: half of it is made.
-WHILE_OPENING = """
-import os, signal, threading, types, zipfile
-
-def lock_and_interrupt():
-    os.kill(os.getpid(), signal.SIGINT)
-    return threading.RLock()
-
-zipfile.threading = types.SimpleNamespace(RLock=lock_and_interrupt)
-"""
 
 
 @pytest.mark.parametrize(
@@ -136,16 +126,3 @@ def test_control_c_while_llvm_links_ends_the_process_in_order(tmp_path: Path) ->
         text=True,
     )
     assert (done.returncode, done.stderr.strip()) == (130, "continuized: interrupted")
-
-
-def test_control_c_while_a_checkpoint_is_opened_has_the_last_word(tmp_path: Path) -> None:
-    X, scores = rows()
-    data = write_svmlight(tmp_path / "data", X, np.sign(scores))
-    command = ["solve", str(data), "--tol", "0", "--checkpoint", str(tmp_path / "run.ckpt")]
-    done = subprocess.run(
-        [sys.executable, "-c", WHILE_OPENING + LISTENING, *command, "--every", "0"],
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 130
-    assert done.stderr.strip().splitlines()[-1].startswith("continuized: interrupted")

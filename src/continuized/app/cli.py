@@ -29,10 +29,6 @@ COMMANDS = {
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",
 }
 RETRY = 0.02  # seconds until an interrupt is tried again
-# What must not be cut short.  llvmlite notes that LLVM has taken a module over only after the call
-# that does so: an interrupt in between has the module freed twice, and the process crashes.  The
-# finaliser of an archive of which only half was made complains after our last word.
-UNINTERRUPTED = {"llvmlite", "numba", "zipfile"}
 
 
 class OneSentence(click.Command):
@@ -96,13 +92,14 @@ class Commands(OneSentence, click.Group):
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise KeyboardInterrupt, or in what must not be cut short try again a little later.
+    """Raise KeyboardInterrupt, or in a compiler or a finaliser try again a little later.
 
-    An interrupt in a finaliser would be lost.
+    llvmlite notes that LLVM has taken a module over only after the call that does so: an interrupt
+    in between has the module freed twice, and the process crashes.  One in a finaliser is lost.
     """
     while frame is not None:
         library = frame.f_globals.get("__name__", "").partition(".")[0]
-        if library in UNINTERRUPTED or frame.f_code.co_name == "__del__":
+        if library in ("llvmlite", "numba") or frame.f_code.co_name == "__del__":
             signal.setitimer(signal.ITIMER_REAL, RETRY)
             return
         frame = frame.f_back

@@ -13,6 +13,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.support import files
 from continuized.support import validation as check
+from continuized.support.signals import uninterrupted
 
 LOSSES = ("logistic", "ridge")
 FORMAT = 2  # 1 had no names
@@ -54,7 +55,8 @@ def save(path: Path, model: Model) -> Path:
     del header["w"]
     content = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    np.savez(content, w=model.w, header=text)
+    with uninterrupted():
+        np.savez(content, w=model.w, header=text)
     return files.write(path, content.getvalue())
 
 

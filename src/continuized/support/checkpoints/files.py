@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized.support import files
+from continuized.support.signals import uninterrupted
 from continuized.support.validation import AdvisedError
 
 FORMAT = 2
@@ -52,7 +53,7 @@ def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: boo
         if array.dtype.hasobject:  # NumPy would pickle it
             raise TypeError(f"a checkpoint holds numbers, but {name} has dtype {array.dtype}")
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
+    with uninterrupted(), zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = bytes(DIGEST)
         for name, array in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
