@@ -14,7 +14,7 @@ so that nodes disagree.
    wait for the slowest node, with the same local step; "all-reduce" is Nesterov's method on the
    whole objective, given the mean of all gradients for nothing.
 3. The simulator: events a second, wall time, exchanges done at once and by messages.
-4. Faults: exchanges to error 1e-8 over those without; delays in the time between two rings of all
+4. Faults: exchanges to error 1e-8 over those without; delays in the time between two ticks of all
    edges together.
 """
 

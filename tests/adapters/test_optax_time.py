@@ -121,14 +121,14 @@ def test_a_learning_rate_that_changes_carries_the_pair_on(mu: float, start: floa
 
 
 def test_the_pair_is_that_of_the_solver_for_unknown_L() -> None:
-    rng, pace = np.random.default_rng(5), AdaptiveSchedule(2.0)
+    rng, schedule = np.random.default_rng(5), AdaptiveSchedule(2.0)
     rates, drawn = rng.uniform(0.1, 0.5, 9), rng.exponential(size=9)
     rates[0] = 0.5
     x, z, rows = Y0.astype(float), Y0.astype(float), []
     for k, (rate, dt) in enumerate(zip(rates, drawn, strict=True), 1):
-        x, z = flow.mix(x, z, *pace.weights(cz.clock.Event(k, 0.0, dt)))
-        pace.change_L(1.0 / rate)
-        gamma, gamma_prime = pace.steps()
+        x, z = flow.mix(x, z, *schedule.weights(cz.clock.Event(k, 0.0, dt)))
+        schedule.change_L(1.0 / rate)
+        gamma, gamma_prime = schedule.steps()
         x, z = x - gamma * gradient(x), z - gamma_prime * gradient(x)
         rows.append(x)
     np.testing.assert_allclose(carried(rates, drawn, 0.0, 0.0), rows, rtol=1e-12)

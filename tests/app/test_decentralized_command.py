@@ -148,24 +148,24 @@ def test_labels_and_rows_that_do_not_fit(tmp_path: Path) -> None:
 
 
 def test_the_rule_of_a_real_node() -> None:
-    """Two rules by hand: what one pays the other gets, and their guesses meet at the solution."""
+    """Two nodes by hand: what one pays the other gets, and their estimates meet at the solution."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((30, 2))
     p = LogisticRegression(X, np.sign(X @ [1.0, 2.0] + rng.standard_normal(30)), l2=0.1)
     parts = split(p, 2)
-    a, b = (spec.make() for spec in Dual().rules("path:2", parts))
+    a, b = (spec.make() for spec in Dual().node_models("path:2", parts))
     assert isinstance(a, DualModel)
     for _ in range(400):
-        for rule in (a, b):
-            rule.mix(1.0)
+        for node in (a, b):
+            node.mix(1.0)
         transfer = a.pay(b.answer())
         b.apply(transfer, plain=False)
         (xa, za), (xb, zb) = a.state(), b.state()
         np.testing.assert_allclose(xa + xb, 0.0, atol=1e-14)
         np.testing.assert_allclose(za + zb, 0.0, atol=1e-14)
-    for rule in (a, b):
-        np.testing.assert_allclose(rule.answer(), parts.x_star, atol=1e-10)
-    a.join(b.answer())  # a neighbour's guess is no dual variable: it starts from nothing
+    for node in (a, b):
+        np.testing.assert_allclose(node.answer(), parts.x_star, atol=1e-10)
+    a.join(b.answer())  # a neighbour's estimate is no dual variable: it starts from nothing
     assert not np.any(a.state())
 
 
@@ -175,7 +175,12 @@ def test_training_on_real_processes() -> None:
     p = LeastSquares(X, X @ np.arange(4.0) + rng.standard_normal(120), l2=0.1)
     parts = split(p, 6)
     r = run_nodes(
-        "cycle:6", Dual().rules("cycle:6", parts), method="dual", rng=0, tol=1e-10, seconds=25.0
+        "cycle:6",
+        Dual().node_models("cycle:6", parts),
+        method="dual",
+        rng=0,
+        tol=1e-10,
+        seconds=25.0,
     )
     assert r.reached
     assert not r.deaths

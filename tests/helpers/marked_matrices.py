@@ -7,7 +7,7 @@ import continuized as cz
 from continuized import parameters
 from continuized.app.verify import marked as marked_checks
 from continuized.process import reference
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 from continuized.theory import moments
 
 
@@ -49,16 +49,16 @@ def compared(p, engine, exact, times, alpha):
     else:
         found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
         expected = 0.5 * exact.xx.sum(axis=1)
-    return mean_test(Moments.of(found), expected, alpha)
+    return mean_test(SampleMoments.of(found), expected, alpha)
 
 
 def jump_matrices(p, engine, gamma_prime):
     """The matrices J_i of (u, w), read off the eager oracle: none of theory's formulas."""
     d = p.dim
     if hasattr(engine, "form"):
-        jumps = reference.Coordinates(p, engine.form.L_i, engine.p)
+        jumps = reference.CoordinateJumps(p, engine.form.L_i, engine.p)
     else:
-        jumps = reference.Rows(p, engine.R2, engine.factors)
+        jumps = reference.RowJumps(p, engine.R2, engine.factors)
     matrices = []
     for i in range(engine.p.size):
         J = np.eye(2 * d)

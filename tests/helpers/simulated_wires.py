@@ -48,7 +48,7 @@ def pair(**options: object) -> tuple[Node, Node]:
 
 
 def ask(node: Node) -> Message:
-    """The request of a node when its clock rings."""
+    """The request of a node when its clock ticks."""
     (request,) = node.tick(node.next_tick)
     return request
 
@@ -58,9 +58,9 @@ def kinds(messages: list[Message]) -> list[int]:
 
 
 def check_books(nodes: dict[int, Node]) -> None:
-    """A node's share is what it began with and all that it booked."""
+    """The x + z of a node is what it began with and all that it booked."""
     for node in nodes.values():
-        x, z = node.rule.state()
+        x, z = node.model.state()
         booked = sum(node.account.values(), np.zeros(1)) + node.of_dead
         np.testing.assert_allclose(x + z, node.began + booked, rtol=1e-12, atol=1e-12)
 
@@ -127,7 +127,7 @@ class Wire:
             assert steps > 0, "transfers are still owed"
 
     def total(self) -> np.ndarray:
-        return sum(sum(node.rule.state()) for node in self.nodes.values())
+        return sum(sum(node.model.state()) for node in self.nodes.values())
 
     def x(self) -> np.ndarray:
-        return np.array([node.rule.state()[0] for node in self.nodes.values()])
+        return np.array([node.model.state()[0] for node in self.nodes.values()])

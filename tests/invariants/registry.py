@@ -14,7 +14,7 @@ from scipy import sparse
 from scipy.optimize import brentq
 
 import continuized as cz
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import seed_sequence
 
 START = 0.25  # every entry of x0, unless a test says otherwise
 STEPS = 25  # of `run`
@@ -163,7 +163,7 @@ def plain_loop(m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None) -
 
 def events_of(m: Any, seed: Any, n: int) -> Any:
     """The events that `minimize` with this seed runs on."""
-    return m.clock(seeds.seed_sequence(seed)).stream().draw(n)
+    return m.clock(seed_sequence(seed)).stream().draw(n)
 
 
 def run(m: Any, p: Any, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import MARKS, generator, seed_sequence
 from tests.invariants.registry import (
     METHODS,
     PYTHON_PROBLEMS,
@@ -144,7 +144,7 @@ def test_noise_is_the_clocks_marks(name: str, on: str) -> None:
     m = method(name, p)
     noise = cz.noise.Gaussian(0.01)
     r = run(m, p, noise=noise)
-    rng = seeds.generator(seeds.seed_sequence(4), seeds.MARKS)
+    rng = generator(seed_sequence(4), MARKS)
     marks = 0.1 * rng.standard_normal((STEPS, p.dim))
     states = plain_loop(m, p, x0_of(p), events_of(m, 4, STEPS), marks)
     scale = max(np.max(np.abs(s.z)) for s in states)

@@ -108,7 +108,7 @@ def test_the_simulators_events_lead_the_nodes_to_its_values(spec: str, name: str
     nodes = drive(graph, values, r.log)
     for node, speed in zip(nodes, faults.speeds(graph.nodes), strict=True):
         node._mix(speed * r.t)
-    x, z = (np.array(part) for part in zip(*(node.rule.state() for node in nodes), strict=True))
+    x, z = (np.array(part) for part in zip(*(node.model.state() for node in nodes), strict=True))
     assert np.abs(x - r.x).max() < 1e-12
     assert np.abs(z - r.z).max() < 1e-12
     assert sum(node.counts.exchanges for node in nodes) >= r.messages

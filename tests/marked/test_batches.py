@@ -10,8 +10,8 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import rows as row_methods
-from continuized.marked.kernels.events import Rows, batch_events, row_events
-from continuized.marked.kernels.layout import Columns
+from continuized.marked.kernels.events import RowLabels, batch_events, row_events
+from continuized.marked.kernels.layout import SparseColumns
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients
@@ -52,7 +52,7 @@ def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, sh
     p = least_squares(seed, *shape)
     x0 = np.random.default_rng(seed).standard_normal(p.dim)
     engine = kind(batch=batch, start=start, accelerated=accelerated).prepare(p, x0)
-    jumps = reference.Rows(p, engine.R2, engine.factors)
+    jumps = reference.RowJumps(p, engine.R2, engine.factors)
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
     state = engine.process.init(x0.copy())
     for n in (5, 20, 175):  # in the end both may be at the solution, whatever led there
@@ -144,7 +144,7 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     steps = coefficients(engines[0].process, events, 0.0)
     loops = (row_events, batch_events)
     for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
-        rows, columns = Rows(e.factors, e.rhs), Columns(e.indptr, e.indices, e.values)
+        rows, columns = RowLabels(e.factors, e.rhs), SparseColumns(e.indptr, e.indices, e.values)
         loop(marks, steps, rows, columns, 1.0 / e.R2, accelerated, e.scalars, e.pairs)
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 

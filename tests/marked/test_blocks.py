@@ -70,7 +70,7 @@ def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, 
     problem, blocks = PROBLEMS[name](*data(seed, *shape, d)), random_blocks(seed, d)
     x0 = np.random.default_rng(seed).standard_normal(d)
     engine = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
-    after = eager(engine, x0, reference.Coordinates(problem, engine.form.L_i, engine.p, blocks))
+    after = eager(engine, x0, reference.CoordinateJumps(problem, engine.form.L_i, engine.p, blocks))
     stream = cz.clock.Poisson(seed, marks=engine.law).stream()
     for n in (5, 20, 275):  # in the end both may be at the solution, whatever led there
         events = stream.draw(n)

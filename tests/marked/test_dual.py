@@ -219,7 +219,7 @@ def test_the_gap_is_a_bound_and_the_images_do_not_drift_in_a_changing_metric():
     engine = advance(engine_of(), 200)
     images = engine.form.spread(engine.form.image(engine.coordinates()))
     np.testing.assert_allclose(engine.images(), images, rtol=0.0, atol=1e-11 * abs(images).max())
-    assert -1e-14 <= engine.measure() <= 1e-12
+    assert -1e-14 <= engine.evaluate_criterion() <= 1e-12
 
 
 def test_compiled_alias_tables_are_those_of_python(monkeypatch):

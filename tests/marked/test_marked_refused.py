@@ -13,7 +13,7 @@ from scipy import sparse
 import continuized as cz
 from continuized.marked import rows as constants_module
 from continuized.marked.rows import row_constants
-from continuized.marked.stepper import reported_gap
+from continuized.marked.stepper import round_gap
 from tests.helpers.refused_input import one_sentence
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -165,7 +165,7 @@ def test_what_is_given_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants_module, "_blocks", never)
     cz.Kaczmarz(R2=1.0, kappa=9.0, mu=0.0).prepare(p, ZERO)
     monkeypatch.setattr(constants_module, "EXACT_UP_TO", 3)
-    monkeypatch.setattr(constants_module, "_estimated", never)
+    monkeypatch.setattr(constants_module, "_estimate", never)
     assert cz.Kaczmarz(R2=1.0, kappa=9.0).prepare(p, ZERO).constants["mu"] == 0.0
 
 
@@ -223,7 +223,7 @@ def test_a_gap_is_not_negative_by_rounding() -> None:
 def test_a_gap_that_is_really_negative_is_reported() -> None:
     p = least_squares(cz.DualCoordinate)
     fun = p.fun(ZERO)
-    assert reported_gap(-1e-17 * fun, fun, p) == 0.0
+    assert round_gap(-1e-17 * fun, fun, p) == 0.0
     for gap in (-1e-13 * fun, -1e-3, 0.0, 1e-17):
-        assert reported_gap(gap, fun, p) == gap
-    assert math.isnan(reported_gap(math.nan, fun, p))
+        assert round_gap(gap, fun, p) == gap
+    assert math.isnan(round_gap(math.nan, fun, p))

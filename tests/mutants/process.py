@@ -16,11 +16,11 @@ from continuized.marked.separable import primal_form
 from continuized.problems import Quadratic
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical, Changing
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.process.parameters import gamma_prime
+from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
 from tests.mutants.mutant import Mutant
@@ -79,16 +79,16 @@ class NaiveWeight(Continuized):
 class UniformGaps(Continuized):
     """Gaps uniform on [0, 2]: of mean 1, but no Poisson clock."""
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         return _UniformClock(rng)
 
 
 @dataclass(frozen=True)
 class _UniformClock:
-    seed: seeds.Seed
+    seed: Seed
 
     def stream(self) -> clocks.Stream:
-        rng = seeds.generator(seeds.seed_sequence(self.seed), seeds.TIMES)
+        rng = generator(seed_sequence(self.seed), TIMES)
         return clocks.Stream(lambda n: rng.uniform(0.0, 2.0, n))
 
 

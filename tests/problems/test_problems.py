@@ -53,7 +53,7 @@ def test_the_minimiser_where_known(on: str) -> None:
 def test_compiled_is_plain(on: str, dtype: Any) -> None:
     p = problem(on)
     x = points(p.dim).astype(dtype)
-    c = p.compiled(dtype)
+    c = p.compile(dtype)
     out = np.empty_like(x)
     c.grad(x, out, c.data)
     rtol = 1e-13 if dtype == np.float64 else 1e-4

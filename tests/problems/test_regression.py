@@ -65,7 +65,7 @@ def test_against_mpmath(kind: Any, form: str, n: int, parts: int) -> None:
     assert p.fun(w) == pytest.approx(f, rel=1e-14)
     np.testing.assert_allclose(gradient, g, rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(p.grad(w), g, rtol=1e-13, atol=1e-14)
-    c = p.compiled()
+    c = p.compile()
     out = np.full(5, np.nan)
     c.grad(w, out, c.data)
     np.testing.assert_allclose(out, g, rtol=1e-13, atol=1e-14)
@@ -131,9 +131,9 @@ def test_large_data_runs_on_threads_and_gives_the_same(
     p = large(form)
     monkeypatch.setattr(threads, "count", lambda: 3)
     assert p.threaded
-    assert p.compiled() is not None  # for ensembles, on one thread each
+    assert p.compile() is not None  # for ensembles, on one thread each
     w = np.random.default_rng(3).standard_normal(400)
-    c, out = p.compiled(), np.empty(400)
+    c, out = p.compile(), np.empty(400)
     c.grad(w, out, c.data)
     np.testing.assert_allclose(p.grad(w), out, rtol=1e-10, atol=1e-14)
     assert p.fun(w) == pytest.approx(c.fun(w, c.data), rel=1e-13)

@@ -62,7 +62,7 @@ def test_compiled_for_loops(
 ) -> None:
     p = make(kind, form, weighted, intercept)
     w = np.random.default_rng(2).standard_normal(p.dim).astype(dtype)
-    c, out = p.compiled(dtype), np.full(p.dim, np.nan, dtype)
+    c, out = p.compile(dtype), np.full(p.dim, np.nan, dtype)
     c.grad(w, out, c.data)
     value, gradient = p.value_and_gradient(w.astype(np.float64))
     rtol = 1e-12 if dtype == np.float64 else 1e-5

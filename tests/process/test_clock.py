@@ -12,7 +12,7 @@ from scipy import stats
 
 import continuized as cz
 from continuized import clock as clocks
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import MARKS, generator, seed_sequence
 from tests.invariants.registry import same_bits
 
 ALPHA = 1e-8  # of each statistical test here; seeds are fixed, so that they pass or fail for good
@@ -32,7 +32,7 @@ def test_golden_values() -> None:
         "0x1.53c71386c8f62p+2",
         "0x1.e5f61a05c5530p+9",
     ]
-    marks = seeds.generator(seeds.seed_sequence(0), seeds.MARKS).standard_normal(2)
+    marks = generator(seed_sequence(0), MARKS).standard_normal(2)
     assert [float(m).hex() for m in marks] == ["0x1.9c34aff467089p-1", "-0x1.e97cb67f22f58p+0"]
 
 

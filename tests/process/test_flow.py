@@ -178,7 +178,7 @@ def test_integrated_weights_are_the_closed_forms(mu: float, start: float) -> Non
 
     L = 1.5
     for t0, dt in ((0.0, 1e-3), (0.0, 2.0), (1.0, 0.5), (30.0, 4.0)):
-        integrated = flow.integrated_weights(
+        integrated = flow.integrate_weights(
             lambda t: parameters.eta(t, L, mu, start),
             lambda t: parameters.eta_prime(t, L, mu, start),
             t0,
@@ -191,8 +191,8 @@ def test_integrated_weights_are_the_closed_forms(mu: float, start: float) -> Non
 
 @pytest.mark.parametrize("eta", [lambda t: 2.0 / t, lambda t: math.inf if t == 0 else 2.0 / t])
 def test_an_infinite_rate_at_zero_joins_x_and_z(eta) -> None:  # type: ignore[no-untyped-def]
-    assert flow.integrated_weights(eta, lambda t: 0.0, 0.0, 0.5) == (1.0, 0.0)
-    a, b = flow.integrated_weights(eta, lambda t: 0.0, 1.0, 1.0)
+    assert flow.integrate_weights(eta, lambda t: 0.0, 0.0, 0.5) == (1.0, 0.0)
+    a, b = flow.integrate_weights(eta, lambda t: 0.0, 1.0, 1.0)
     assert (a, b) == (pytest.approx(0.75, rel=1e-12), 0.0)
 
 

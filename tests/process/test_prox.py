@@ -83,7 +83,7 @@ def gradients_to(p: Any, weight: float, x0: np.ndarray, target: float, seed: int
 
     def stop(intermediate_result: Any) -> None:
         x = intermediate_result.x
-        evaluations.append(intermediate_result.nit + 1)  # and one for the first guess of L
+        evaluations.append(intermediate_result.nit + 1)  # and one for the first estimate of L
         if p.fun(x) + weight * np.abs(x).sum() <= target:
             raise StopIteration
 

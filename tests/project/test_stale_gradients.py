@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from continuized import Continuized, GradientDescent
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 from examples.stale_gradients import (
     main,
     mean_square_rate,
@@ -79,7 +79,7 @@ def sampled(method: Method, workers: int, steps: int, runs: int) -> np.ndarray:
 def test_the_second_moment_is_that_of_samples(workers: int) -> None:
     """At level ALPHA; one worker more, on the exact side, is caught."""
     method, steps = Continuized(4.0, 0.1), 5
-    found = Moments.of(sampled(method, workers, steps, 40_000)[:, np.newaxis])
+    found = SampleMoments.of(sampled(method, workers, steps, 40_000)[:, np.newaxis])
 
     def exact(m: int) -> np.ndarray:
         start = np.ones((2 + m) ** 2)

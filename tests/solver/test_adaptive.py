@@ -82,7 +82,7 @@ def test_evaluations_are_counted(both: bool) -> None:
     fun, jac = (hidden.both, True) if both else (hidden.fun, hidden.grad)
     r = cz.minimize(fun, X0, jac=jac, tol=1e-8, rng=0)
     assert r.nfev == r.njev == hidden.values == hidden.gradients
-    assert r.nfev == r.nit + 1  # the first guess of L; no event costs a second evaluation
+    assert r.nfev == r.nit + 1  # the first estimate of L; no event costs a second evaluation
     assert len(r.trace) == r.nit + 1
 
 

@@ -45,7 +45,7 @@ def forget(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
         old[last] = new[last]
         if part in arrays:
             value = fresh.arrays[part]
-            arrays[part] = value.joined() if isinstance(value, RowsSoFar) else value
+            arrays[part] = value.join() if isinstance(value, RowsSoFar) else value
         real(self, plain, arrays)
 
     monkeypatch.setattr(Loop, "restore", restore)

@@ -291,17 +291,17 @@ def test_a_rule_and_a_flow_of_the_users_own_run_compiled(what):
 
 
 def test_each_part_is_compiled_once_however_many_threads(monkeypatch):
-    from continuized.process import compiled as schedule
-    from continuized.solver.kernels import ensemble as many
+    from continuized.process import compiled
+    from continuized.solver.kernels import ensemble
 
     made = []
-    for room in (many, schedule):
-        jit = room.jit
+    for module in (ensemble, compiled):
+        jit = module.jit
         monkeypatch.setattr(
-            room, "jit", lambda f, *a, jit=jit, **o: made.append(f) or jit(f, *a, **o)
+            module, "jit", lambda f, *a, jit=jit, **o: made.append(f) or jit(f, *a, **o)
         )
-    for compiled in (many.compiled_steps, schedule.compiled_fill):
-        compiled.cache_clear()
+    for part in (ensemble.compile_steps, compiled.compile_fill):
+        part.cache_clear()
     cz.ensemble(QUADRATIC, cz.Nesterov(1.0), np.zeros(3), runs=500, steps=2, threads=4)
     assert sorted(f.__name__ for f in made) == ["fill", "take_steps"]
 

@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from numba.core import caching
+
+from continuized.support import jit
 
 RUN = "import continuized as cz; cz.minimize(cz.problems.Quadratic([1.0]), [1.0])"
 
@@ -68,3 +72,19 @@ def test_a_type_of_the_users_own_spoils_no_cache(before: str, tmp_path: Path) ->
     assert run(WITH_MODEL, ours, theirs) == "3.0 4.0"
     assert run(WITHOUT, ours).startswith("3.0 4.0")
     assert run(WITHOUT, ours) == "3.0 4.0 2"
+
+
+def test_a_cache_of_other_sources_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may name classes that are no more."""
+
+    def never(data: bytes) -> Any:
+        raise AssertionError("the index was opened")
+
+    other = caching.IndexDataCacheFile(str(tmp_path), "index", "the stamp of other sources")
+    other.flush()
+    ours = jit._Cache(jit.is_ours)._cache_file
+    monkeypatch.setattr(ours, "_index_path", other._index_path)
+    monkeypatch.setattr(caching.pickle, "loads", never)
+    assert ours._load_index() == {}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from continuized.support.statistics import Moments, dkw_radius, mean_test, normal_quantile
+from continuized.support.statistics import SampleMoments, dkw_radius, mean_test, normal_quantile
 
 
 def moments_of(rows, chunk):
-    moments = Moments.empty(rows.shape[1])
+    moments = SampleMoments.empty(rows.shape[1])
     for first in range(0, len(rows), chunk):
         moments = moments.with_rows(rows[first : first + chunk])
     return moments

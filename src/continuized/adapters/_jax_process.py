@@ -44,7 +44,7 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def real_dtype() -> Any:
-    """That of time and of all scalars: float64, or float32 where JAX has no other."""
+    """Return the dtype of time and of all scalars: float64, or float32 where JAX has no other."""
     return jnp.result_type(float)
 
 
@@ -170,13 +170,13 @@ def _split(function: Callable[..., tuple[Any, Any]], x: Tree, *others: Tree) -> 
 def copy_checked(tree: Tree, name: str) -> Tree:
     """Copy the leaves to new JAX arrays of real floats; the dtype of floats is kept."""
 
-    def checked(leaf: Any) -> Any:
+    def copy_leaf(leaf: Any) -> Any:
         dtype = jnp.result_type(leaf)
         if not jnp.issubdtype(dtype, jnp.floating):
             raise TypeError(f"{name} must be arrays of real floats, got one of dtype {dtype}")
         return jnp.array(leaf, dtype)  # with a dtype: the type is not a weak one
 
-    return jax.tree.map(checked, tree)
+    return jax.tree.map(copy_leaf, tree)
 
 
 def check_gradients(gradients: Tree, params: Tree) -> None:
@@ -197,10 +197,10 @@ def check_gradients(gradients: Tree, params: Tree) -> None:
 def widen(tree: Tree) -> Tree:
     """Put half precision in float32, so that a step is rounded once; leave the rest as it is."""
 
-    def wide(leaf: Any) -> Any:
+    def widen_leaf(leaf: Any) -> Any:
         return jnp.asarray(leaf, jnp.promote_types(jnp.result_type(leaf), jnp.float32))
 
-    return jax.tree.map(wide, tree)
+    return jax.tree.map(widen_leaf, tree)
 
 
 def cast_like(tree: Tree, other: Tree) -> Tree:
@@ -290,8 +290,8 @@ def _choose(test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
     if isinstance(test, bool | np.bool_):
         return yes() if test else no()
     if not isinstance(test, jax.core.Tracer):  # known: JAX would compile both ways at every call
-        return _typed(yes() if test else no())
-    return lax.cond(test, lambda: _typed(yes()), lambda: _typed(no()))
+        return _cast_reals(yes() if test else no())
+    return lax.cond(test, lambda: _cast_reals(yes()), lambda: _cast_reals(no()))
 
 
 def _both(*tests: Any) -> Any:
@@ -308,21 +308,21 @@ def _repeat(test: Callable[..., Any], body: Callable[..., Any], values: tuple[An
             values = body(*values)
         return values
     if not any(isinstance(value, jax.core.Tracer) for value in (*values, *after)):
-        values = _typed(values)
+        values = _cast_reals(values)
         while test(*values):
-            values = _typed(body(*values))
+            values = _cast_reals(body(*values))
         return values
-    return lax.while_loop(lambda v: test(*v), lambda v: _typed(body(*v)), _typed(values))
+    return lax.while_loop(lambda v: test(*v), lambda v: _cast_reals(body(*v)), _cast_reals(values))
 
 
-def _typed(values: Any) -> Any:
-    """Arrays of one dtype of reals: both ends of a branch, every turn of a loop."""
+def _cast_reals(values: Any) -> Any:
+    """Cast reals to one dtype, at both ends of a branch and at every turn of a loop."""
 
-    def typed(value: Any) -> Any:
+    def cast_real(value: Any) -> Any:
         whole = jnp.issubdtype(jnp.result_type(value), jnp.integer)
         return jnp.asarray(value, None if whole else real_dtype())
 
-    return jax.tree.map(typed, values)
+    return jax.tree.map(cast_real, values)
 
 
 _HELPERS = {f.__name__: f for f in (_choose, _both, _repeat)}

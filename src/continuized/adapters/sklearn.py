@@ -19,7 +19,7 @@ from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegres
 from continuized.problems.base import Array
 from continuized.problems.regression.data import check_format
 from continuized.process import clock
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.metric_factory import make_factory
@@ -67,14 +67,14 @@ class LinearEstimator(BaseEstimator):
             raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         _check_sparse(X)
         options |= {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
-        with _refusing_huge("X or y"):
+        with _refuse_huge("X or y"):
             X, y = validate_data(self, X, y, **options)
         if sample_weight is None:
             return X, y, None
         n = X.shape[0]
         if check.is_real(sample_weight):
             sample_weight = np.full(n, check.real(sample_weight, "sample_weight", minimum=0.0))
-        with _refusing_huge("sample_weight"):
+        with _refuse_huge("sample_weight"):
             weights = check_array(
                 sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
             )
@@ -123,7 +123,7 @@ class LinearEstimator(BaseEstimator):
         """Compute X coef^T + intercept."""
         check_is_fitted(self)
         _check_sparse(X)
-        with _refusing_huge("X"):
+        with _refuse_huge("X"):
             X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
 
@@ -356,7 +356,7 @@ def solve(
     tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
     in the Hessian's: the error of the predictions, whatever the scales of the columns.
     """
-    root = seeds.seed_sequence(seed)
+    root = seed_sequence(seed)
     options = AdaptiveOptions(
         tol,
         factory=make_factory("auto", problem, root),
@@ -411,7 +411,7 @@ def root_mean_square(y: Array, weights: Array | None) -> float:
 
 
 @contextmanager
-def _refusing_huge(what: str) -> Iterator[None]:
+def _refuse_huge(what: str) -> Iterator[None]:
     """Say what scikit-learn does not: that an integer is too large for a float."""
     try:
         yield

@@ -34,14 +34,14 @@ class Partition(NamedTuple):
         )
 
     def spread(self, values: Array) -> Array:
-        """A value to a block as one to a coordinate."""
+        """Turn a value for each block into one for each coordinate."""
         out = np.empty(self.members.size, values.dtype)
         out[self.members] = np.repeat(values, np.diff(self.bounds))
         return out
 
 
 def partition(blocks: Any, d: int) -> Partition:
-    """The blocks of d coordinates.
+    """Return the blocks of d coordinates.
 
     blocks: an integer, the size of blocks of consecutive coordinates, of which the last may be
     smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
@@ -59,13 +59,13 @@ def partition(blocks: Any, d: int) -> Partition:
         return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
     what = "None, an integer >= 1 or a list of vectors of indices"
     listed = check.sequence(blocks, "blocks", what)
-    indices = [_checked_block(block, b, d) for b, block in enumerate(listed)]
+    indices = [_check_block(block, b, d) for b, block in enumerate(listed)]
     members = np.concatenate([np.zeros(0, np.int64), *indices])
     _check_each_is_once(indices, members, d)
     return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
 
 
-def _checked_block(block: Any, b: int, d: int) -> Array:
+def _check_block(block: Any, b: int, d: int) -> Array:
     noun = "a vector of indices"
     indices = check.array(block, f"block {b}", dtype=np.int64, ndim=1, noun=noun)
     if indices.size == 0:
@@ -90,8 +90,8 @@ def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
 
 
 def block_L(problem: Any, blocks: Partition) -> Array:
-    """L_B of each block: exact (up to rounding, to the safe side) where the block or the rows it
-    meets are few, else a bound with the certificate of `problems.regression.spectrum`.
+    """Return L_B of each block: exact (up to rounding, to the safe side) where the block or the
+    rows it meets are few, else a bound with the certificate of `problems.regression.spectrum`.
 
     problem: a Quadratic, LeastSquares or LogisticRegression, without weights and intercept.
     """
@@ -111,7 +111,7 @@ def block_L(problem: Any, blocks: Partition) -> Array:
 
 
 def _of_small_blocks(columns: Any, blocks: Array) -> Array:
-    """The largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
+    """Find the largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
     small sparse blocks take long one by one."""
     n, size = columns.shape[0], blocks.shape[1]
     parts = [columns[:, i].astype(np.float64) for i in blocks.T]
@@ -124,7 +124,7 @@ def _of_small_blocks(columns: Any, blocks: Array) -> Array:
 
 
 def _of_block(columns: Any, block: Array) -> float:
-    """The largest eigenvalue of X_B^T X_B / n, or a bound."""
+    """Find the largest eigenvalue of X_B^T X_B / n, or a bound of it."""
     X, n = columns[:, block], int(columns.shape[0])
     if not isinstance(X, np.ndarray):
         X = _without_empty_rows(X)
@@ -133,7 +133,7 @@ def _of_block(columns: Any, block: Array) -> float:
 
 
 def _without_empty_rows(X: Any) -> Any:
-    """A CSC array as a CSR array: a block should cost what it holds, not a pass over all rows."""
+    """Turn CSC into CSR: a block should cost what it holds, not a pass over all rows."""
     from scipy import sparse
 
     kept, row = np.unique(X.indices, return_inverse=True)

@@ -23,16 +23,12 @@ from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.process.marks import Categorical, Changing, Finite, checked_probabilities
+from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
+from continuized.process.stepper import next_doubling
 from continuized.support import validation as check
 
 FIRST_REFRESH = 16  # passes; then at each doubling
-
-
-def next_doubling(events: int, first: int) -> int:
-    """The least of first, 2 first, 4 first, ... that is more than the events so far."""
-    return first << (events // first).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +67,7 @@ class CoordinateDescent:
         check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
-        """The run on this problem from x0.
+        """Prepare the run on this problem from x0.
 
         Raises TypeError or ValueError for problems of other kinds, and for blocks that are empty,
         overlap, leave out a coordinate or have an index out of range.
@@ -117,7 +113,7 @@ class CoordinateStepper(MarkedStepper):
             self.x, self.u = np.array(x0, dtype=np.float64), images
 
     def _set_law(self, p: Array, metric: Array) -> None:
-        """The constants for marks with probabilities p, in the norm |v|^2 = sum metric_i v_i^2."""
+        """Set the constants for the law p, in the norm |v|^2 = sum metric_i v_i^2."""
         self.p = p
         L_i, live = self.form.L_i / metric, self.form.L_i > 0.0
         with np.errstate(divide="ignore", over="ignore"):
@@ -130,12 +126,12 @@ class CoordinateStepper(MarkedStepper):
         self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
 
     def _law(self) -> Finite:
-        """Of marks with the probabilities p."""
+        """Make the law of marks with the probabilities p."""
         return Categorical(self.p)
 
     @property
     def constants(self) -> dict[str, float]:
-        """What was used, given or computed."""
+        """The constants that were used, given or computed."""
         found = {"mu": self.form.mu, self.largest: float(self.form.L_i.max(initial=0.0))}
         return {"S": self.S, **found} if self.accelerated else found
 
@@ -152,24 +148,26 @@ class CoordinateStepper(MarkedStepper):
             marks, coefficients = marks[now:], coefficients[now:]
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        coordinate_events(marks, coefficients, *self._function(), *self._carried())
+        coordinate_events(marks, coefficients, *self._function(), *self._carried_state())
 
-    def _function(self) -> tuple[layout.Terms, layout.Loss, layout.Columns]:
-        """What the kernels know of the function."""
+    def _function(self) -> tuple[layout.CoordinateTerms, layout.Loss, layout.SparseColumns]:
+        """Return what the kernels know of the function."""
         f = self.form
         targets = None if f.kind == SQUARED else f.targets
-        terms = layout.Terms(self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
-        columns = layout.Columns(f.indptr, f.indices if f.indices.size else None, f.values)
+        terms = layout.CoordinateTerms(
+            self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale
+        )
+        columns = layout.SparseColumns(f.indptr, f.indices if f.indices.size else None, f.values)
         return terms, layout.Loss(f.kind, f.c, targets), columns
 
-    def _carried(self) -> tuple[Array, Array, Array]:
-        """What they change: pairs where there is a z, and otherwise x and its images."""
+    def _carried_state(self) -> tuple[Array, Array, Array]:
+        """Return what they change: pairs where there is a z, and otherwise x and its images."""
         if self.accelerated:
             return self.scalars, self.pairs, self.image_pairs
         return self.scalars, self.x, self.u
 
     def _refresh(self) -> None:
-        """The images from the coordinates: rounding stays in them of all that they once were."""
+        """Compute the images anew: rounding stays in them of all that they once were."""
         if self.accelerated:
             self.image_pairs[:, layout.S] = self.form.image(self.pairs[:, layout.S]) - self.shift
             self.image_pairs[:, layout.D] = self.form.image(self.pairs[:, layout.D])
@@ -181,27 +179,27 @@ class CoordinateStepper(MarkedStepper):
         super().after_restoring()
 
     def spread(self, values: Array) -> Array:
-        """A value to a mark as one to a coordinate."""
+        """Turn a value for each mark into one for each coordinate."""
         return values
 
     def _now(self, pairs: Array) -> Array:
         return layout.at_factor(pairs, self.scalars[ALPHA])
 
     def coordinates(self) -> Array:
-        """x: the coordinates now."""
+        """Return x, the coordinates now."""
         return self._now(self.pairs) if self.accelerated else self.x.copy()
 
     def images(self) -> Array:
-        """u = A diag(scale) x, as carried along."""
+        """Return u = A diag(scale) x, as carried along."""
         u = self._now(self.image_pairs) if self.accelerated else self.u
         return self.form.spread(self.shift + u)
 
     def point(self) -> Array:
-        """The point in the problem's own variables."""
+        """Return the point in the problem's own variables."""
         return self.coordinates()
 
     def value(self) -> float:
-        """f at the point; asked for by the trace and by the duality gap, computed once."""
+        """Return f at the point; asked for by the trace and by the duality gap, computed once."""
         if self._value is None:
             self._value = self.problem.fun(self.point())
         return self._value
@@ -221,7 +219,7 @@ class BlockStepper(CoordinateStepper):
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         known = (*self._function(), *self.partition)
-        block_events(marks, coefficients, *known, *self._carried())
+        block_events(marks, coefficients, *known, *self._carried_state())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)
@@ -235,7 +233,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
         by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
         shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
         return np.asarray(shares / shares.sum())
-    p = checked_probabilities(sampling)
+    p = check_probabilities(sampling)
     if p.shape != L_i.shape:
         raise ValueError(f"sampling has {p.size} probabilities, but there are {L_i.size} {unit}s")
     never = np.flatnonzero((p == 0.0) & (L_i > 0.0))

@@ -67,7 +67,7 @@ class DualCoordinate:
         check.flag(self.accelerated, "accelerated")
 
     def prepare(self, problem: Problem, x0: Array) -> DualStepper:
-        """The run on this problem; the dual starts from the slopes of the losses at x0, scaled.
+        """Prepare the run; the dual starts from the slopes of the losses at x0, scaled.
 
         Raises TypeError for other problems, ValueError for weights, an intercept or l2 = 0.
         """
@@ -86,7 +86,7 @@ class DualCoordinate:
 
 
 def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
-    """m_i = the curvature of the entropy over 4, as far as it is known; at least 1.
+    """Return m_i, the curvature of the entropy over 4, as far as it is known; at least 1.
 
     x and z are the dual points, and the slopes of the losses at the margins y <x_i, w> are a third
     one: far from the solution they differ, and the least curvature of the three is taken.  smooth:
@@ -101,7 +101,7 @@ def local_metric(x: Array, z: Array, margins: Array, smooth: Array) -> Array:
 
 
 def next_metric(passes: int) -> int:
-    """The least of 3, 5, 8, 12, 18, 27, ... passes that is more than those so far.
+    """Return the least of 3, 5, 8, 12, 18, 27, ... passes that is more than those so far.
 
     >>> [next_metric(passes) for passes in (0, 2, 3, 5, 30)]
     [3, 3, 5, 8, 41]
@@ -115,7 +115,7 @@ def next_metric(passes: int) -> int:
 class DualStepper(CoordinateStepper):
     """Coordinates are dual variables, and their image the primal point."""
 
-    criterion, measures_gap = "duality gap", True
+    criterion_name, criterion_is_gap = "duality gap", True
 
     def __init__(
         self, form: SeparableForm, method: DualCoordinate, x0: Array, problem: Problem
@@ -151,13 +151,13 @@ class DualStepper(CoordinateStepper):
                 self._begin_anew()
 
     def _plain(self, marks: Array, coefficients: Array) -> Array:
-        """Others in their place, with which x and z do not mix and take the same steps."""
+        """Return coefficients with which x and z do not mix, and take the same steps."""
         together = np.zeros_like(coefficients)
         together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
         return together
 
     def _begin_anew(self) -> None:
-        """z = x."""
+        """Let z be x."""
         for pairs in (self.pairs, self.image_pairs):
             pairs[:] = pairs_at(self._now(pairs))
         self.scalars[:] = REBASED
@@ -176,7 +176,7 @@ class DualStepper(CoordinateStepper):
         return self.images()
 
     def dual_value(self) -> float:
-        """The dual objective (to be maximised) at the dual variables."""
+        """Return the dual objective (to be maximised) at the dual variables."""
         from scipy.special import entr  # -b log(b), 0 at 0
 
         p: Any = self.problem
@@ -190,5 +190,5 @@ class DualStepper(CoordinateStepper):
             return float((entr(b) + entr(1.0 - b)).mean() - 0.5 * p.l2 * inner(w, w))
         return float(np.mean(a * p.y - 0.5 * a * a) - 0.5 * p.l2 * inner(w, w))
 
-    def measure(self) -> float:
+    def evaluate_criterion(self) -> float:
         return self.value() - self.dual_value()

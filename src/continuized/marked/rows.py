@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, Rows, batch_events, row_events
+from continuized.marked.kernels.events import ALPHA, RowLabels, batch_events, row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -88,7 +88,7 @@ class StochasticLeastSquares:
         return f"the method {', '.join(missing)} for that law" if missing else ""
 
     def prepare(self, problem: Problem, x0: Array) -> RowStepper:
-        """The run on this problem from x0.
+        """Prepare the run on this problem from x0.
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
@@ -96,7 +96,7 @@ class StochasticLeastSquares:
         return RowStepper(self, problem, rows, *self._weights(problem), x0)
 
     def _weights(self, problem: Any) -> tuple[Array, Array]:
-        """The probabilities of the rows, and the factors that they are multiplied by."""
+        """Return the probabilities of the rows, and the factors that they are multiplied by."""
         n = problem.X.shape[0]
         return np.full(n, 1.0 / n), np.ones(n)
 
@@ -184,7 +184,7 @@ class RowStepper(MarkedStepper):
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
         self.indptr, indices = layout.index_arrays(rows)
-        self.kept, self.indices = layout.occurring(indices, x0.size)  # other entries of x stay
+        self.kept, self.indices = layout.keep_occurring(indices, x0.size)  # other entries of x stay
         self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
         self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
         self.size = max(int(self.indptr[-1]), len(self.costs), 1)
@@ -194,14 +194,14 @@ class RowStepper(MarkedStepper):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What was used; exact: whether all of it was computed, none given or estimated."""
+        """The constants that were used; exact: whether none was given or estimated."""
         found = {"R2": self.R2, "kappa": self.kappa, "mu": self.mu, "exact": self.exact}
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
         events = row_events if self.batch == 1 else batch_events
-        rows = Rows(self.factors, self.rhs)
-        columns = layout.Columns(self.indptr, self.indices, self.values)
+        rows = RowLabels(self.factors, self.rhs)
+        columns = layout.SparseColumns(self.indptr, self.indices, self.values)
         step = 1.0 / self.R2
         events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
 
@@ -232,7 +232,7 @@ def row_constants(
     kappa: float | None = None,
     mu: float | None = None,
 ) -> RowConstants:
-    """R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
+    """Return R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
 
     Those that are given are taken as they are, and not computed.
     """
@@ -241,12 +241,12 @@ def row_constants(
     if R2 is None or kappa is None or (mu is None and are_exact(rows)):
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
-        find = _exact if are_exact(rows) else _estimated
+        find = _compute_exactly if are_exact(rows) else _estimate
         R2, kappa, mu = find(scaled, p, R2, kappa, mu)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
-def _exact(
+def _compute_exactly(
     a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
 ) -> tuple[float, float, float]:
     d = a.shape[1]
@@ -262,7 +262,7 @@ def _exact(
 
 
 def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
-    """The largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
+    """Find the largest eigenvalues of E |a|^2 v v^T and E |v|^2 v v^T, v = W^T a = H^{-1/2} a."""
     rank = W.shape[1]
     if rank == 0:  # nothing but zeros
         return 1.0, 1.0
@@ -277,7 +277,7 @@ def _largest(a: Any, p: Array, W: Array) -> tuple[float, float]:
 
 
 def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
-    """The rows, some at a time, dense: as many as there are columns, more where those are few."""
+    """Yield the rows, dense: as many at a time as there are columns, more where those are few."""
     n, d = a.shape
     size = max(d, BLOCK_NUMBERS // d)
     for first in range(0, n, size):
@@ -285,11 +285,12 @@ def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
         yield at, a[at].toarray()
 
 
-def _estimated(
+def _estimate(
     a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
 ) -> tuple[float, float, float]:
-    """R2 = max |a|^2 and mu = 0, which hold; kappa as if H were diagonal, for rare columns make it
-    far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i."""
+    """Take R2 = max |a|^2 and mu = 0, which hold; estimate kappa as if H were diagonal, for rare
+    columns make it far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i.
+    """
     squares = a.power(2)
     if R2 is None:
         R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
@@ -303,7 +304,7 @@ def _estimated(
 
 
 def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
-    """R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
+    """Return R2, kappa and mu of batches, from those of rows and L_H, the largest eigenvalue of H.
 
     The mean A of b independent copies of a a^T has b^2 products of two copies in its square; in b
     of them a copy meets itself, in the others two that are independent, of mean H each.  So
@@ -321,7 +322,7 @@ def batch_constants(row: RowConstants, L_H: float, batch: int) -> RowConstants:
 
 
 def largest_eigenvalue(rows: Any, p: Array, factors: Array) -> float:
-    """An upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
+    """Return an upper bound of the largest eigenvalue of H = sum_i p_i factors_i^2 a_i a_i^T: up to
     rounding that itself, or with the certificate of `problems.regression.spectrum`."""
     from scipy import sparse
 

@@ -42,21 +42,21 @@ class SeparableForm:
     length: int
 
     def image(self, x: Array) -> Array:
-        """A diag(scale) x."""
+        """Return A diag(scale) x."""
         if not self.indices.size and self.values.size:
             return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
         columns = (self.values, self.indices.view(np.int32), self.indptr.astype(np.int64))
         return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
 
     def spread(self, u: Array) -> Array:
-        """Images of all rows: those of rows without entries are 0."""
+        """Return the images of all rows: those of rows without entries are 0."""
         out = np.zeros(self.length)
         out[self.kept] = u
         return out
 
 
 def primal_form(problem: Problem) -> SeparableForm:
-    """The coordinates of the problem itself.  TypeError where its coordinate steps are unknown."""
+    """Return the problem's own coordinates; TypeError where its coordinate steps are unknown."""
     if isinstance(problem, Quadratic):
         lam, d = problem.eigenvalues, problem.dim
         empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
@@ -74,7 +74,7 @@ def primal_form(problem: Problem) -> SeparableForm:
     check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
     indptr, indices, values = _lines(problem.columns.T)
-    kept, indices = layout.occurring(indices, n)
+    kept, indices = layout.keep_occurring(indices, n)
     return SeparableForm(
         problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
         indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
@@ -82,7 +82,7 @@ def primal_form(problem: Problem) -> SeparableForm:
 
 
 def _lines(X: Any) -> tuple[Array, Array, Array]:
-    """(indptr, indices, values) of the rows of X, X's own memory; a dense X has no indices."""
+    """Return (indptr, indices, values) of X's rows, in X's own memory; a dense X has no indices."""
     if not isinstance(X, np.ndarray):
         return *layout.index_arrays(X), X.data
     n, d = X.shape
@@ -91,7 +91,7 @@ def _lines(X: Any) -> tuple[Array, Array, Array]:
 
 
 def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
-    """The dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
+    """Return the dual of a ridge or l2-logistic regression (`dual.DualCoordinate`), and where to
     start in it: from the slopes of the losses at x0, scaled."""
     n, d = problem.X.shape
     if d == 0:
@@ -100,7 +100,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
     indptr, indices, values = _lines(problem.X)
-    kept, indices = layout.occurring(indices, d)
+    kept, indices = layout.keep_occurring(indices, d)
     margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
@@ -121,7 +121,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
 
 
 def _best_scale(problem: Any, a: Array, squares: float) -> float:
-    """The c in [0, 1] for which c a is best in the dual.
+    """Find the c in [0, 1] for which c a is best in the dual.
 
     Far from the solution the slopes of the losses give a w that is too large by far: with
     l2 = 0.01/n, a few passes are spent on coming back.  Near the solution c is about 1.

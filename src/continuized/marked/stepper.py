@@ -21,7 +21,6 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
@@ -34,6 +33,7 @@ from continuized.process.marks import (
     probabilities,
 )
 from continuized.process.methods import Method
+from continuized.process.random_streams import Root
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.support.threads import norm
 from continuized.support.validation import short_repr
@@ -57,9 +57,9 @@ class MarkedStepper(Stepper):
 
     law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
     for_another_law: what to give for marks of another law; "" where no step depends on it.
-    measures_gap: whether `measure` bounds f - f*.  process: the method whose coefficients are used.
-    costs: what an event of each mark touches; size: what a pass does.  take: lets the events of
-    these marks happen, with these coefficients.  point: gives x now, in the problem's own
+    criterion_is_gap: whether the criterion bounds f - f*.  process: the method whose coefficients
+    are used.  costs: what an event of each mark touches; size: what a pass does.  take: lets the
+    events of these marks happen, with these coefficients.  point: gives x now, in the problem's own
     variables, a vector of float64.
     """
 
@@ -67,7 +67,7 @@ class MarkedStepper(Stepper):
     changing: tuple[str, ...] = (
         "k", "t", "carry", "cost", "tested", "next_test", "rows_made", "recorded", "last_fun",
     )  # fmt: skip
-    measures_gap = law_changes = False
+    criterion_is_gap = law_changes = False
     law: Any  # Finite, or one that changes
     for_another_law: str
     process: Method
@@ -86,26 +86,26 @@ class MarkedStepper(Stepper):
 
     @property
     def constants(self) -> dict[str, Any]:
-        """What was used, given or computed."""
+        """The constants that were used, given or computed."""
         raise NotImplementedError
 
     def value(self) -> float:
-        """f at the point."""
+        """Return f at the point."""
         return self.problem.fun(self.point())
 
-    def measure(self) -> float:
-        """What tol is compared with."""
+    def evaluate_criterion(self) -> float:
+        """Return what tol is compared with."""
         return norm(self.problem.grad(self.point()))
 
     # What the loop asks
 
     def configure(self, x0: Array, tol: float | None, record: bool) -> None:
-        """Of what shape and type x is to be, what tol is, and whether f is recorded once a pass."""
+        """Set the shape and the type of x, the tol, and whether f is recorded once a pass."""
         self.like, self.tol, self.records = x0, tol, record
 
     @property
     def passes(self) -> float:
-        """Over the data, so far."""
+        """The passes over the data, so far."""
         return self.cost / self.size
 
     def begin(self) -> Progress:
@@ -117,7 +117,7 @@ class MarkedStepper(Stepper):
         return Progress(rows=self._row(self.value()))
 
     def advance(self, events: Events) -> Progress:
-        marks = checked_marks(events, self.law)
+        marks = check_marks(events, self.law)
         coefs = coefficients(self.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
@@ -139,10 +139,10 @@ class MarkedStepper(Stepper):
         return self.k, self.t, fun, self.passes
 
     def test(self) -> Status | None:
-        """Whether the measure is at most tol, where it is time to ask."""
+        """Return CONVERGED where the criterion is at most tol, if it is time to ask."""
         if self.tol is None or self.passes < self.next_test:
             return None
-        now = (self.passes, self.measure())
+        now = (self.passes, self.evaluate_criterion())
         self.next_test = _next_test(self.tested, now, self.tol)
         self.tested = now
         return Status.CONVERGED if now[1] <= self.tol else None
@@ -151,10 +151,10 @@ class MarkedStepper(Stepper):
         return self._like_x0(self.good), self.value()
 
     def describe(self) -> str:
-        """What is known without asking anew."""
+        """Tell what is known without asking anew."""
         value = f"f = {self.last_fun:.6g}" if self.records else ""
-        measured = self.tested[1]
-        return value if math.isnan(measured) else f"{value}  {self.criterion} {measured:.2g}"
+        last = self.tested[1]
+        return value if math.isnan(last) else f"{value}  {self.criterion_name} {last:.2g}"
 
     def finish(self, status: Status | None) -> Progress:
         if self.recorded == self.k or status is Status.NOT_FINITE:
@@ -165,7 +165,7 @@ class MarkedStepper(Stepper):
         x = self.good.reshape(self.like.shape)
         fun = self.problem.fun(x)
         # The run stands where it stopped, which where it left the finite numbers is not x.
-        has_gap = self.measures_gap and status is not Status.NOT_FINITE
+        has_gap = self.criterion_is_gap and status is not Status.NOT_FINITE
         return {
             "x": self._like_x0(x),
             "fun": fun,
@@ -175,14 +175,14 @@ class MarkedStepper(Stepper):
             "method": self.process,
             "constants": self.constants,
             "passes": self.passes,
-            "gap": reported_gap(self.measure(), fun, self.problem) if has_gap else None,
+            "gap": round_gap(self.evaluate_criterion(), fun, self.problem) if has_gap else None,
         }
 
     def fingerprint(self) -> dict[str, Any]:
         return self.constants
 
     def _like_x0(self, x: Array) -> Array:
-        """A fresh x of the shape and type of x0: the kernels compute in float64."""
+        """Return a fresh x of the shape and type of x0: the kernels compute in float64."""
         return x.reshape(self.like.shape).astype(self.like.dtype)
 
     def after_restoring(self) -> None:
@@ -190,13 +190,13 @@ class MarkedStepper(Stepper):
 
 
 def _passes_a_block(marks: int, dim: int, size: int) -> int:
-    """Where nothing is recorded: so many that what is done between blocks, of which the least is
-    to look at the point, costs little against the events."""
+    """Tell how many passes a block has where nothing is recorded: so many that what is done between
+    blocks, of which the least is to look at the point, costs little against the events."""
     return max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * dim // size))
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:
-    """The passes at which to test again: a tenth more, or as many as are left at the rate seen
+    """Find the passes at which to test again: a tenth more, or as many as are left at the rate seen
     between two tests, if that is less, or half as many, if that is more; at most twice as many."""
     least = BETWEEN_TESTS * now[0]
     if not (tol > 0.0 and before[1] > now[1] > tol):
@@ -205,8 +205,8 @@ def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float
     return min(max(min(least, now[0] + left), now[0] + 0.5 * left), 2.0 * now[0])
 
 
-def reported_gap(gap: float, fun: float, problem: Any) -> float:
-    """A duality gap; 0 where it is negative by no more than rounding errors.
+def round_gap(gap: float, fun: float, problem: Any) -> float:
+    """Return a duality gap, or 0 where it is negative by no more than rounding errors.
 
     The gap is f less the dual objective, both means over n rows.  The terms of f are at least 0,
     and so are as large as f; those of the dual, a_i y_i - a_i^2 / 2 and the like, are in the mean
@@ -219,8 +219,8 @@ def reported_gap(gap: float, fun: float, problem: Any) -> float:
     return 0.0 if gap >= -rounding else gap
 
 
-def clock_with_marks(clock: Any, stepper: MarkedStepper, root: seeds.Root) -> clocks.Clock:
-    """The clock given, or a Poisson clock, with marks of the stepper's law unless it has its own.
+def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.Clock:
+    """Return the clock given, or a Poisson clock, with the stepper's marks unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
     of rate p_i for each coordinate or row i is a clock of rate 1 with marks of the law p.
@@ -251,8 +251,9 @@ def clock_with_marks(clock: Any, stepper: MarkedStepper, root: seeds.Root) -> cl
 
 
 def _check_law(clock: Any, stepper: MarkedStepper) -> None:
-    """Steps are made for the probabilities of their marks; where they are not, every mark must
-    still come.  Raises ValueError with the first mark for which it is otherwise."""
+    """Check the law of a clock.  Steps are made for the probabilities of their marks; where they
+    are not, every mark must still come.  Raises ValueError with the first mark for which it is
+    otherwise."""
     drawn, taken = batch_of(getattr(clock, "marks", None)), batch_of(stepper.law)
     if drawn > 1 and drawn != taken:
         raise ValueError(
@@ -285,8 +286,8 @@ def _check_law(clock: Any, stepper: MarkedStepper) -> None:
         )
 
 
-def checked_marks(events: Events, law: Finite) -> Array:
-    """The marks of a block as integers in [0, law.size), or as batches of them, a row each."""
+def check_marks(events: Events, law: Finite) -> Array:
+    """Return the marks of a block as integers in [0, law.size), or as batches, a row each."""
     values, n = np.asarray(events.marks), law.size
     shape: tuple[int, ...] = ()
     wanted = f"marks must be integers in [0, {n})"

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from continuized.network.optimisation.objective import split as split
     from continuized.network.optimisation.race import Racer as Racer
     from continuized.network.optimisation.race import race as race
-    from continuized.network.protocol.node_model import Rule as Rule
-    from continuized.network.protocol.node_model import RuleSpec as RuleSpec
+    from continuized.network.protocol.node_model import NodeModel as NodeModel
+    from continuized.network.protocol.node_model import NodeModelSpec as NodeModelSpec
     from continuized.network.result import Decentralized as Decentralized
     from continuized.network.result import Outcome as Outcome
     from continuized.network.runtime.run import run as run
@@ -51,8 +51,8 @@ _HOME = {
     "Optimised": "graphs.optimal_rates",
     "Outcome": "result",
     "Racer": "optimisation.race",
-    "Rule": "protocol.node_model",
-    "RuleSpec": "protocol.node_model",
+    "NodeModel": "protocol.node_model",
+    "NodeModelSpec": "protocol.node_model",
     "StalenessWarning": "runtime.supervisor",
     "delay_limit": "analysis",
     "exchange_share": "analysis",

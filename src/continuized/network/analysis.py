@@ -210,19 +210,19 @@ def _delay_limit(graph: Graph, constants: Constants) -> float:
     if constants.theta == 0.0:
         return math.inf  # nothing mixes, so that nothing gets old: an exchange averages, late
 
-    def stable(delay: float) -> bool:
+    def is_stable(delay: float) -> bool:
         if graph.nodes > MOST_NODES:
             return exchange_share(graph, delay) > _share_limit(graph, constants)
         return gain(graph, constants, delay, exchange_rates(graph, delay)) < 1.0
 
     low, high = 0.0, 1.0
-    while stable(high):
+    while is_stable(high):
         low, high = high, 2.0 * high
         if constants.theta * low > LONG:
             return math.inf
     while high - low > DIGITS * high:
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if stable(middle) else (low, middle)
+        low, high = (middle, high) if is_stable(middle) else (low, middle)
     return low
 
 
@@ -253,11 +253,11 @@ def too_stale(
     graph = Graph.of(graph)
     longest, least = delay_limit(graph, method), share_limit(graph, method)
 
-    def beyond(part: float) -> bool:
+    def is_beyond(part: float) -> bool:
         """Tell whether one of the two is beyond this part of the way to its limit."""
         few = share is not None and 1.0 - share >= part * (1.0 - least) and least > 0.0
         return bool(0.5 * staleness >= part * longest or few)
 
-    if beyond(1.0):
+    if is_beyond(1.0):
         return "past"
-    return "near" if beyond(NEAR) else "fine"
+    return "near" if is_beyond(NEAR) else "fine"

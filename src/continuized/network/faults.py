@@ -127,7 +127,7 @@ class Faults:
         """List (t, node, whether it joins), in time; refuse an order that makes no sense."""
         listed = [(t, i, False) for t, i in self.deaths] + [(t, i, True) for t, i in self.joins]
         listed.sort(key=lambda change: change[0])
-        absent = self.absent()
+        absent = self.absent_at_start()
         for t, i, joins in listed:
             if not i < nodes:
                 act = "join" if joins else "die"
@@ -138,7 +138,7 @@ class Faults:
             absent = absent - {i} if joins else absent | {i}
         return listed
 
-    def absent(self) -> set[int]:
+    def absent_at_start(self) -> set[int]:
         """Return the nodes that are not there at the start."""
         first = {i: min(t for t, k in self.joins if k == i) for _, i in self.joins}
         died = {i: min(t for t, k in self.deaths if k == i) for _, i in self.deaths}

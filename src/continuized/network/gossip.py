@@ -39,14 +39,6 @@ def mix_over(x: Any, z: Any, dt: float, theta: float) -> tuple[Any, Any]:
     return mix(x, z, a, b)
 
 
-def give(x: Any, z: Any, d: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
-    """Return the initiator's pair after it gave the transfer of d; with -d, the receiver's."""
-    return x - gamma * d, z - gamma_prime * d
-
-
-FORMULAS = (mix_over, give)
-
-
 ROUNDING = 1e-9  # relative: on the complete graph the two rates are equal
 
 

@@ -134,7 +134,8 @@ def _draw_nodes(axes: Any, graph: Graph, points: Array, view: View) -> Any:
 
 
 def _width(graph: Graph, points: Array) -> float:
-    """Of a node, in points of 1/72 inch: a part of the edges' length and of a node's share."""
+    """Return the width of a node, in points of 1/72 inch: a part of the edges' length and of a
+    node's share."""
     ends = points[graph.edges]
     edge = float(np.median(np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)))
     side = float(np.ptp(points, axis=0).max()) or 1.0

@@ -34,7 +34,7 @@ def pack(
     ints: Array | None = None,
     dtype: Any = np.float64,
 ) -> tuple[Array, ...]:
-    """The data of a compiled problem.  Only three arrays: each costs 10 ns a call."""
+    """Return the data of a compiled problem, in only three arrays: each costs 10 ns a call."""
     # Writable, though never written to: Numba has other types for read-only arrays.
     return (
         np.require(np.zeros((0, 0)) if matrix is None else matrix, dtype, ("C", "A", "W")),
@@ -55,12 +55,12 @@ def writes_into_out(grad: Any) -> bool:
 
 
 def float_type(given: np.dtype[Any]) -> Any:
-    """The dtype to compute in: float32 is kept, integers and other floats become float64."""
+    """Return the dtype to compute in: float32 is kept, integers and other floats become float64."""
     return np.float32 if given == np.float32 else np.float64
 
 
 def flat(x: ArrayLike, dim: int) -> Array:
-    """x as a contiguous vector of dim numbers: compiled code would read past a shorter one."""
+    """Return x as a contiguous vector of dim numbers: compiled code tests no length."""
     x = np.asarray(x)
     if x.size != dim:
         raise ValueError(f"x has {x.size} entries, but the problem has dimension {dim}")
@@ -156,12 +156,12 @@ class Problem:
         return None if self.x_star is None else int(self.x_star.size)
 
     def fun(self, x: Array) -> float:
-        """f(x)."""
+        """Return f(x)."""
         value = self._fun(x)
         return _one_number(_pair(value)[0] if self._both else value)
 
     def grad(self, x: Array) -> Array:
-        """The gradient of f at x."""
+        """Return the gradient of f at x."""
         if self._into_out:
             out = np.empty(x.shape, x.dtype)
             self._grad(x.ravel(), out.ravel())  # type: ignore[misc]
@@ -169,35 +169,35 @@ class Problem:
         return _pair(self._fun(x))[1] if self._both else self._grad(x)  # type: ignore
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f(x) and its gradient; one call where fun returns both."""
+        """Return f(x) and its gradient; one call where fun returns both."""
         if not self._both:
             return self.fun(x.copy()), self.grad(x.copy())
         return self._value_and_gradient(x.copy())
 
     def _value_and_gradient(self, x: Any) -> tuple[float, Any]:
-        """Of a fun that returns both."""
+        """Return what a fun that returns both gave, checked."""
         value, gradient = _pair(self._fun(x))
         return _one_number(value), gradient
 
     def values(self, points: Array) -> Array:
-        """f at each of points[0], points[1], ..."""
+        """Return f at each of points[0], points[1], ..."""
         # Copies: the user may keep what the function was given, or write into it.
         return np.array([self.fun(np.array(x)) for x in points], dtype=np.float64)
 
     def grads(self, points: Array) -> Array:
-        """The gradient at each of points[0], points[1], ..."""
+        """Return the gradient at each of points[0], points[1], ..."""
         return np.array([self.grad(np.array(x)) for x in points], dtype=np.float64)
 
     def fingerprint(self, x0: Array) -> str:
-        """What a checkpoint knows the problem by: its kind, and f and |grad f| at a point."""
+        """Tell what a checkpoint knows the problem by: its kind, and f and |grad f| at a point."""
         point = x0 + probe(x0) if self.is_defined_everywhere else x0
         with np.errstate(all="ignore"):
             value = self.fun(point.copy())
-            slope = float(np.linalg.norm(checked_gradient(self.grad(point.copy()), x0.shape)[0]))
+            slope = float(np.linalg.norm(check_gradient(self.grad(point.copy()), x0.shape)[0]))
         return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
 
-    def compiled(self, dtype: Any = np.float64) -> Compiled | None:
-        """The problem for compiled loops; None where the gradient is Python."""
+    def compile(self, dtype: Any = np.float64) -> Compiled | None:
+        """Compile the problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:
             return None
         from continuized.problems.kernels import compile_user
@@ -209,21 +209,21 @@ class Problem:
         return self._compiled[char]
 
 
-def checked_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
-    """What the user's function gave as an array, and the rounding it comes with (0: integers)."""
+def check_gradient(g: Any, shape: tuple[int, ...]) -> tuple[Array, float]:
+    """Return what the user's function gave as an array, and its rounding (0: integers)."""
     array = check.array(g, "the gradient")
     check.shape(array, "the gradient", shape, like="x")
     return array, float(np.finfo(array.dtype).eps) if array.dtype.kind == "f" else 0.0
 
 
-def checked_problem(problem: Any) -> Problem:
+def check_problem(problem: Any) -> Problem:
     """Return a Problem; raise TypeError for anything else."""
     checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
     return checked
 
 
-def checked_start(x0: Any, problem: Problem) -> Array:
-    """A fresh, finite, real array from x0, or a sentence that says what is wrong."""
+def check_start(x0: Any, problem: Problem) -> Array:
+    """Return x0 as a fresh, finite, real array, or say in a sentence what is wrong."""
     x = check.array(x0, "x0", dtype=float_type, finite=True)
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")

@@ -78,7 +78,7 @@ class Quadratic(Problem):
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
-        """f(x) and its gradient."""
+        """Return f(x) and its gradient."""
         return self.fun(x), self.grad(x)
 
     def values(self, points: Array) -> Array:
@@ -98,8 +98,8 @@ class Quadratic(Problem):
         slopes: Array = linear_slope(self.eigenvalues, rows)
         return slopes.reshape(points.shape)
 
-    def compiled(self, dtype: Any = np.float64) -> Compiled:
-        """The problem for compiled loops."""
+    def compile(self, dtype: Any = np.float64) -> Compiled:
+        """Compile the problem for compiled loops."""
         from continuized.problems.kernels import compile_problem
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)

@@ -19,14 +19,14 @@ compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
 
 
 def runs_compiled(method: Method) -> bool:
-    """Whether a method is all in its rules; if not, its coefficients are asked for in Python."""
+    """Tell whether a method is all in its rules; if not, Python gives its coefficients."""
     kind = type(method)
     return kind.coefficients is Method.coefficients and kind.flow is Method.flow
 
 
 @cache
-def compiled_fill(rule: Rule) -> Any:
-    """A loop over events in which this rule is inlined: a call of it would cost as much again."""
+def compile_fill(rule: Rule) -> Any:
+    """Compile a loop over events in which this rule is inlined: a call would cost as much again."""
     compile_formulas(rule)
 
     def fill(constants, k, t0, carry, t, dt, out):
@@ -47,20 +47,20 @@ def compiled_fill(rule: Rule) -> Any:
 def rows_of_coefficients(
     method: Method, k: int, t0: Array, carry: Array, t: Array, dt: Array
 ) -> Array:
-    """The coefficients of the events k + 1, ... of many runs, a run a row."""
+    """Return the coefficients of the events k + 1, ... of many runs, a run a row."""
     out = np.empty((*t.shape, COEFFICIENTS))
-    compiled_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
+    compile_fill(method.rule)(method.constants, k, t0, carry, t, dt, out)
     return out
 
 
 def _row(values: Array) -> Array:
-    """As a matrix of one row; a recorded clock's times are read-only, for which Numba has other
-    types, and copied."""
+    """Return a matrix of one row.  A recorded clock's times are read-only, for which Numba has
+    other types: they are copied."""
     return np.ascontiguousarray(values if values.flags.writeable else values.copy())[np.newaxis]
 
 
 def coefficients(method: Method, events: Events, carry: float) -> Array:
-    """The coefficients of a block of events, one row each."""
+    """Return the coefficients of a block of events, one row each."""
     if runs_compiled(method):
         t, dt = _row(events.t), _row(events.dt)
         first = (events.k0, np.array([events.t0]), np.array([carry]))

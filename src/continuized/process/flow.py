@@ -149,7 +149,7 @@ def _weights_far(u: float, d: float) -> tuple[float, float]:
     return scale * (even + odd), scale * (even - odd)
 
 
-def integrated_weights(
+def integrate_weights(
     eta: Callable[[float], float], eta_prime: Callable[[float], float], t0: float, dt: float
 ) -> tuple[float, float]:
     """(a, b) over [t0, t0 + dt] for any eta and eta_prime, by numerical integration.
@@ -159,7 +159,7 @@ def integrated_weights(
     non-integrable one (such as 2/t at 0): x joins z at once.  Raises ArithmeticError where the
     integration fails.
 
-    >>> a, b = integrated_weights(lambda t: 2.0 / t, lambda t: 0.0, 1.0, 1.0)
+    >>> a, b = integrate_weights(lambda t: 2.0 / t, lambda t: 0.0, 1.0, 1.0)
     >>> round(a, 12), b
     (0.75, 0.0)
     """

@@ -36,7 +36,7 @@ class Law(Protocol):
     """
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n marks, drawn from rng; independent ones, where a theorem is to hold."""
+        """Draw n marks from rng; independent ones, where a theorem is to hold."""
         ...
 
 
@@ -71,7 +71,7 @@ class Categorical:
     alias: Ints = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        p = checked_probabilities(self.p)
+        p = check_probabilities(self.p)
         object.__setattr__(self, "p", p)
         threshold, alias = _alias_table(p)
         object.__setattr__(self, "threshold", threshold)
@@ -83,7 +83,7 @@ class Categorical:
         return self.threshold.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n independent marks, drawn from rng."""
+        """Draw n independent marks from rng."""
         u = rng.random(n) * self.size
         column = np.minimum(u.astype(np.int64), self.size - 1)
         return np.where(u - column < self.threshold[column], column, self.alias[column])
@@ -108,7 +108,7 @@ class Stratified:
     sums: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        p = checked_probabilities(self.p)
+        p = check_probabilities(self.p)
         sums = np.cumsum(p)
         object.__setattr__(self, "p", p)
         object.__setattr__(self, "sums", sums / sums[-1])
@@ -119,7 +119,7 @@ class Stratified:
         return self.sums.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n marks, drawn from rng, in passes and at last a part of one."""
+        """Draw n marks from rng, in passes and at last a part of one."""
         marks = np.empty(n, np.int64)
         for first in range(0, n, self.size):
             part = marks[first : first + self.size]
@@ -127,7 +127,7 @@ class Stratified:
         return marks
 
     def _pass(self, rng: np.random.Generator, n: int) -> Ints:
-        """The n marks of a pass, or of a part of one."""
+        """Draw the n marks of a pass, or of a part of one."""
         # Place j has the mark i with n sums[i - 1] + u < j + 1 <= n sums[i] + u: over u, mark i
         # has n p[i] places on average, and never one if p[i] is 0.
         ends = (n * self.sums + rng.random()).astype(np.int64)
@@ -163,11 +163,11 @@ class Batches:
 
     @property
     def p(self) -> Floats | None:
-        """Of the marks that fill a batch, where their law says them."""
+        """The probabilities of the marks that fill a batch, where their law says them."""
         return probabilities(self.law)
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n batches, drawn from rng, a row each."""
+        """Draw n batches from rng, a row each."""
         return self.law.draw(rng, n * self.batch).reshape(n, self.batch)
 
 
@@ -189,29 +189,29 @@ class Changing:
 
     @property
     def size(self) -> int:
-        """Of the law that holds."""
+        """The number of marks of the law that holds."""
         return self.now.size
 
     @property
     def p(self) -> Floats | None:
-        """Of the law that holds, where it says them."""
+        """The probabilities of the law that holds, where it says them."""
         return probabilities(self.now)
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """n marks of the law that holds, drawn from rng."""
+        """Draw n marks of the law that holds from rng."""
         self.is_drawn = True
         return self.now.draw(rng, n)
 
 
 def probabilities(law: Any) -> Floats | None:
-    """The probabilities of the marks 0, 1, ... of a law that says them as `p`; None for others."""
+    """Return the probabilities of the marks 0, 1, ... of a law that has `p`; None for others."""
     p, size = getattr(law, "p", None), getattr(law, "size", None)
     return None if p is None or np.shape(p) != (size,) else np.asarray(p, dtype=np.float64)
 
 
 def mark_shares(clock: Any) -> Floats | None:
-    """The share of each mark 0, 1, ... in the events of a clock, or None where it is not known:
-    that of recorded marks, and of laws that have no `p`.
+    """Return the share of each mark 0, 1, ... in the events of a clock, or None where it is not
+    known: that of recorded marks, and of laws that have no `p`.
 
     Of merged clocks, the share of a clock's events is its rate over the sum of all; marks are
     their own, or where no clock has any, the numbers of the clocks.
@@ -246,7 +246,7 @@ def mark_shares(clock: Any) -> Floats | None:
 
 
 def _rate(clock: Any) -> float:
-    """Events per unit of time; NaN where it is not known."""
+    """Return the events per unit of time; NaN where it is not known."""
     from continuized.process.clock import Poisson, Unit
 
     if isinstance(clock, Unit):
@@ -255,17 +255,17 @@ def _rate(clock: Any) -> float:
 
 
 def batch_of(law: Any) -> int:
-    """How many marks an event of a law draws."""
+    """Tell how many marks an event of a law draws."""
     return law.batch if isinstance(law, Batches) else 1
 
 
 def events_of(law: Finite, marks: int) -> int:
-    """How many events draw so many marks of a law, but at least one."""
+    """Tell how many events draw so many marks of a law, but at least one."""
     return max(1, marks // batch_of(law))
 
 
-def checked_probabilities(p: ArrayLike) -> Floats:
-    """A distribution as float64, or a sentence that says what is wrong."""
+def check_probabilities(p: ArrayLike) -> Floats:
+    """Return a distribution as float64, or say in a sentence what is wrong."""
     noun = "a vector of numbers"
     values = check.array(p, "probabilities", dtype=np.float64, ndim=1, minimum=0.0, noun=noun)
     if not values.size:
@@ -277,12 +277,12 @@ def checked_probabilities(p: ArrayLike) -> Floats:
 
 
 def _alias_table(p: Floats) -> tuple[Floats, Ints]:
-    """Vose's construction: every column holds mass 1/n, of one mark or of two."""
+    """Make the table by Vose's construction: every column holds mass 1/n, of one mark or of two."""
     share, alias = p * p.size, np.arange(p.size)
     small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)
     stack = np.empty(p.size, np.int64)
     stack[: small.size] = small
-    fill = _compiled_fill() if p.size >= COMPILED_FROM else _fill
+    fill = _compile_fill() if p.size >= COMPILED_FROM else _fill
     fill(share, alias, stack, small.size, large)
     # A mark of probability 0 is never drawn, whatever the rounding.
     never = np.flatnonzero(p == 0.0)
@@ -309,7 +309,7 @@ def _fill(share: Any, alias: Any, small: Any, smalls: int, large: Any) -> None:
 
 
 @cache
-def _compiled_fill() -> Any:
+def _compile_fill() -> Any:
     from continuized.support.jit import jit
 
     return jit(_fill)

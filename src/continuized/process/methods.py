@@ -22,12 +22,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from continuized.process import clock as clocks
-from continuized.process import coefficients as rules
+from continuized.process import coefficients
 from continuized.process import flow as flows
-from continuized.process import random_streams as seeds
 from continuized.process.coefficients import FlowRule, Rule
-from continuized.process.flow import integrated_weights, mix, no_flow
+from continuized.process.flow import integrate_weights, mix, no_flow
 from continuized.process.parameters import check_constants, default_start
+from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 
 FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
@@ -96,7 +96,7 @@ class Method:
         """(L, mu, start), as rules take them."""
         return self.L, self.mu, 0.0
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         """The clock this method runs on when no other is given, with this seed."""
         return clocks.Unit()
 
@@ -123,7 +123,7 @@ class Method:
         return State(0, 0.0, x0, x0)
 
     def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
-        """From the state after one event to that after the next.  Pure: changes nothing given."""
+        """Go from the state after one event to that after the next, and change nothing given."""
         k, t, dt, mark = event
         a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
         y, z = mix(state.x, state.z, a, b)
@@ -153,7 +153,7 @@ class GradientDescent(Method):
 
     @property
     def rule(self) -> Rule:
-        return rules.gradient_descent_rule
+        return coefficients.gradient_descent_rule
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class Nesterov(Method):
 
     @property
     def rule(self) -> Rule:
-        return rules.nesterov_rule
+        return coefficients.nesterov_rule
 
 
 @dataclass(frozen=True)
@@ -215,8 +215,10 @@ class Continuized(Method):
     @property
     def rule(self) -> Rule:
         if self.mu == 0.0:
-            return rules.convex_rule
-        return rules.exponential_rule if self.start == math.inf else rules.hyperbolic_rule
+            return coefficients.convex_rule
+        if self.start == math.inf:
+            return coefficients.exponential_rule
+        return coefficients.hyperbolic_rule
 
     @property
     def flow_rule(self) -> FlowRule:
@@ -224,11 +226,11 @@ class Continuized(Method):
             return flows.convex_flow
         return flows.exponential_flow if self.start == math.inf else flows.hyperbolic_flow
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
 
-def checked_method(method: Any) -> Method:
+def check_method(method: Any) -> Method:
     """Return a Method; raise TypeError for anything else, also for a name."""
     what = "a method such as cz.Continuized(L, mu)"
     checked: Method = check.instance(method, "method", Method, what)
@@ -281,7 +283,7 @@ class CustomContinuized(Method):
         if not (isinstance(self.L, float) and math.isnan(self.L)):
             check_constants(self.L, self.mu)
 
-    def clock(self, rng: seeds.Seed = None) -> clocks.Clock:
+    def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
     def coefficients(
@@ -291,4 +293,4 @@ class CustomContinuized(Method):
         return a, b, float(self.gamma(t)), float(self.gamma_prime(t)), carry
 
     def flow(self, t0: float, t: float, dt: float) -> tuple[float, float]:
-        return integrated_weights(self.eta, self.eta_prime, t0, dt)
+        return integrate_weights(self.eta, self.eta_prime, t0, dt)

@@ -33,18 +33,18 @@ class Noise(Protocol):
     """
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """n independent noise vectors of mean 0, as rows of length dim, drawn from rng."""
+        """Draw n independent noise vectors of mean 0 from rng, as rows of length dim."""
         ...
 
     def sigma2(self, dim: int) -> float:
-        """The total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
+        """Return the total variance E|noise|^2 in dimension dim (the paper's sigma^2)."""
         ...
 
 
-def drawn(
+def draw_noise(
     noise: Noise, rng: np.random.Generator, n: int, dim: int, dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """n noise vectors as contiguous rows: compiled code reads them without a check."""
+    """Draw n noise vectors as contiguous rows: compiled code reads them without a check."""
     drawn = check.array(noise.draw(rng, n, dim), "what noise.draw gives")
     rows = np.ascontiguousarray(drawn, dtype)
     if rows.shape != (n, dim):
@@ -54,8 +54,8 @@ def drawn(
     return rows
 
 
-def checked_noise(noise: Any) -> None:
-    """A noise model or None, or a sentence that says what is wrong."""
+def check_noise(noise: Any) -> None:
+    """Raise TypeError unless noise is a noise model or None."""
     for method in () if noise is None else ("draw", "sigma2"):
         check.instance(noise, "noise", method, "a noise model such as cz.noise.Gaussian(1e-4)")
 
@@ -77,9 +77,9 @@ class Gaussian:
         object.__setattr__(self, "variance", variance)
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """n independent noise vectors, as rows of length dim, drawn from rng."""
+        """Draw n independent noise vectors from rng, as rows of length dim."""
         return math.sqrt(self.variance) * rng.standard_normal((n, dim))
 
     def sigma2(self, dim: int) -> float:
-        """The total variance E|noise|^2 = variance dim."""
+        """Return the total variance E|noise|^2 = variance dim."""
         return self.variance * dim

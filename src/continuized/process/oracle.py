@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem, checked_gradient
+from continuized.problems.base import Array, Problem, check_gradient
 from continuized.support.checkpoints.state import Checkpointed
 
 
@@ -30,7 +30,7 @@ class Exact(Checkpointed):
         g = self._grad(x)
         if type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape:
             return g  # the quick way; an equal dtype that is not the same object takes the other
-        array, eps = checked_gradient(g, self._shape)
+        array, eps = check_gradient(g, self._shape)
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype)
 

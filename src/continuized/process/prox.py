@@ -41,7 +41,7 @@ class Prox(Protocol):
         ...
 
     def value(self, x: Array) -> float:
-        """h(x)."""
+        """Return h(x)."""
         ...
 
 
@@ -197,7 +197,7 @@ def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step
     return f + inner(g.ravel(), flat) + 0.5 * inner(flat, flat) / step + prox.value(x)
 
 
-def checked_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
+def check_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
     """A Prox from what the user gave, for x of this shape."""
     if prox is None:
         return None

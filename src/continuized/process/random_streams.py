@@ -41,7 +41,7 @@ Seed = int | Root | np.random.Generator | None
 
 
 def seed_sequence(rng: Seed) -> Root:
-    """The root of a run's randomness.  None takes fresh entropy from the system; a
+    """Make the root of a run's randomness.  None takes fresh entropy from the system; a
     Generator gives 128 bits of its own (and so moves on)."""
     if isinstance(rng, Root):
         return rng
@@ -53,14 +53,14 @@ def seed_sequence(rng: Seed) -> Root:
 
 
 def child(root: Root, *key: int) -> np.random.SeedSequence:
-    """A named descendant of a seed sequence; unlike spawn, it leaves the parent unchanged."""
+    """Make a named descendant of a seed sequence; unlike spawn, it leaves the parent unchanged."""
     return np.random.SeedSequence(
         root.entropy, spawn_key=(*root.spawn_key, *key), pool_size=root.pool_size
     )
 
 
 def generator(root: Root, key: int) -> np.random.Generator:
-    """A generator of its own for each of the keys above."""
+    """Make the generator of one of the keys above: each has its own."""
     ready = root.ready.get(key) if isinstance(root, Branch) else None
     return np.random.Generator(np.random.PCG64(child(root, key) if ready is None else ready))
 
@@ -78,7 +78,7 @@ class _Ready(ISeedSequence):
 
 
 def branches(root: Root, numbers: range, keys: Sequence[int]) -> list[Branch]:
-    """The children of a root by these numbers, with the seeds of their own children by `keys`.
+    """Make the children of a root by these numbers, with the seeds of their own children by `keys`.
 
     `generator(branch, key)` draws what `generator(child(root, number), key)` would.  A seed
     sequence takes 10 microseconds to make and to read, one by one: hashed in vectors, 1.
@@ -96,7 +96,7 @@ def branches(root: Root, numbers: range, keys: Sequence[int]) -> list[Branch]:
 
 
 def _states(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
-    """`child(root, number, key).generate_state(4, np.uint64)` for every number, as rows."""
+    """Return `child(root, number, key).generate_state(4, np.uint64)` for every number, as rows."""
     parent = child(root)
     size = int(parent.pool_size)
     if numbers.stop > 2**32:  # such a number is two words
@@ -108,23 +108,23 @@ def _states(root: Root, numbers: range, key: int) -> NDArray[np.uint64]:
     pool = [np.full(len(numbers), word, np.uint32) for word in parent.pool]
     for word in (np.array(numbers, np.uint32), np.full(len(numbers), key, np.uint32)):
         for place in range(size):
-            hashed, constant = _hashed(word, constant, _TIMES_EACH)
+            hashed, constant = _hash(word, constant, _TIMES_EACH)
             mixed = pool[place] * _LEFT - hashed * _RIGHT
             pool[place] = mixed ^ (mixed >> _HALF)
     out, constant = np.empty((len(numbers), 8), "<u4"), _FIRST_OUT
     for i in range(8):
-        out[:, i], constant = _hashed(pool[i % size], constant, _TIMES_EACH_OUT)
+        out[:, i], constant = _hash(pool[i % size], constant, _TIMES_EACH_OUT)
     return out.view("<u8").astype(np.uint64)
 
 
-def _hashed(word: _Words, constant: int, times: int) -> tuple[_Words, int]:
+def _hash(word: _Words, constant: int, times: int) -> tuple[_Words, int]:
     following = constant * times % 2**32
     value = (word ^ np.uint32(constant)) * np.uint32(following)
     return value ^ (value >> _HALF), following
 
 
 def _length(entropy: Any) -> int:
-    """In words of 32 bits."""
+    """Tell how long the entropy is, in words of 32 bits."""
     if isinstance(entropy, int | np.integer):
         return max(1, -(-int(entropy).bit_length() // 32))
     return sum(map(_length, entropy))

@@ -1,8 +1,9 @@
 """The reference that the fast engines are tested against: coordinates and rows, step by step.
 
-`Coordinates` (one, or a block) and `Rows` (one, or a batch) give a `Jump`, eagerly: from x as a
-whole, with no thought of cost; `marked_step` mixes every coordinate and takes it.  As `Method.step`
-does for full gradients, they do what the paper says in the fewest lines, for a reader to check.
+`CoordinateJumps` (one, or a block) and `RowJumps` (one, or a batch) give a `Jump`, eagerly: from x
+as a whole, with no thought of cost; `marked_step` mixes every coordinate and takes it.  As
+`Method.step` does for full gradients, they do what the paper says in the fewest lines, for a reader
+to check.
 Users' runs take the same jumps in the compiled loops of `marked.kernels`, which never form x and
 cost what the support costs; that both give the same x is tested, and is a claim of `verify`.
 """
@@ -23,7 +24,7 @@ from continuized.process.methods import Method, State
 def marked_step(
     process: Method, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
 ) -> State:
-    """From one event to the next where the oracle gives a jump on a support (`Jump`).
+    """Go from one event to the next where the oracle gives a jump on a support (`Jump`).
 
     Eager: every coordinate is mixed.  The lazy kernels do the same at the cost of the support.
     """
@@ -44,7 +45,7 @@ class Jump(NamedTuple):
     z: Array
 
 
-class Coordinates:
+class CoordinateJumps:
     """Mark i: the gradient along coordinate i, or along a block of coordinates.
 
     x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f; L and p have an entry to a mark.
@@ -63,7 +64,7 @@ class Coordinates:
         return Jump(support, step * g, g / self._p[mark])
 
 
-class Rows:
+class RowJumps:
     """Mark i: the gradient of row i, (<a, x> - b) a with a = factors_i a_i; several marks at
     once are a batch, their mean.  x -= g / R2 and z -= gamma' g, on the rows' entries."""
 

@@ -16,8 +16,9 @@ callbacks, progress bars, files and results.  A new kind of run is a new stepper
             return Progress(rows=(self.k, self.t, self.f(self.x)))
 
 and `Loop(stepper, stream, limits).run()` runs it.  The rest has a default, or is asked for only
-where somebody looks: `report` by a callback, `describe` by a progress bar, `finish`, `measure` and
-`result` at the end.
+where somebody looks: `report` by a callback, `describe` by a progress bar, `finish`,
+`evaluate_criterion` and `result` at the end.  A front door that gives back something else than a
+`Result`, as those of networks do, asks its stepper for it by a method of its own (`make_outcome`).
 """
 
 from __future__ import annotations
@@ -83,8 +84,16 @@ class Status(Enum):
         return self.code == 0
 
 
+NO_LIMIT = 2**62  # events or exchanges, more than any run has
+
+
+def next_doubling(events: int, first: int) -> int:
+    """Return the least of first, 2 first, 4 first, ... that is more than the events so far."""
+    return first << (events // first).bit_length()
+
+
 class Limits(NamedTuple):
-    """When to stop.  tol None: what is measured is not tested."""
+    """When to stop.  tol None: the criterion is not tested."""
 
     tol: float | None
     maxiter: int
@@ -106,16 +115,16 @@ class Stepper(Checkpointed):
 
     name: for the progress bar.  columns: of the rows that it gives for the trace.  most_rows: where
     there are more rows, every second one is dropped.  limit: what users call the largest number of
-    events.  criterion: what tol is compared with, in words.  k, t: the number and the time of the
-    last event.  block: how many events it wants next.  savable: whether the state now, after a
-    block, is one to go on from (a block that was cut short may not be).
+    events.  criterion_name: of what tol is compared with, in words.  k, t: the number and the time
+    of the last event.  block: how many events it wants next.  savable: whether the state now, after
+    a block, is one to go on from (a block that was cut short may not be).
     """
 
     name: str
     columns: tuple[str, ...] = ("k", "t", "fun")
     most_rows: int | None = None
     limit: str = "maxiter"
-    criterion: str = "gradient norm"
+    criterion_name: str = "gradient norm"
     block: int = 1
     savable: bool = True
     k: int = 0
@@ -142,7 +151,7 @@ class Stepper(Checkpointed):
         raise NotImplementedError
 
     def test(self) -> Status | None:
-        """CONVERGED where what is measured has come to tol; asked after the callback."""
+        """Return CONVERGED where the criterion has come to tol; asked after the callback."""
         return None
 
     def report(self) -> tuple[Any, float]:
@@ -154,15 +163,15 @@ class Stepper(Checkpointed):
         return ""
 
     def finish(self, status: Status | None) -> Progress:
-        """The end: find out what `measure` and `result` need, and the last row of the trace.
+        """The end: find out what `evaluate_criterion` and `result` need, and the last row.
 
         status: why the run ended, None where maxiter or the clock ended it.  Returns another one
         where the end shows it.
         """
         return Progress(status)
 
-    def measure(self) -> float:
-        """What tol is compared with, at the end."""
+    def evaluate_criterion(self) -> float:
+        """Return what tol is compared with, at the end."""
         return math.inf
 
     def result(self, status: Status) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Arrays of other libraries, by the names of the Python array API standard.
 
-The loops for unknown constants and for foreign arrays do with arrays what stands here, and
+The steppers for unknown constants and for such arrays do with arrays what stands here, and
 otherwise only add, subtract and scale them: nothing leaves the device but sums, as floats.
 NumPy's own arrays go by the package's own sums (`support.threads`), not by the standard's.
 """
@@ -24,7 +24,7 @@ SILENT = ("torch", "cupy")
 
 
 def namespace(x: Any) -> Any:
-    """The functions for an array of another library; None for NumPy's, and for what is no array.
+    """Return the functions for an array of another library; None for NumPy's, and for no array.
 
     >>> namespace(np.zeros(2)) is None, namespace([0.0, 1.0]) is None
     (True, True)
@@ -40,12 +40,12 @@ def namespace(x: Any) -> Any:
 
 
 def name_of(xp: Any) -> str:
-    """The library of a namespace."""
+    """Return the name of the library of a namespace."""
     return str(xp.__name__).partition(".")[0]
 
 
 def copy(x: Any) -> Any:
-    """A copy on the same device, free of any graph of gradients."""
+    """Make a copy on the same device, free of any graph of gradients."""
     if isinstance(x, OWN):
         return x.copy()
     if hasattr(x, "detach"):  # torch
@@ -54,14 +54,15 @@ def copy(x: Any) -> Any:
 
 
 def inner(u: Any, v: Any) -> float:
-    """<u, v> of arrays of one shape."""
+    """Return <u, v> of arrays of one shape."""
     if isinstance(u, OWN):
         return threads.inner(u.ravel(), v.ravel())
     return float(namespace(u).sum(u * v))
 
 
 def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
-    """<u, v> of each pair, brought to the host together: each transfer waits for the device."""
+    """Return <u, v> of each pair, brought to the host together: each transfer waits for the
+    device."""
     sums = xp.stack([xp.sum(u * v) for u, v in pairs])
     if hasattr(sums, "tolist"):
         return list(sums.tolist())
@@ -69,7 +70,7 @@ def inners(xp: Any, *pairs: tuple[Any, Any]) -> list[float]:
 
 
 def norm(v: Any) -> float:
-    """The Euclidean norm of an array; finite where its square is too large for a float."""
+    """Return the Euclidean norm of an array; finite where its square is too large for a float."""
     square = inner(v, v)
     if square < math.inf or not is_finite(v):
         return math.sqrt(square)
@@ -88,7 +89,7 @@ def is_finite(x: Any) -> bool:
 
 
 def eps_of(x: Any) -> float:
-    """The rounding unit of its dtype."""
+    """Return the rounding unit of its dtype."""
     return float((namespace(x) or np).finfo(x.dtype).eps)
 
 
@@ -98,7 +99,7 @@ def check_dense(x: Any, name: str) -> None:
         raise TypeError(f"{name} must be a dense array, got one of layout {x.layout}; convert it")
 
 
-class ForeignProblem(Problem):
+class ArrayProblem(Problem):
     """The user's functions on arrays of another library, from x0.
 
     They are given copies, to keep or to write into, and their answers are checked, and cut off
@@ -123,10 +124,10 @@ class ForeignProblem(Problem):
             value_and_grad=problem._both,
         )
         self.plain_grad = None
-        self.start = self._checked_start(x0, problem.dim)
+        self.start = self._check_start(x0, problem.dim)
         self.calls = 0  # of the gradient
 
-    def _checked_start(self, x0: Any, dim: int | None) -> Any:
+    def _check_start(self, x0: Any, dim: int | None) -> Any:
         if x0.dtype not in (self.xp.float32, self.xp.float64):
             raise TypeError(f"x0 must be of float32 or float64, got {x0.dtype}; convert it")
         check_dense(x0, "x0")
@@ -143,16 +144,16 @@ class ForeignProblem(Problem):
 
     def grad(self, x: Any) -> Any:
         self.calls += 1
-        return self._checked(super().grad(copy(x)))
+        return self._check_gradient(super().grad(copy(x)))
 
     def value_and_gradient(self, x: Any) -> tuple[float, Any]:
         if not self._both:
             return self.fun(x), self.grad(x)
         self.calls += 1
         value, gradient = self._value_and_gradient(copy(x))
-        return value, self._checked(gradient)
+        return value, self._check_gradient(gradient)
 
-    def _checked(self, g: Any) -> Any:
+    def _check_gradient(self, g: Any) -> Any:
         if namespace(g) is not self.xp:
             raise check.refusal(TypeError, "the gradient", f"an array of {name_of(self.xp)}", g)
         check_dense(g, "the gradient")

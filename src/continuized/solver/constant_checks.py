@@ -114,7 +114,7 @@ FORMULAS = (seen_L, seen_mu, errors)
 SIGNALS = {NOT_FINITE: Status.NOT_FINITE, DIVERGED: Status.DIVERGED}
 
 
-def skipped_sentence(n: int) -> str:
+def describe_skipped(n: int) -> str:
     """What a message says of n gradients that were skipped."""
     return f" {n} gradients that were not finite were skipped." if n else ""
 

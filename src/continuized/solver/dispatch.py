@@ -14,14 +14,14 @@ from continuized.problems.base import Problem
 from continuized.problems.losses import SOFTMAX
 from continuized.problems.regression.linear import Linear
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
 from continuized.process.parameters import check_constants
-from continuized.process.prox import checked_prox
+from continuized.process.prox import check_prox
+from continuized.process.random_streams import Root
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
 from continuized.solver.metric import Identity, given_metric
-from continuized.solver.metric_factory import best_kind, filled, make_factory
+from continuized.solver.metric_factory import best_kind, density, make_factory
 from continuized.solver.steppers.adaptive import AdaptiveOptions
 from continuized.support import validation as check
 
@@ -130,8 +130,8 @@ def as_callback(callback: Any) -> Callback:
     return lambda result: callback(result.x)
 
 
-def checked_record(record: Any) -> bool | str:
-    """record as True, False or "path"."""
+def check_record(record: Any) -> bool | str:
+    """Return `record` as True, False or "path"; raise for anything else."""
     if isinstance(record, str):
         return check.one_of(record, "record", ("path",), other=("True", "False"))
     if not isinstance(record, bool | np.bool_):
@@ -149,7 +149,7 @@ def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
         )
 
 
-def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
+def check_array_api(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
     """Raise ValueError for what is NumPy's only, where x0 is an array of another library."""
     given = {"metric": metric, "prox": prox, "noise": noise, "checkpoint": checkpoint}
     for name, value in given.items():
@@ -162,8 +162,8 @@ def check_foreign(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: A
         )
 
 
-def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, str]:
-    """(method, metric, the reason in a sentence) for method="auto".
+def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, str]:
+    """Choose (method, metric, the reason in a sentence) for method="auto".
 
     `asked`: whether other options ask for the process itself (L, mu, prox, noise, a path).
     """
@@ -179,20 +179,20 @@ def chosen_for(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, st
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
         "gram": f"the Hessian of {d} variables is cheap to factorise",
-        "diag": f"only {filled(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
+        "diag": f"only {density(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
         "nystrom": f"{d} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
 
 
 def _dual_is_well_conditioned(problem: Any) -> bool:
-    """The curvature of a coordinate there, against its strong convexity."""
+    """Tell whether the curvature of a dual coordinate is small against its strong convexity."""
     n = len(problem.y)
     return bool(problem.curvature * problem.row_norms2.mean() <= MOST_KAPPA * n * problem.l2)
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
-    """Whether the loop for unknown constants, metrics and proximal steps is the one.
+    """Tell whether the loop for unknown constants, metrics and proximal steps is the one.
 
     Raises ValueError where a metric or a prox is given to a loop that has neither.
     """
@@ -207,12 +207,12 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
 
 def adaptive_options(
     problem: Problem, L: Any, mu: Any, metric: Any, prox: Any, tol: float | None, record: Any,
-    root: seeds.Root, shape: tuple[int, ...], skipping: bool = False,
+    root: Root, shape: tuple[int, ...], skipping: bool = False,
 ) -> AdaptiveOptions:  # fmt: skip
-    """The options of such a run, checked."""
+    """Check the options of a run that adapts, and put them together."""
     if record == "path":
         raise ValueError("a path needs constants that do not change; give L=, or record=True")
-    step = checked_prox(prox, shape)
+    step = check_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
         raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")

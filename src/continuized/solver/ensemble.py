@@ -20,15 +20,24 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, checked_problem, checked_start
+from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
-from continuized.process.methods import Method, checked_method
-from continuized.process.noise import Noise, checked_noise, drawn
+from continuized.process.methods import Method, check_method
+from continuized.process.noise import Noise, check_noise, draw_noise
+from continuized.process.random_streams import (
+    MARKS,
+    TIMES,
+    Root,
+    Seed,
+    branches,
+    child,
+    generator,
+    seed_sequence,
+)
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
-from continuized.support.statistics import Moments, normal_quantile
+from continuized.support.statistics import SampleMoments, normal_quantile
 
 MOST = 2**63 - 1  # what a count in compiled code holds
 MOST_HOURS = 12.0  # of an ensemble, by a rough estimate
@@ -59,20 +68,20 @@ class Ensemble:
     runs: int
     t: Array | None
     fun: Array | None
-    root: seeds.Root
-    _moments: Moments | None = None
+    root: Root
+    _moments: SampleMoments | None = None
 
     def __repr__(self) -> str:
         columns = self.moments.mean.size if self.fun is None else self.fun.shape[1]
         return f"Ensemble({self.runs} runs of {columns} values)"
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> SampleMoments:
         """The number of runs, the mean of f, and its central sums."""
         if self.fun is None:
             assert self._moments is not None
             return self._moments
-        moments = Moments.empty(self.fun.shape[1])
+        moments = SampleMoments.empty(self.fun.shape[1])
         for first in range(0, self.runs, CHUNK):  # added up as keep="mean" does
             moments = moments.with_rows(self.fun[first : first + CHUNK])
         return moments
@@ -80,7 +89,7 @@ class Ensemble:
     def seed(self, i: int) -> np.random.SeedSequence:
         """The seed of run i, for `minimize`.  Raises ValueError unless 0 <= i < runs."""
         i = check.whole(i, "i", minimum=0, maximum=self.runs - 1)
-        return seeds.child(self.root, i)
+        return child(self.root, i)
 
     def mean(self) -> Array:
         """The mean of f over the runs, at each event or time."""
@@ -124,7 +133,7 @@ class Task(NamedTuple):
     steps: int  # events of each run; 0 where `times` are given
     times: Array
     noise: Noise | None
-    root: seeds.Root
+    root: Root
 
     @property
     def columns(self) -> int:
@@ -137,7 +146,7 @@ class Task(NamedTuple):
 
         Users' own gradients may take longer, those in Python about 5 microseconds at least.
         """
-        compiled = self.problem.compiled(self.x0.dtype)
+        compiled = self.problem.compile(self.x0.dtype)
         if compiled is None:
             return 5e-6
         return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in compiled.data))
@@ -148,7 +157,7 @@ class Task(NamedTuple):
         return 7 + (self.x0.size if self.noise is not None else 0)
 
 
-class Rows(NamedTuple):
+class Chunk(NamedTuple):
     """Where the outcome of consecutive runs goes; t has no columns where times are fixed."""
 
     first: int
@@ -164,7 +173,7 @@ def ensemble(
     runs: int,
     steps: int | None = None,
     times: ArrayLike | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     noise: Noise | None = None,
     keep: str = "all",
     threads: int | None = None,
@@ -214,7 +223,7 @@ def ensemble(
     ((100, 51), True)
     """
     runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
-    task = _checked_task(problem, method, x0, steps, times, rng, noise)
+    task = _make_task(problem, method, x0, steps, times, rng, noise)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
     workers = os.cpu_count() or 1
@@ -223,7 +232,7 @@ def ensemble(
     _check_memory(task, runs, keep, workers)
     _check_hours(task, runs, workers)
     t, fun = _storage(task, runs if keep == "all" else 0)
-    moments = Moments.empty(task.columns)
+    moments = SampleMoments.empty(task.columns)
     with bar("runs", runs, progress, unit="run") as show:
         for rows in run_chunks(task, _rows(task, runs, t, fun), workers):
             if keep == "mean":
@@ -238,26 +247,26 @@ def _storage(task: Task, runs: int) -> tuple[Array, Array]:
     return np.empty((runs, task.columns if task.steps else 0)), np.empty((runs, task.columns))
 
 
-def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Rows]:
+def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Chunk]:
     """The rows of t and fun, a chunk at a time; fresh ones where nothing is kept."""
     for first in range(0, runs, CHUNK):
         if len(fun):
-            yield Rows(first, t[first : first + CHUNK], fun[first : first + CHUNK])
+            yield Chunk(first, t[first : first + CHUNK], fun[first : first + CHUNK])
         else:
-            yield Rows(first, *_storage(task, min(CHUNK, runs - first)))
+            yield Chunk(first, *_storage(task, min(CHUNK, runs - first)))
 
 
-def _checked_task(
+def _make_task(
     problem: Any, method: Any, x0: Any, steps: Any, times: Any, rng: Any, noise: Any
 ) -> Task:
-    checked_method(method)
-    start = checked_start(x0, checked_problem(problem))
-    checked_noise(noise)
+    check_method(method)
+    start = check_start(x0, check_problem(problem))
+    check_noise(noise)
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):
         raise ValueError("give either steps= (events of each run) or times= (fixed times)")
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
     if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
@@ -289,21 +298,21 @@ def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
 # The runs: in chunks of compiled code on several threads, or one by one.
 
 
-def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]:
+def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chunk]:
     """Fill the rows, and give them back in their order."""
-    engine = _engine(task)
+    engine = _compile_parts(task)
     if engine is None:
         for part in rows:
             for j in range(len(part.fun)):
                 _python_run(task, part.first + j, part.t[j], part.fun[j])
-                yield Rows(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
+                yield Chunk(part.first + j, part.t[j : j + 1], part.fun[j : j + 1])
         return
-    waiting: list[Future[Rows]] = []
+    waiting: list[Future[Chunk]] = []
     over: list[bool] = []  # not empty when the runs under way are to be left
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_compiled_runs, task, engine, part, over))
+                waiting.append(pool.submit(_run_compiled, task, engine, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
@@ -313,7 +322,7 @@ def run_chunks(task: Task, rows: Iterator[Rows], threads: int) -> Iterator[Rows]
             pool.shutdown(cancel_futures=True)
 
 
-class Engine(NamedTuple):
+class CompiledParts(NamedTuple):
     """The compiled parts of an ensemble, made before the threads start: each is compiled once."""
 
     problem: Compiled
@@ -321,28 +330,28 @@ class Engine(NamedTuple):
     flow: Any  # None where the values are wanted at events
 
 
-def _engine(task: Task) -> Engine | None:
+def _compile_parts(task: Task) -> CompiledParts | None:
     """The compiled parts; None where one of them is only Python."""
-    from continuized.process import compiled as schedule
-    from continuized.solver.kernels import ensemble as many
+    from continuized.process.compiled import compile_fill, runs_compiled
+    from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
 
-    if not schedule.runs_compiled(task.method):
+    if not runs_compiled(task.method):
         return None
-    problem = task.problem.compiled(task.x0.dtype)
+    problem = task.problem.compile(task.x0.dtype)
     if problem is None or problem.fun is None:
         return None
     if task.steps:
-        loop, flow = many.compiled_steps(task.x0.dtype), None
+        loop, flow = compile_steps(task.x0.dtype), None
     else:
-        loop = many.compiled_times(task.x0.dtype)
-        flow = many.compiled_flow(task.method.flow_rule)
-    schedule.compiled_fill(task.method.rule)
-    return Engine(problem, loop, flow)
+        loop = compile_times(task.x0.dtype)
+        flow = compile_flow(task.method.flow_rule)
+    compile_fill(task.method.rule)
+    return CompiledParts(problem, loop, flow)
 
 
-def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> Rows:
+def _run_compiled(task: Task, engine: CompiledParts, rows: Chunk, over: list[bool]) -> Chunk:
     from continuized.process.compiled import rows_of_coefficients
-    from continuized.solver.kernels import ensemble as many
+    from continuized.solver.kernels.ensemble import Asked
 
     runs, dtype = len(rows.fun), task.x0.dtype
     states = np.tile(task.x0.ravel(), (2, runs, 1))
@@ -350,10 +359,10 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> 
     scratch = np.empty((2, dim), dtype)
     grad, fun, data = engine.problem
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
-    keys = [seeds.TIMES] if task.noise is None else [seeds.TIMES, seeds.MARKS]
-    roots = seeds.branches(task.root, range(rows.first, rows.first + runs), keys)
+    keys = [TIMES] if task.noise is None else [TIMES, MARKS]
+    roots = branches(task.root, range(rows.first, rows.first + runs), keys)
     streams = [task.method.clock(root).stream() for root in roots]
-    rngs = [] if task.noise is None else [seeds.generator(root, seeds.MARKS) for root in roots]
+    rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
@@ -366,13 +375,13 @@ def _compiled_runs(task: Task, engine: Engine, rows: Rows, over: list[bool]) -> 
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
-            marks = np.stack([drawn(task.noise, rng, n, dim, dtype) for rng in rngs])
+            marks = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         block = (grad, fun, data, states, scratch, coefs, marks)
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
             engine.loop(*block, k, rows.fun)
         else:
-            asked = many.Asked(task.method.constants, t0, t, task.times, passed)
+            asked = Asked(task.method.constants, t0, t, task.times, passed)
             engine.loop(*block, engine.flow, asked, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
@@ -394,7 +403,7 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
     from continuized.solver.minimize import minimize
 
-    root = seeds.child(task.root, i)
+    root = child(task.root, i)
     common: dict[str, Any] = {"method": task.method, "noise": task.noise, "rng": root}
     fun[:] = np.nan
     if task.steps:

@@ -92,7 +92,7 @@ class Loop(Checkpointed):
     def _status_at_end(self) -> Status:
         """Why a run is over that none of its events ended: tol, maxiter, or the clock."""
         tol, maxiter = self.limits
-        if tol is not None and self.stepper.measure() <= tol:
+        if tol is not None and self.stepper.evaluate_criterion() <= tol:
             return Status.CONVERGED
         if self.stepper.k < maxiter:
             return Status.CLOCK_ENDED
@@ -116,7 +116,8 @@ class Loop(Checkpointed):
             nit=stepper.k,
             success=status.success,
             status=status,
-            message=status.value.replace("gradient norm", stepper.criterion) + stepper.remark(),
+            message=status.value.replace("gradient norm", stepper.criterion_name)
+            + stepper.remark(),
             trace=self.recorder.trace(),
             path=self.recorder.path(),
             **stepper.result(status),

@@ -28,6 +28,8 @@ __all__ = [
     "given_metric",
 ]
 
+NAMES = ("diag", "gram", "nystrom", "auto")  # of the metrics that `metric_factory` makes
+
 
 class Metric(Protocol):
     """What a run needs of a metric.  One of your own, whose answers are looked at:
@@ -102,7 +104,7 @@ class Dense(Metric):
 
     @classmethod
     def of(cls, P: Array) -> Dense:
-        """From a P known to be symmetric and finite; ValueError if it is not positive definite."""
+        """Make one of a P known to be symmetric and finite; ValueError if it is not definite."""
         metric = cls.__new__(cls)
         metric._take(P)
         return metric
@@ -120,7 +122,7 @@ class Dense(Metric):
 
 
 def _inverse(P: Array) -> Array:
-    """By LAPACK, from the lower triangle of a Cholesky factor: a third of the work of solving."""
+    """Invert P by LAPACK, from a Cholesky factor: a third of the work of solving."""
     from scipy.linalg import lapack
 
     factor, failed = lapack.dpotrf(P, lower=1)
@@ -202,8 +204,8 @@ class Own(Metric):
 
 
 def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
-    """The user's own for an x of this shape: a vector (a diagonal), a matrix, or an object with
-    solve.
+    """Return the user's own metric for an x of this shape: a vector (a diagonal), a matrix, or
+    an object with solve.
 
     Raises TypeError for anything else, ValueError where metric and shape do not fit.
 
@@ -212,17 +214,17 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     """
     if hasattr(metric, "solve") and not isinstance(metric, type):
         is_ours = isinstance(metric, Diagonal | Dense | LowRank)
-        return fitting(metric, shape) if is_ours else Own(metric)
+        return fit_to_shape(metric, shape) if is_ours else Own(metric)
     if not isinstance(metric, np.ndarray | list | tuple):
-        names = '"diag", "gram", "nystrom", "auto"'
+        names = ", ".join(f'"{name}"' for name in NAMES)
         what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
         raise check.refusal(TypeError, "metric", what, metric)
     values = check.array(metric, "metric")
-    return fitting(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
+    return fit_to_shape(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
 
 
-def fitting(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metric:
-    """The metric for an x of this shape: on its first axis, or on all of its entries."""
+def fit_to_shape(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metric:
+    """Fit a metric to an x of this shape: to its first axis, or to all of its entries."""
     if shape and metric.size == shape[0]:
         return metric
     if metric.size == math.prod(shape):

@@ -17,12 +17,11 @@ import numpy as np
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.spectrum import entries_of
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import METRICS, Root, child
 from continuized.solver import metric as metrics
 from continuized.support import threads
 from continuized.support import validation as check
 
-NAMES = ("diag", "gram", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
@@ -39,7 +38,7 @@ class MetricFactory:
 
     problem: Any
     kind: str
-    root: seeds.Root
+    root: Root
 
     @cached_property
     def steps(self) -> float:
@@ -63,7 +62,7 @@ class MetricFactory:
 
     def build(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
-        rng = np.random.default_rng(seeds.child(self.root, seeds.METRICS, number))
+        rng = np.random.default_rng(child(self.root, METRICS, number))
         made: Any
         with threads.blas_on_one_thread():
             if self.kind == "diag":
@@ -76,9 +75,11 @@ class MetricFactory:
         return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
 
 
-def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory:
-    """A metric by its name."""
-    check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
+def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
+    """Make a factory of metrics by its name."""
+    check.one_of(
+        kind, "metric", metrics.NAMES, other=("an array", "an object with solve(g) = P^-1 g")
+    )
     if not hasattr(problem, "curvature"):
         raise ValueError(
             f'metric="{kind}" is made from the data of a regression, got a '
@@ -94,17 +95,17 @@ def make_factory(kind: Any, problem: Problem, root: seeds.Root) -> MetricFactory
 
 
 def best_kind(problem: Any) -> str:
-    """The metric for a regression.
+    """Choose the kind of metric for a regression.
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
     if problem.variables <= MOST_GRAM:
         return "gram"
-    return "diag" if filled(problem.X) <= SPARSE else "nystrom"
+    return "diag" if density(problem.X) <= SPARSE else "nystrom"
 
 
-def filled(X: Any) -> float:
-    """The share of the entries of X that are held."""
+def density(X: Any) -> float:
+    """Return the share of the entries of X that are held."""
     return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
 
 
@@ -146,7 +147,7 @@ def _floor(p: Any) -> Array:
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
     index = _sample(p, _sample_size(p), rng)
-    rows, q = p.sampled(w, index)
+    rows, q = p.sample_curvatures(w, index)
     if p.is_sparse:
         P = _sparse_gram(rows, q / len(q))
     else:
@@ -189,7 +190,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
     n, d = len(p.y), p.variables
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
-    S, q = p.sampled(w, index)
+    S, q = p.sample_curvatures(w, index)
     scaled = np.sqrt(q / len(q))[:, None]
     S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
-from continuized.problems.base import Array, Problem, checked_start
+from continuized.problems.base import Array, Problem, check_start
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
-from continuized.process.noise import Noise, checked_noise
+from continuized.process.noise import Noise, check_noise
+from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import dispatch
@@ -38,7 +38,7 @@ def minimize(
     prox: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     tol: float | None = None,
     maxiter: int | None = None,
     callback: Callable[..., Any] | None = None,
@@ -144,26 +144,26 @@ def minimize(
         raise dispatch.unknown_option(next(iter(unknown)), minimize)
     problem = dispatch.as_problem(fun, jac)
     if arrays.namespace(x0) is None:
-        start = checked_start(x0, problem)
+        start = check_start(x0, problem)
     else:
-        dispatch.check_foreign(method, metric, prox, noise, checkpoint)
-        problem = arrays.ForeignProblem(problem, x0)
+        dispatch.check_array_api(method, metric, prox, noise, checkpoint)
+        problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
         asked = any(option is not None for option in (L, mu, prox, noise))
-        method, metric, why = dispatch.chosen_for(problem, metric, asked or record == "path")
+        method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
     chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
     limits = dispatch.limits_of(tol, maxiter, clock)
-    record = dispatch.checked_record(record)
+    record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
-    checked_noise(noise)
+    check_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
-    path = checkpoints.checked_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(rng)
+    path = checkpoints.check_path(checkpoint, every, resume)
+    root = seed_sequence(rng)
     called = None if callback is None else dispatch.as_callback(callback)
     skipping = nonfinite == "skip"
     check.flag(progress, "progress")
@@ -183,10 +183,10 @@ def minimize(
     else:
         how: Any = {"record": record, "every_event": called is not None, "skipping": skipping}
         how["timed"] = progress or path is not None
-        if isinstance(problem, arrays.ForeignProblem):
+        if isinstance(problem, arrays.ArrayProblem):
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
-            how["rng"] = None if noise is None else seeds.generator(root, seeds.MARKS)
+            how["rng"] = None if noise is None else generator(root, MARKS)
             stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
         ticking = chosen.clock(root) if clock is None else clock
 

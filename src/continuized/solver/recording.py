@@ -10,7 +10,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.solver.array_api import namespace
 from continuized.solver.result import Path, Trace
-from continuized.support.checkpoints.state import Checkpointed, Rows
+from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 
 
 class Recorder(Checkpointed):
@@ -28,7 +28,7 @@ class Recorder(Checkpointed):
     changing = ("columns",)
 
     def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
-        self.columns = {name: Rows() for name in columns}
+        self.columns = {name: GrowingRows() for name in columns}
         self.most, self.length = most, 0
 
     def add(self, rows: Sequence[Any]) -> None:
@@ -42,17 +42,17 @@ class Recorder(Checkpointed):
         self.length += len(first) if isinstance(first, list | np.ndarray) else 1
         while self.most is not None and self.length > self.most:
             for column in self.columns.values():
-                column.replace(column.joined()[::2])
+                column.replace(column.join()[::2])
             self.length = (self.length + 1) // 2
 
     def after_restoring(self) -> None:
-        self.length = len(next(iter(self.columns.values())).joined())
+        self.length = len(next(iter(self.columns.values())).join())
 
     def __getitem__(self, name: str) -> Any:
-        """A column as one array."""
+        """Return a column as one array."""
         column = self.columns[name]
         xp = namespace(column.parts[0])
-        return column.joined() if xp is None else xp.stack(column.parts)
+        return column.join() if xp is None else xp.stack(column.parts)
 
     def trace(self) -> Trace:
         """What `minimize` shows of a run."""

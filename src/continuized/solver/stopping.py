@@ -7,12 +7,15 @@ from typing import Any
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox
+from continuized.process.stepper import next_doubling
 from continuized.solver.array_api import inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
 # Events, after which x is asked whether it separates the data; again at each doubling.  Before, tol
 # may be reached, which is an answer too.
 FIRST_LOOK = 1024
+FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
+FAR_TO_STOP = 1e100  # of 1 + |x_0|: a run ends there
 NO_MINIMUM = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."
@@ -43,7 +46,7 @@ class Criterion:
         self.dual_norm = True  # a sketch is no norm to measure with: it may be far above f's own
 
     def gap(self, at: Evaluation) -> float | None:
-        """A bound of f - f*.
+        """Return a bound of f - f*, where one is known.
 
         For the mean of losses plus l2/2 |w|^2, the dual point made of the slopes of the losses
         at w has the duality gap |g|^2 / (2 l2): Fenchel's inequality is an equality there.
@@ -52,8 +55,8 @@ class Criterion:
             return 0.5 * inner(at.g, at.g) / self.strong
         return None
 
-    def at(self, at: Evaluation, x: Array, gamma: float) -> float:
-        """At a point and x, where a step of length gamma goes from it."""
+    def evaluate(self, at: Evaluation, x: Array, gamma: float) -> float:
+        """Evaluate it at a point, from which a step of length gamma goes to x."""
         gap = self.gap(at)
         if gap is not None:
             return gap
@@ -64,11 +67,26 @@ class Criterion:
         return norm(at.y - x) / gamma
 
 
+def next_look(k: int) -> int:
+    """Return when, after k events, a hopeless run is looked for: blocks of events that double.
+
+    >>> next_look(0), next_look(1024), next_look(3072)
+    (1024, 3072, 7168)
+    """
+    return next_doubling(k + FIRST_LOOK, FIRST_LOOK) - FIRST_LOOK
+
+
+def is_time_to_look(k: int) -> bool:
+    """Tell whether a hopeless run is looked for now."""
+    return next_look(k - 1) == k
+
+
 def can_be_separated(problem: Any) -> bool:
-    """Whether it is a regression without a penalty, that separable data leave without a minimum."""
-    return hasattr(problem, "separated_by") and not problem.l2 > 0.0
+    """Tell whether it is a regression without a penalty, that separable data leave without a
+    minimum."""
+    return hasattr(problem, "is_separated_by") and not problem.l2 > 0.0
 
 
 def separates(problem: Any, x: Array) -> bool:
-    """Whether x separates the data of such a regression."""
-    return can_be_separated(problem) and bool(problem.separated_by(x))
+    """Tell whether x separates the data of such a regression."""
+    return can_be_separated(problem) and bool(problem.is_separated_by(x))

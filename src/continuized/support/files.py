@@ -71,7 +71,8 @@ def remove_leftovers(path: Path) -> None:
 
 
 def read(path: Path, most: float) -> bytes:
-    """The bytes of a regular file; ValueError for anything else, and for more than `most` bytes.
+    """Read the bytes of a regular file; ValueError for anything else, and for more than `most`
+    bytes.
 
     A pipe would be waited for, and a device read without end.
     """
@@ -162,7 +163,8 @@ def _release(descriptor: int, path: Path, holder: int) -> None:
 
 
 def writable_folder(path: Path) -> Path:
-    """The folder, made if need be; OSError, with the folder's name, if it cannot be written to."""
+    """Return the folder, made if need be; OSError, with the folder's name, if it cannot be written
+    to."""
     path.mkdir(parents=True, exist_ok=True)
     probe = path / f".{secrets.token_hex(4)}.part"
     try:
@@ -177,7 +179,7 @@ SHARE = 0.8  # of the machine's memory that a result may take
 
 
 def memory() -> float:
-    """The bytes that a result may take."""
+    """Return how many bytes a result may take."""
     return SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 

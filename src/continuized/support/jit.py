@@ -41,7 +41,7 @@ def _sources_stamp() -> str:
     return digest.hexdigest()
 
 
-def _stamped(locator: Any) -> Any:
+def _add_stamp(locator: Any) -> Any:
     def get_source_stamp(self: Any) -> str:
         return _sources_stamp()
 
@@ -52,7 +52,7 @@ class _CacheImpl(caching.CompileResultCacheImpl):
     pass
 
 
-_CacheImpl._locator_classes = [_stamped(c) for c in _CacheImpl._locator_classes]
+_CacheImpl._locator_classes = [_add_stamp(c) for c in _CacheImpl._locator_classes]
 
 
 class _Cache(caching.FunctionCache):
@@ -60,8 +60,14 @@ class _Cache(caching.FunctionCache):
 
     _impl_class = _CacheImpl
 
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        # Numba reads no index of another version.  Nor is one of other sources read: it names the
+        # classes of the arguments, which may have been renamed since.
+        self._cache_file._version += self._cache_file._source_stamp
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """What was kept for these types; None too where an entry names a class not found here."""
+        """Return what was kept for these types, if all classes that are named can be found."""
         try:
             return super().load_overload(sig, target_context)
         except (ImportError, AttributeError):
@@ -80,13 +86,13 @@ class _Cache(caching.FunctionCache):
 
 
 def _is_covered(kind: Any) -> bool:
-    """Whether a type is made of Numba's own and of classes of this package."""
+    """Tell whether a type is made of Numba's own and of classes of this package."""
     own = getattr(kind, "instance_class", None)
     return (own is None or is_ours(own)) and all(map(_is_covered, getattr(kind, "types", ())))
 
 
 def is_ours(thing: Any) -> bool:
-    """Whether a function or class stands in this package: then the cache's stamp covers it."""
+    """Tell whether a function or class stands in this package: then the cache's stamp covers it."""
     return bool(thing.__module__.partition(".")[0] == __name__.partition(".")[0])
 
 

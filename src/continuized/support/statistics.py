@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Moments:
+class SampleMoments:
     """The number of rows seen, their mean, and the central sums of powers 2 and 3."""
 
     count: int
@@ -22,17 +22,17 @@ class Moments:
     sum3: Floats
 
     @classmethod
-    def empty(cls, columns: int) -> Moments:
-        """Of no rows at all."""
+    def empty(cls, columns: int) -> SampleMoments:
+        """Make the moments of no rows at all."""
         return cls(0, np.zeros(columns), np.zeros(columns), np.zeros(columns))
 
     @classmethod
-    def of(cls, rows: Floats) -> Moments:
-        """Of all these rows."""
+    def of(cls, rows: Floats) -> SampleMoments:
+        """Make the moments of all these rows."""
         return cls.empty(rows.shape[1]).with_rows(rows)
 
-    def with_rows(self, rows: Floats) -> Moments:
-        """These moments with further rows counted in (the pairwise update of Pébay 2008)."""
+    def with_rows(self, rows: Floats) -> SampleMoments:
+        """Count further rows in (the pairwise update of Pébay 2008)."""
         with np.errstate(invalid="ignore", over="ignore"):
             n, m = self.count, len(rows)
             mean = rows.mean(axis=0)
@@ -40,7 +40,7 @@ class Moments:
             squares = centred * centred
             sum2, sum3 = squares.sum(axis=0), (squares * centred).sum(axis=0)
             delta, total = mean - self.mean, n + m
-            return Moments(
+            return SampleMoments(
                 total,
                 self.mean + delta * (m / total),
                 self.sum2 + sum2 + delta**2 * (n * m / total),
@@ -51,31 +51,31 @@ class Moments:
             )
 
     def variance(self) -> Floats:
-        """The unbiased sample variance; NaN of fewer than two rows, which show none."""
+        """Return the unbiased sample variance; NaN of fewer than two rows, which show none."""
         if self.count < 2:
             return np.full_like(self.sum2, np.nan)
         return self.sum2 / (self.count - 1)
 
     def standard_error(self) -> Floats:
-        """Of the mean."""
+        """Return the standard error of the mean."""
         return np.sqrt(self.variance() / max(self.count, 1))
 
     def skewness(self) -> Floats:
-        """The sample skewness; 0 where there is no spread."""
+        """Return the sample skewness; 0 where there is no spread."""
         spread = np.sqrt(self.sum2 / max(self.count, 1)) ** 3
         third = self.sum3 / max(self.count, 1)
         return np.where(spread > 0.0, third / np.where(spread > 0.0, spread, 1.0), 0.0)
 
 
 def normal_quantile(p: float) -> float:
-    """The p-quantile of the standard normal law."""
+    """Return the p-quantile of the standard normal law."""
     from scipy.special import ndtri
 
     return float(ndtri(p))
 
 
 def dkw_radius(n: int, alpha: float) -> float:
-    """The Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
+    """Return the Dvoretzky-Kiefer-Wolfowitz bound with Massart's constant: with probability at
     least 1 - alpha the empirical distribution of n samples is within this of the true one."""
     return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
 
@@ -92,12 +92,12 @@ class MeanTest(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        """A sample that cannot be judged does not pass."""
+        """Whether the test passed, which a sample that cannot be judged does not."""
         return self.usable and self.z <= self.limit
 
 
 def mean_test(
-    moments: Moments, expected: Floats | float, alpha: float, side: str = "two"
+    moments: SampleMoments, expected: Floats | float, alpha: float, side: str = "two"
 ) -> MeanTest:
     """Test the means of all columns against their expectations, at joint level alpha.
 

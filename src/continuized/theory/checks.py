@@ -12,9 +12,9 @@ from continuized.network.gossip import Gossip
 from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
-from continuized.problems.base import Array, Problem, checked_problem, checked_start
+from continuized.problems.base import Array, Problem, check_problem, check_start
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import Continuized, Method, checked_method
+from continuized.process.methods import Continuized, Method, check_method
 from continuized.support import validation as check
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
@@ -30,7 +30,7 @@ def name_of(method: Any) -> str:
 def check_any_method(method: Any) -> None:
     """Raise TypeError for what is no method: of the paper, of marks or of networks."""
     if not (isinstance(method, (Method, *NETWORK_NAMES)) or hasattr(method, "prepare")):
-        checked_method(method)
+        check_method(method)
 
 
 def check_continuized(method: Any, what: str) -> Continuized:
@@ -43,7 +43,7 @@ def check_continuized(method: Any, what: str) -> Continuized:
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
     """Return x0 as `minimize` would take it, in float64, if its squares are finite too."""
-    x = checked_start(x0, checked_problem(problem)).astype(np.float64)
+    x = check_start(x0, check_problem(problem)).astype(np.float64)
     with np.errstate(over="ignore"):
         if not np.isfinite(np.sum(x * x)):
             raise ValueError("x0 is too large, its squares overflow: divide x by a number")
@@ -52,7 +52,7 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
 
 def known_L(problem: Problem) -> float:
     """Return L; raise ValueError where it is not known."""
-    L = checked_problem(problem).L
+    L = check_problem(problem).L
     if L is None:
         raise ValueError("the smoothness constant is not known: give L= to the problem")
     return float(L)
@@ -89,14 +89,14 @@ def excess(problem: Problem, x0: Array) -> float:
     return max(float(problem.fun(x0)) - minimum(problem), 0.0)
 
 
-def checked_counts(k: ArrayLike) -> Array:
+def check_counts(k: ArrayLike) -> Array:
     """Return numbers of events, integers >= 0, as an array."""
     return check.array(k, "k", dtype=np.int64, minimum=0, noun="integers >= 0")
 
 
 def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
-    checked_method(method)
+    check_method(method)
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
@@ -116,5 +116,5 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
 def check_fits(problem: Problem, x: Array) -> None:
     """Refuse points, one to a row, of another dimension than the problem's."""
     size = math.prod(x.shape[1:])
-    if checked_problem(problem).dim is not None and size != problem.dim:
+    if check_problem(problem).dim is not None and size != problem.dim:
         raise ValueError(f"x has {size} entries, but the problem has dimension {problem.dim}")

@@ -18,7 +18,7 @@ from continuized.support import validation as check
 from continuized.theory.bounds import log_bound
 from continuized.theory.checks import (
     check_continuized,
-    checked_counts,
+    check_counts,
     excess,
     known_L,
     squared_distance,
@@ -41,7 +41,7 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """
     from scipy.special import gammaincinv
 
-    counts, levels = np.broadcast_arrays(checked_counts(k), _levels(q))
+    counts, levels = np.broadcast_arrays(check_counts(k), _levels(q))
     return np.where(counts > 0, gammaincinv(np.maximum(counts, 1), levels), 0.0)[()]
 
 

@@ -35,7 +35,7 @@ LARGEST = 3000  # nodes
 
 
 def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float = TOL) -> float:
-    """The exact rate r at which E |x_t - mean|^2 decays, as e^{-rt}, from almost every start.
+    """Find the exact rate r at which E |x_t - mean|^2 decays, as e^{-rt}, from almost every start.
 
     It is at least what the theorem promises, theta or mu_g / 2, and is certified to a relative
     tol (mostly it is right to tol^2).  method: accelerated gossip by default.  It takes 30 to 60
@@ -68,20 +68,20 @@ class _Spread:
         self.across = V[i] - V[j]
 
     def source(self, y: Array) -> Array:
-        """S(q) in the basis of the eigenvectors."""
+        """Return S(q) in the basis of the eigenvectors."""
         g = self.graph
         S = laplacian(g.nodes, g.edges, self.root_P * y.ravel())
         return np.asarray(self.V.T @ (S @ self.V))
 
     def apply(self, at: Array, y: Array) -> Array:
-        """M(s) y, where `at` is r(s)."""
+        """Return M(s) y, where `at` is r(s)."""
         image = self.V @ (at * self.source(y))
         i, j = self.graph.edges.T
         q = np.einsum("ea,ea->e", self.across, image[i] - image[j])
         return np.asarray(self.root_P * q)
 
     def perron(self, s: float, y: Array) -> Array:
-        """Near the positive eigenvector of M(s), nearer than the guess."""
+        """Return a vector nearer to the positive eigenvector of M(s) than the one given."""
         from scipy.sparse.linalg import LinearOperator, eigsh
 
         m, at = len(y), self.response.at(s)
@@ -93,7 +93,7 @@ class _Spread:
         return np.asarray(np.abs(vector))
 
     def rayleigh(self, y: Array) -> float:
-        """The s at which y^T M(s) y = 1, y of unit length.
+        """Find the s at which y^T M(s) y = 1, y of unit length.
 
         That is sum_ab r_ab(s) S_ab^2 = 1: S is asked for once.  For y near the eigenvector, s is
         twice as near as y in digits, and it is never above the s sought.
@@ -112,7 +112,7 @@ class _Spread:
 
 
 def _find_crossing(spread: _Spread, tol: float) -> float:
-    """The s above D's eigenvalues where rho(s) = 1."""
+    """Find the s above D's eigenvalues where rho(s) = 1."""
     y = spread.root_P
     found = spread.rayleigh(y / np.linalg.norm(y))
     for _ in range(ROUNDS):

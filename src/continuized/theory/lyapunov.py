@@ -34,7 +34,7 @@ LARGEST_LOG = 700.0  # e^710 overflows
 
 
 def lyapunov(r: Result, p: Problem) -> Lyapunov:
-    """phi_t along a recorded path of `Continuized`: at the events, and at any time.
+    """Return phi_t along a recorded path of `Continuized`: at the events, and at any time.
 
     r is of `minimize(p, ...)` with record="path"; ValueError where it is not, or of another
     method.  phi is a supermartingale: it decreases in expectation, not on every path.
@@ -77,15 +77,15 @@ class Lyapunov:
 
     @property
     def phi(self) -> Array:
-        """At the start and after every event."""
+        """The values of phi at the start and after every event."""
         return np.exp(self.log_phi)
 
     def at(self, t: ArrayLike, side: str = "right") -> Array:
-        """phi at times t; at an event after the jump, or before it with side="left"."""
+        """Return phi at times t; at an event after the jump, or before it with side="left"."""
         return np.exp(self.log_at(t, side))
 
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
-        """log phi_t, as `at` (t, side)."""
+        """Return log phi_t, as `at` (t, side)."""
         times = check.times(t, "t")
         states = [self.result.at(s, side) for s in times.ravel().tolist()]
         x = np.array([x for x, _ in states], dtype=np.float64)
@@ -99,7 +99,7 @@ class Lyapunov:
 def drift(
     method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike, sigma2: float = 0.0
 ) -> Array:
-    """The exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
+    """Compute the exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
 
         I_t = A' (f - f*) + B' |z - x*|^2 + A eta <grad f, z - x> + 2 B eta' <z - x*, x - z>
               + phi(t, x - gamma grad f, z - gamma' grad f) - phi(t, x, z)
@@ -159,7 +159,7 @@ class Gap(NamedTuple):
 def supermartingale_gap(
     method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> Gap:
-    """E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
+    """Compute E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
 
     Integrates over the gap, Exp(1), by composite Gauss-Legendre on panels that grow
     geometrically; they are halved until the change is at most 1e-9 phi, or three times
@@ -203,7 +203,7 @@ def _gap_at(
 
 
 def _panels(method: Continuized, t: float) -> Array:
-    """Edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
+    """Return edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
     L, mu, start = method.constants
     q = 2.0 * parameters.omega(L, mu)
     last = TAIL / max(1.0 - q, 1e-3)
@@ -215,7 +215,8 @@ def _panels(method: Continuized, t: float) -> Array:
 def _expected_phi(
     method: Continuized, p: Problem, t: float, x: Array, z: Array, edges: Array, unit: float
 ) -> Array:
-    """int e^{-d} phi(after an event at t + d) dd, over e^unit; a panel of gaps d at a time."""
+    """Compute int e^{-d} phi(after an event at t + d) dd, over e^unit; a panel of gaps d at a
+    time."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     total = np.zeros(len(x))
     for left, right in pairwise(edges.tolist()):
@@ -251,7 +252,7 @@ def _check_times(method: Continuized, t: Array) -> None:
 def _states(
     p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
-    """Many states as rows; one state as one row."""
+    """Return many states as rows, or one state as one row."""
     times = check.times(t, "t")
     x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
     if x.shape != z.shape:

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
-from continuized.process import random_streams as seeds
 from continuized.process.methods import Continuized
+from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
@@ -128,7 +128,7 @@ def scaling_distance(
     horizon: float,
     L_values: ArrayLike,
     runs: int = 100,
-    rng: seeds.Seed = 0,
+    rng: Seed = 0,
     points: int = 8,
 ) -> ScalingDistance:
     """How far the process with each L of L_values is from the limiting ODE, and the rate.
@@ -170,12 +170,10 @@ def scaling_distance(
     """
     check.whole(runs, "runs", minimum=2)
     L, s, limit = _check_setting(p, x0, horizon, L_values, points)
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     distance, error = np.empty(L.size), np.empty(L.size)
     for i, L_i in enumerate(L.tolist()):
-        squares = np.array(
-            [_squares(p, x0, L_i, s, limit, seeds.child(root, i, j)) for j in range(runs)]
-        )
+        squares = np.array([_squares(p, x0, L_i, s, limit, child(root, i, j)) for j in range(runs)])
         worst = int(squares.mean(axis=0).argmax())
         distance[i] = math.sqrt(squares[:, worst].mean())
         error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
@@ -203,7 +201,7 @@ def _squares(
 def expected_scaling_distance(
     p: Quadratic, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int = 8
 ) -> ScalingDistance:
-    """As `scaling_distance`, with exact expectations in place of runs (and no error).
+    """Do as `scaling_distance`, with exact expectations in place of runs (and no error).
 
     p: a Quadratic, TypeError otherwise.  x0, horizon, L_values, points: as there.
 

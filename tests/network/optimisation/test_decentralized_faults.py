@@ -16,7 +16,7 @@ from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.protocol.transitions import APPLIED
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares, LogisticRegression
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 
@@ -111,7 +111,7 @@ def test_stochastic_gradients_with_faults(method: str, name: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
     """A planted mistake: nodes forget which transfers they have applied."""
-    root = seeds.seed_sequence(0)
+    root = seed_sequence(0)
     chosen = network.optimisation.minimize.METHODS[method]
     errors = []
     for forget in (False, True):
@@ -134,7 +134,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
 @pytest.mark.parametrize("kind", ["ridge", "logistic"])
 def test_the_dead_take_what_they_had(kind: str) -> None:
     """Where the living agree, the sum of their gradients is what the dead took, with its sign."""
-    faults, root, parts = Faults(deaths=((60.0, 0), (75.0, 6))), seeds.seed_sequence(2), PARTS[kind]
+    faults, root, parts = Faults(deaths=((60.0, 0), (75.0, 6))), seed_sequence(2), PARTS[kind]
     for method, taken in (("dual", 1.0), ("dadao", -1.0)):
         chosen = network.optimisation.minimize.METHODS[method]
         engine = MessageEngine(GRID, make_nodes(chosen, GRID, parts), root, faults)

@@ -22,10 +22,10 @@ from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import child, seed_sequence
 from continuized.support.checkpoints.state import capture
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 ALPHA = 1e-6  # the false-alarm probability of each statistical test
 GRAPH = Graph.of([(0, 1), (1, 2)], rates=[1.0, 2.0])
@@ -41,7 +41,7 @@ PULL = np.array([np.mean(PARTS.X[PARTS.rows(i), 0] * PARTS.y[PARTS.rows(i)]) for
 
 
 class Affine(NamedTuple):
-    """u' = flow u between events, u += jumps[mark] u at them, and guesses = readout u."""
+    """u' = flow u between events, u += jumps[mark] u at them, and estimates = readout u."""
 
     flow: np.ndarray
     rates: np.ndarray
@@ -53,7 +53,7 @@ class Affine(NamedTuple):
         return np.asarray(self.readout @ expm(t * A)[:, -1])
 
     def path(self, times: np.ndarray, marks: np.ndarray, t: float) -> np.ndarray:
-        """The guesses at time t, all nodes mixed at every event."""
+        """The estimates at time t, all nodes mixed at every event."""
         u, now = np.eye(len(self.flow))[-1], 0.0
         for at, mark in zip(times, marks, strict=True):
             u = expm((at - now) * self.flow) @ u
@@ -81,11 +81,11 @@ def dual(wrong: float) -> Affine:
     mu_g, R, L, mu = GRAPH.mu_g, GRAPH.R, CURVATURE.max(), CURVATURE.min()
     eta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
     steps = {0: mu / 2.0, 1: wrong * math.sqrt(L * mu / (2.0 * mu_g * R))}
-    guess = np.zeros((3, 7))  # w_i = (y_i + pull_i) / curvature_i
+    estimate = np.zeros((3, 7))  # w_i = (y_i + pull_i) / curvature_i
     for i in range(3):
-        guess[i, 2 * i], guess[i, 6] = 1.0 / CURVATURE[i], PULL[i] / CURVATURE[i]
-    jumps = [exchange(i, j, 2, guess[i] - guess[j], steps) for i, j in GRAPH.edges]
-    return Affine(all_nodes(np.array([[-eta, eta], [eta, -eta]])), GRAPH.P, jumps, guess)
+        estimate[i, 2 * i], estimate[i, 6] = 1.0 / CURVATURE[i], PULL[i] / CURVATURE[i]
+    jumps = [exchange(i, j, 2, estimate[i] - estimate[j], steps) for i, j in GRAPH.edges]
+    return Affine(all_nodes(np.array([[-eta, eta], [eta, -eta]])), GRAPH.P, jumps, estimate)
 
 
 def dadao(wrong: float) -> Affine:
@@ -136,13 +136,13 @@ def a2cid2(wrong: float) -> Affine:
 
 
 def at_once(method: Any) -> Any:
-    return lambda: InstantEngine(GRAPH, make_nodes(method, GRAPH, PARTS), seeds.seed_sequence(0))
+    return lambda: InstantEngine(GRAPH, make_nodes(method, GRAPH, PARTS), seed_sequence(0))
 
 
 def by_messages(method: Any) -> Any:
     """Messages that take no time: the same law, by the engine that has faults."""
     nodes = make_nodes(method, GRAPH, PARTS)
-    return lambda: MessageEngine(GRAPH, nodes, seeds.seed_sequence(0), Faults())
+    return lambda: MessageEngine(GRAPH, nodes, seed_sequence(0), Faults())
 
 
 def stochastic(batch: int) -> Any:
@@ -160,8 +160,8 @@ CASES: dict[str, tuple[Any, Any, float]] = {
 }
 
 
-def sampled(make: Any, t: float, runs: int) -> Moments:
-    """Moments of the nodes' guesses at time t."""
+def sampled(make: Any, t: float, runs: int) -> SampleMoments:
+    """Moments of the nodes' estimates at time t."""
     engine = make()
     start = capture(engine)
     total = float(engine.rates.sum())
@@ -170,12 +170,12 @@ def sampled(make: Any, t: float, runs: int) -> Moments:
     found = np.empty((runs, 3))
     for run in range(runs):
         engine.restore(*start)
-        root = seeds.child(seeds.seed_sequence(7), run)
+        root = child(seed_sequence(7), run)
         events = clocks.Poisson(root, total, law).stream().draw(most)
         end = int(np.searchsorted(events.t, t))
         engine.advance(events._replace(t=events.t[:end], marks=events.marks[:end]))
         found[run] = engine.estimate(t)[:, 0]
-    return Moments.of(found)
+    return SampleMoments.of(found)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, JOIN, PAY
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import seed_sequence
 
 pytestmark = pytest.mark.blas
 
@@ -52,7 +52,7 @@ class Rules(NamedTuple):
     came: Any  # state of a neighbour -> that of a node that joins
     share: np.ndarray  # weights of the vectors in what exchanges only move
     slope: float  # sum of gradients where the living agree, for each 1 that they have of it
-    guess: Any  # (i, state) -> w
+    estimate: Any  # (i, state) -> w
 
 
 def dual() -> Rules:
@@ -184,7 +184,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
         joins=tuple((scale * t, i) for t, i in JOINS),
     )  # fmt: skip
     nodes = make_nodes(method, GRAPH, PARTS)
-    engine = MessageEngine(GRAPH, nodes, seeds.seed_sequence(1), faults, log=True)
+    engine = MessageEngine(GRAPH, nodes, seed_sequence(1), faults, log=True)
     ends = engine.network.edge[:, :2]
     P = {frozenset(edge): p for edge, p in zip(GRAPH.edges.tolist(), GRAPH.P, strict=True)}
     asks = [rate * P[frozenset((i, j))] * SPEEDS[i] / 2.0 for i, j in ends.tolist()]
@@ -218,7 +218,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     assert not deaths
     assert lost > 0  # debts were under way at deaths
     assert np.array_equal(engine.alive, alive)
-    found = np.array([rules.guess(i, replay.states[i]) for i in range(NODES)])
+    found = np.array([rules.estimate(i, replay.states[i]) for i in range(NODES)])
     np.testing.assert_allclose(engine.estimate(end), found, rtol=0, atol=1e-10)
 
     # Counts
@@ -226,7 +226,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     assert engine.messages == kinds.count(APPLY) > 80
     answers = kinds.count(ANSWER) + kinds.count(PAY) - kinds.count(JOIN)
     assert engine.gradients == (replay.taken if rules.stepped else answers)
-    assert engine.changed() == faults.changes(NODES)
+    assert engine.past_changes() == faults.changes(NODES)
 
     # What the living have and are owed, times `slope`, is the sum of gradients where they agree.
     if rules.slope:

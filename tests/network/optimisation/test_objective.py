@@ -12,7 +12,7 @@ from scipy.optimize import approx_fprime
 from continuized.network import Objective, split
 from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.local_solver import (
-    conjugate_gradient,
+    gradient_of_conjugate,
     hessian,
     make_data,
     make_room,
@@ -91,7 +91,7 @@ def test_conjugate_gradients_invert_the_gradients(kind: str) -> None:
         for size in (1e-6, 1.0, 30.0):  # the last far beyond the slopes of the data: w is large
             s = size * rng.standard_normal(4)
             w = 10.0 * rng.standard_normal(4)
-            assert conjugate_gradient(data, i, s, w, room)
+            assert gradient_of_conjugate(data, i, s, w, room)
             p, y = o.X[o.rows(i)] @ w, o.y[o.rows(i)]
             slope = p - y if kind == "ridge" else -y / (1.0 + np.exp(np.minimum(y * p, 500.0)))
             gradient = o.scale[i] * o.X[o.rows(i)].T @ slope + o.l2[i] * w

@@ -22,9 +22,9 @@ from continuized.network.optimisation.race import (
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, LogisticRegression
-from continuized.process import random_streams as seeds
 from continuized.process.clock import Poisson
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import seed_sequence
 
 
 def regression(kind: str = "ridge", n: int = 250) -> Any:
@@ -35,11 +35,11 @@ def regression(kind: str = "ridge", n: int = 250) -> Any:
 
 
 def test_two_nodes_exchange_as_renewals_say() -> None:
-    """Both are free after the longer work, and the next ring is exponential: so are the gaps, but
+    """Both are free after the longer work, and the next tick is exponential: so are the gaps, but
     for the work.  The count is within 6 standard deviations but for a chance of 2e-9."""
-    ring = 2.0 * INTENSITY
-    rate = count_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seeds.seed_sequence(0))[0]
-    gap, spread, horizon = 3.0 + 1.0 / ring, 1.0 / ring, 3.0 * PILOT
+    tick = 2.0 * INTENSITY
+    rate = count_rates(Graph.of("path:2"), np.array([1.0, 3.0]), seed_sequence(0))[0]
+    gap, spread, horizon = 3.0 + 1.0 / tick, 1.0 / tick, 3.0 * PILOT
     deviation = spread / gap * math.sqrt(1.0 / (gap * horizon))
     assert abs(rate - 1.0 / gap) < 6.0 * deviation + 2.0 / horizon
 
@@ -50,7 +50,7 @@ def test_exchanges_held_are_those_counted() -> None:
         split(regression(), 5),
         np.array([2.0, 0.3, 1.0, 0.5, 4.0]),
     )
-    root = seeds.seed_sequence(0)
+    root = seed_sequence(0)
     engine = InstantEngine(g, make_nodes(Dual(), g, parts), root, busy=work)
     events = Poisson(0, 3.0, Categorical(g.P)).stream().draw(2000)
     engine.advance(events)
@@ -65,7 +65,7 @@ def test_exchanges_held_are_those_counted() -> None:
 def test_a_node_that_never_comes_back_is_named() -> None:
     work = np.array([1e18, 1.0, 1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match=r"edge [04] had no exchange"):
-        count_rates(Graph.of("cycle:5"), work, seeds.seed_sequence(0))
+        count_rates(Graph.of("cycle:5"), work, seed_sequence(0))
 
 
 def test_the_unit_of_time_is_the_users() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from continuized.network import Graph
 from continuized.network import result as outcome
 from continuized.network.protocol.node import Node
-from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.protocol.transitions import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
 from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
@@ -24,8 +24,8 @@ def flying(nodes: dict[int, Node]) -> np.ndarray:
     total = np.zeros(1)
     for i, node in nodes.items():
         for peer, owed in node.owed.items():
-            if peer in nodes and nodes[peer].applied.get(i, -1) < owed.seq:
-                total = total + node.rule.worth(owed.plain) * owed.d
+            if peer in nodes and nodes[peer].last_applied.get(i, -1) < owed.seq:
+                total = total + node.model.conserved_per_transfer(owed.plain) * owed.d
     return total
 
 
@@ -40,8 +40,8 @@ def test_an_exchange_is_the_edge_event_of_the_paper() -> None:
     (ack,) = b.receive(transfer, t)
     assert a.receive(ack, t) == []
     assert kinds([request, answer, transfer, ack]) == [REQUEST, ANSWER, TRANSFER, ACK]
-    np.testing.assert_array_equal(a.rule.state(), [[3.0], [1.0 + 4.0 * 2.0]])
-    np.testing.assert_array_equal(b.rule.state(), [[3.0], [5.0 - 4.0 * 2.0]])
+    np.testing.assert_array_equal(a.model.state(), [[3.0], [1.0 + 4.0 * 2.0]])
+    np.testing.assert_array_equal(b.model.state(), [[3.0], [5.0 - 4.0 * 2.0]])
     assert a.idle
     assert b.idle
     assert [entry[0] for entry in b.log] == [outcome.ANSWER, outcome.APPLY]
@@ -57,11 +57,11 @@ def test_a_transfer_is_sent_again_until_acknowledged_and_applied_once() -> None:
     np.testing.assert_array_equal(again.values, transfer.values)
     assert a.counts.resent == 1
     (first,) = b.receive(transfer, 70.0)
-    state = np.array(b.rule.state())
+    state = np.array(b.model.state())
     for copy in (again, transfer):
         (ack,) = b.receive(copy, 80.0)
         assert ack == first  # an old number is acknowledged
-    np.testing.assert_array_equal(b.rule.state(), state)  # and not applied
+    np.testing.assert_array_equal(b.model.state(), state)  # and not applied
     a.receive(first, 90.0)
     assert a.idle
 
@@ -87,7 +87,7 @@ def test_a_neighbour_that_asks_again_has_given_up() -> None:
 
 def test_lost_requests_and_answers_cost_nothing_but_time() -> None:
     a, b = pair()
-    start = np.array([a.rule.state(), b.rule.state()])
+    start = np.array([a.model.state(), b.model.state()])
     (answer,) = b.receive(ask(a), 1.0)
     a.next_tick = b.next_tick = math.inf
     assert a.tick(a.exchange.deadline) == []
@@ -96,7 +96,7 @@ def test_lost_requests_and_answers_cost_nothing_but_time() -> None:
     b.tick(b.exchange.deadline)
     assert b.idle
     assert (a.counts.given_up, b.counts.given_up) == (1, 1)
-    np.testing.assert_array_equal(np.array([a.rule.state(), b.rule.state()]), start)
+    np.testing.assert_array_equal(np.array([a.model.state(), b.model.state()]), start)
 
 
 def test_a_transfer_that_comes_after_the_lock_ran_out_is_still_applied() -> None:
@@ -107,15 +107,15 @@ def test_a_transfer_that_comes_after_the_lock_ran_out_is_still_applied() -> None
     b.tick(60.0)
     assert b.exchange is None
     assert kinds(b.receive(transfer, 61.0)) == [ACK]
-    np.testing.assert_allclose(sum(a.rule.state()) + sum(b.rule.state()), 12.0, rtol=1e-14)
+    np.testing.assert_allclose(sum(a.model.state()) + sum(b.model.state()), 12.0, rtol=1e-14)
 
 
 def test_a_node_owes_one_transfer_to_a_neighbour() -> None:
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
     a.receive(answer, 1.0)
-    ring = a.next_tick
-    assert [m.kind for m in a.tick(ring)] in ([], [TRANSFER])  # it asks no neighbour that it owes
+    tick = a.next_tick
+    assert [m.kind for m in a.tick(tick)] in ([], [TRANSFER])  # it asks no neighbour that it owes
     assert a.exchange is None
 
 
@@ -131,7 +131,7 @@ def test_a_transfer_that_is_not_finite_is_an_error() -> None:
     a, _ = pair()
     request = ask(a)
     far = Message(ANSWER, 1, 0, request.seq, False, np.array([-np.finfo(float).max]))
-    a.rule.x = np.array([np.finfo(float).max])
+    a.model.x = np.array([np.finfo(float).max])
     with np.errstate(over="ignore"), pytest.raises(ArithmeticError, match="diverges"):
         a.receive(far, a.next_tick)
 
@@ -155,7 +155,7 @@ def test_nothing_is_made_or_lost_in_any_order_of_messages(data: st.DataObject) -
             message = bag[k] if what == "copy" else bag.pop(k)
             if what != "lose":
                 bag += nodes[message.receiver].receive(message, t)
-        total = sum(sum(node.rule.state()) for node in nodes.values()) + flying(nodes)
+        total = sum(sum(node.model.state()) for node in nodes.values()) + flying(nodes)
         np.testing.assert_allclose(total, 2.0 * values.sum(), rtol=1e-12)
         check_books(nodes)
     for node in nodes.values():
@@ -167,7 +167,7 @@ def test_nothing_is_made_or_lost_in_any_order_of_messages(data: st.DataObject) -
             message = bag.pop()
             bag += nodes[message.receiver].receive(message, t)
     assert all(node.idle for node in nodes.values())
-    total = sum(sum(node.rule.state()) for node in nodes.values())
+    total = sum(sum(node.model.state()) for node in nodes.values())
     np.testing.assert_allclose(total, 2.0 * values.sum(), rtol=1e-12)
 
 
@@ -187,8 +187,8 @@ def test_losses_and_copies_leave_the_ledger_closed_and_consensus_reached(acceler
 
 def test_a_rule_is_named_by_its_module() -> None:
     with pytest.raises(ValueError, match=r"package\.module:function"):
-        RuleSpec("nothing").make()
+        NodeModelSpec("nothing").make()
     with pytest.raises(ValueError, match="that other processes can import"):
-        RuleSpec("__main__:Mine").make()
-    made = RuleSpec(AVERAGING, {"x": np.ones(2)}, CONSTANTS._asdict()).make()
+        NodeModelSpec("__main__:Mine").make()
+    made = NodeModelSpec(AVERAGING, {"x": np.ones(2)}, CONSTANTS._asdict()).make()
     np.testing.assert_array_equal(made.answer(), [1.0, 1.0])

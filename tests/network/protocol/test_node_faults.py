@@ -1,4 +1,4 @@
-"""Nodes that die, come back or fall back, links that lose, and rules that raise."""
+"""Nodes that die, come back or fall back, links that lose, and models that raise."""
 
 from __future__ import annotations
 
@@ -46,12 +46,14 @@ def test_the_dead_take_only_their_share() -> None:
     wire.run(30.0)
     wire.settle()
     check_books(wire.nodes)
-    books = [sum(node.rule.state()) - node.began - node.of_dead for node in wire.nodes.values()]
+    books = [sum(node.model.state()) - node.began - node.of_dead for node in wire.nodes.values()]
     np.testing.assert_allclose(sum(books), 0.0, atol=1e-11)  # among the living nothing is lost
     # What is missing is what the dead node had, and what was on its way from and to it.
-    share, missing = sum(dead.rule.state()), 2.0 * values.sum() - wire.total()
-    late = sum(dead.rule.worth(owed.plain) * owed.d for owed in dead.owed.values())
-    owed = missing - share - late
+    held, missing = sum(dead.model.state()), 2.0 * values.sum() - wire.total()
+    late = sum(
+        dead.model.conserved_per_transfer(owed.plain) * owed.d for owed in dead.owed.values()
+    )
+    owed = missing - held - late
     assert np.abs(owed) <= 5.0 * np.abs(values).max()
 
 
@@ -68,7 +70,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
     assert welcome.kind == WELCOME
     new.receive(welcome, 0.5)
     assert not new.joining
-    np.testing.assert_array_equal(new.rule.state(), [[5.0], [5.0]])
+    np.testing.assert_array_equal(new.model.state(), [[5.0], [5.0]])
     np.testing.assert_array_equal(new.began, [10.0])
     # A transfer to its last life, taken off the books by then, is not applied.
     assert new.receive(Message(TRANSFER, 1, 0, 9, False, np.ones(1)), 1.0) == []
@@ -95,17 +97,17 @@ def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:
     check_books({1: b})
 
 
-def test_falling_back_keeps_the_share_and_makes_z_equal_x() -> None:
-    rule = GossipModel([1.0], 0.1, 0.5, 3.0)
-    rule.z = np.array([5.0])
-    rule.fall_back()
-    np.testing.assert_array_equal(rule.state(), [[3.0], [3.0]])
-    d = rule.pay(np.array([1.0]))
-    np.testing.assert_array_equal([d, *rule.state()], [[2.0], [2.0], [2.0]])
-    rule.apply(np.array([2.0]), plain=False)  # paid before: with the steps of that time
-    np.testing.assert_array_equal(sum(rule.state()), [4.0 + 2.0 * 3.5])
-    rule.mix(1.0)
-    np.testing.assert_array_equal(rule.state(), [[5.5], [5.5]])
+def test_falling_back_keeps_the_sum_and_makes_z_equal_x() -> None:
+    model = GossipModel([1.0], 0.1, 0.5, 3.0)
+    model.z = np.array([5.0])
+    model.fall_back()
+    np.testing.assert_array_equal(model.state(), [[3.0], [3.0]])
+    d = model.pay(np.array([1.0]))
+    np.testing.assert_array_equal([d, *model.state()], [[2.0], [2.0], [2.0]])
+    model.apply(np.array([2.0]), plain=False)  # paid before: with the steps of that time
+    np.testing.assert_array_equal(sum(model.state()), [4.0 + 2.0 * 3.5])
+    model.mix(1.0)
+    np.testing.assert_array_equal(model.state(), [[5.5], [5.5]])
 
 
 def test_timeouts_learn_and_are_bounded() -> None:
@@ -142,9 +144,9 @@ class Raises(GossipModel):
         raise ValueError("no answer\nfrom me")
 
 
-def test_a_rule_that_raises_ends_its_node_only() -> None:
+def test_a_model_that_raises_ends_its_node_only() -> None:
     nodes = dict(enumerate(pair()))
-    nodes[1].rule = Raises([5.0], 0.1, 0.5, 0.5)
+    nodes[1].model = Raises([5.0], 0.1, 0.5, 0.5)
     link = FaultyLink(np.random.default_rng(0), 0.0, 0.0, 0.0)
     scheduler = NodeScheduler(nodes, 1.0, 1.0, link)
     assert scheduler.receive([Message(REQUEST, 0, 1, 1)]) == []

@@ -60,7 +60,7 @@ def test_the_log_replays_to_the_same_values() -> None:
     assert log is not None
     x, z = replay(graph, values, "accelerated", log)
     np.testing.assert_allclose(x, wire.x()[:, 0], rtol=0, atol=1e-12)
-    np.testing.assert_allclose(z, [node.rule.state()[1][0] for node in nodes], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(z, [node.model.state()[1][0] for node in nodes], rtol=0, atol=1e-12)
     pays = np.flatnonzero(entries["kind"] == outcome.PAY)
     assert merge_logs(np.delete(entries, pays[0])) is None  # an effect without its cause
 
@@ -77,10 +77,10 @@ def test_a_log_with_nodes_that_fell_back_replays_to_the_same_values() -> None:
     log = merge_logs(np.array([entry for node in nodes for entry in node.log], ENTRY))
     assert log is not None
     x, z = replay(graph, values, "accelerated", log)
-    states = np.array([node.rule.state() for node in nodes])[:, :, 0]
+    states = np.array([node.model.state() for node in nodes])[:, :, 0]
     np.testing.assert_allclose(np.column_stack([x, z]), states, rtol=0, atol=1e-12)
     later = replay(graph, values, "accelerated", log, 100.0)
     for node in nodes:
         node._mix(100.0)
-    states = np.array([node.rule.state() for node in nodes])[:, :, 0]
+    states = np.array([node.model.state() for node in nodes])[:, :, 0]
     np.testing.assert_allclose(np.column_stack(later), states, rtol=0, atol=1e-12)

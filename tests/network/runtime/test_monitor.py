@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.node_process import NodeProcess
 from continuized.network.runtime.transport import RunPlan
-from continuized.network.runtime.wire_format import Stream
+from continuized.network.runtime.wire_format import FrameReader
 
 GRAPH = Graph.of("cycle:6")
 VALUES = np.arange(6.0)
@@ -19,9 +19,9 @@ WORKERS = [[0, 2, 4], [1, 3], [5]]
 
 def plan(**changes: object) -> RunPlan:
     constants = Gossip().constants(GRAPH)._asdict()
-    rules = [RuleSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
+    models = [NodeModelSpec(AVERAGING, {"x": VALUES[i : i + 1]}, constants) for i in range(6)]
     options = {
-        "graph": GRAPH, "rules": rules, "dim": 1, "workers": WORKERS, "key": bytes(32),
+        "graph": GRAPH, "models": models, "dim": 1, "workers": WORKERS, "key": bytes(32),
         "seed": [1, 2], "speed": 1000.0, "stride": 2.0, "timeout": 5.0,
         "faults": Faults(loss=0.1, duplication=0.1, delay=0.1), "log": False, "port": None,
     }  # fmt: skip
@@ -33,7 +33,7 @@ class MemoryTransport:
 
     def __init__(self) -> None:
         self.processes = [NodeProcess(plan().write_order(worker)) for worker in range(len(WORKERS))]
-        self.streams = [Stream(process.codec) for process in self.processes]
+        self.streams = [FrameReader(process.codec) for process in self.processes]
         self.inboxes: list[list] = [[] for _ in WORKERS]
         self.alive = set(range(len(WORKERS)))
         self.wall = 0.0
@@ -98,13 +98,15 @@ def test_the_ledger_closes_after_a_death() -> None:
 def test_the_ledger_shows_a_mistake(mistake: str) -> None:
     transport = MemoryTransport()
     transport.run(200)
-    node = next(n for p in transport.processes for n in p.scheduler.nodes.values() if n.applied)
-    x = node.rule.x.copy()
+    node = next(
+        n for p in transport.processes for n in p.scheduler.nodes.values() if n.last_applied
+    )
+    x = node.model.x.copy()
     if mistake == "lost":
-        node.rule.pay(np.array([0.0]))  # what is paid goes nowhere
+        node.model.pay(np.array([0.0]))  # what is paid goes nowhere
     else:
-        node.rule.apply(np.array([0.5]), plain=False)  # what comes was never paid
-    assert not np.array_equal(node.rule.x, x)
+        node.model.apply(np.array([0.5]), plain=False)  # what comes was never paid
+    assert not np.array_equal(node.model.x, x)
     transport.report(final=True)
     assert transport.monitor.ledger_error() > 1e-3
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from continuized.network import Gossip, Graph, RuleSpec, StalenessWarning, replay, run
+from continuized.network import Gossip, Graph, NodeModelSpec, StalenessWarning, replay, run
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
 from continuized.network.result import FALL
 from continuized.network.runtime import supervisor
@@ -108,18 +108,20 @@ class NeverMade(GossipModel):
         raise RuntimeError("no data")
 
 
-def test_a_rule_that_raises_ends_its_node_and_no_other() -> None:
+def test_a_model_that_raises_ends_its_node_and_no_other() -> None:
     graph = Graph.of(OCTAHEDRON)
     constants = Gossip().constants(graph)._asdict()
     specs = [
-        RuleSpec(
+        NodeModelSpec(
             "tests.network.runtime.test_run:Failing",
             {"x": VALUES[i : i + 1]},
             {"fails": i == 2, **constants},
         )
         for i in range(6)
     ]
-    specs[5] = RuleSpec("tests.network.runtime.test_run:NeverMade", {"x": VALUES[5:]}, constants)
+    specs[5] = NodeModelSpec(
+        "tests.network.runtime.test_run:NeverMade", {"x": VALUES[5:]}, constants
+    )
     r = run(graph, specs, processes=2, speed=200.0, seconds=15.0, rng=0)
     assert sorted((node, why) for _, node, why in r.deaths) == [
         (2, "ValueError: no more answers"),
@@ -150,7 +152,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
     names = ["continuized.network.protocol.node_model:GossipModel"] * 2 + [
         "tests.network.runtime.test_run:Hanging"
     ]
-    specs = [RuleSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
+    specs = [NodeModelSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
     r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, rng=0)
     assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
     assert r.ledger_error < 1e-12
@@ -302,8 +304,8 @@ BAD = {
     "kill no one": ({"kill": [(0.1, 9)]}, "node 9"),
     "rejoin alive": ({"rejoin": [(0.1, 1)]}, "was not killed"),
     "address": ({"address": "auto"}, "address"),
-    "rules": ({"values": [RuleSpec(AVERAGING)] * 2}, "2 rules were given for 6 nodes"),
-    "no rule": ({"values": [RuleSpec(AVERAGING)] * 6}, "no node's rule can be made"),
+    "models": ({"values": [NodeModelSpec(AVERAGING)] * 2}, "2 node models were given for 6 nodes"),
+    "no model": ({"values": [NodeModelSpec(AVERAGING)] * 6}, "no node's model can be made"),
 }
 
 

@@ -22,7 +22,7 @@ from continuized.network.protocol.transitions import (
     Message,
 )
 from continuized.network.runtime import wire_format
-from continuized.network.runtime.wire_format import Codec, Stream
+from continuized.network.runtime.wire_format import Codec, FrameReader
 
 KEY = bytes(range(32))
 CODEC = Codec(KEY, 3)
@@ -58,7 +58,7 @@ def test_a_message_comes_as_it_was_sent_in_whatever_pieces(
 ) -> None:
     sent = Message(kind, node, 5, seq, plain, np.array(values) if kind in WITH_VALUES else None)
     data = CODEC.encode(sent) * 3
-    stream, found, start = Stream(CODEC), [], 0
+    stream, found, start = FrameReader(CODEC), [], 0
     for cut in [*cuts, len(data)]:
         found += stream.feed(data[start : start + cut])
         start += cut
@@ -111,7 +111,7 @@ def test_a_frame_must_fit_the_schema_even_with_a_right_code(what: str) -> None:
 
 def test_a_length_above_the_cap_ends_the_stream() -> None:
     codec = Codec(KEY, 3)
-    stream = Stream(codec)
+    stream = FrameReader(codec)
     assert list(stream.feed(struct.pack("<I", codec.longest + 1) + b"x" * 50)) == []
     assert stream.broken
     assert codec.dropped == 1
@@ -122,7 +122,7 @@ def test_a_bad_frame_does_not_spoil_the_next() -> None:
     codec = Codec(KEY, 3)
     bad = bytearray(codec.encode(ONE))
     bad[10] ^= 1
-    found = list(Stream(codec).feed(bytes(bad) + codec.encode(ONE)))
+    found = list(FrameReader(codec).feed(bytes(bad) + codec.encode(ONE)))
     assert len(found) == 1
     assert codec.dropped == 1
 

@@ -13,10 +13,11 @@ from scipy.linalg import expm
 import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
-from continuized.network.gossip import give, mix_over
+from continuized.network.gossip import mix_over
 from continuized.network.result import PAY
-from continuized.process import random_streams as seeds
+from continuized.process import random_streams
 from continuized.process.marks import Categorical
+from continuized.process.methods import jump
 
 GRAPHS = ("path:12", "star:9", "grid:4x5")
 METHODS = ("accelerated", "plain")
@@ -33,8 +34,8 @@ def by_hand(graph: Graph, values: np.ndarray, method: str, events: Any) -> Any:
     for dt, i, j in events:
         x, z = mix_over(x, z, dt, theta)
         d = x[i] - x[j]
-        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = jump(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = jump(x[j], z[j], -d, gamma, gamma_prime)
     return x, z
 
 
@@ -252,6 +253,11 @@ def test_bad_input(name: str) -> None:
 
 
 def test_links_have_randomness_of_their_own() -> None:
-    root = seeds.seed_sequence(7)
-    keys = (seeds.TIMES, seeds.MARKS, seeds.METRICS, seeds.LINKS)
-    assert len({seeds.generator(root, key).random() for key in keys}) == 4
+    root = random_streams.seed_sequence(7)
+    keys = (
+        random_streams.TIMES,
+        random_streams.MARKS,
+        random_streams.METRICS,
+        random_streams.LINKS,
+    )
+    assert len({random_streams.generator(root, key).random() for key in keys}) == 4

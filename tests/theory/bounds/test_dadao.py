@@ -16,8 +16,8 @@ from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.process.random_streams import seed_sequence
 from tests.helpers.dadao_reference import (
     XT,
     ZT,
@@ -102,7 +102,7 @@ class Process:
         self.parts = logistic(graph.nodes, kappa)
         self.c = Constants.of(graph, self.parts.L, self.parts.mu)
         nodes = make_nodes(DADAO(), graph, self.parts)
-        self.engine = InstantEngine(graph, nodes, seeds.seed_sequence(0))
+        self.engine = InstantEngine(graph, nodes, seed_sequence(0))
         self.form = form_of_V(graph, self.c).reshape(graph.nodes, 6, graph.nodes, 6)
         x = np.tile(self.parts.x_star, (graph.nodes, 1))
         self.slopes = self.slope(x)

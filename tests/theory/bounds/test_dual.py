@@ -35,7 +35,7 @@ def written_out(accelerated: bool, wrong: float) -> np.ndarray:
     theta = np.sqrt(mu_g * mu / (2.0 * R * L)) if accelerated else 0.0
     gamma = mu / 2.0
     step = wrong * np.sqrt(L * mu / (2.0 * mu_g * R)) if accelerated else wrong * gamma
-    K = np.zeros((6, 12))  # u -> the guesses less x*
+    K = np.zeros((6, 12))  # u -> the estimates less x*
     for i in range(3):
         K[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = np.linalg.inv(H[i])
     one = np.eye(12)

@@ -9,7 +9,7 @@ import pytest
 from continuized import theory
 from continuized.network import Gossip, Graph
 from continuized.network.gossip import Constants
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 pytestmark = pytest.mark.blas
 
@@ -156,7 +156,7 @@ def test_the_mean_square_of_runs_is_the_moment(method):
     x, z = runs(g, method, x0, T, 4000, seed=4)
     np.testing.assert_allclose((x + z).sum(axis=1), 0.0, atol=1e-12)  # what is conserved
     exact = theory.moments(g, method, x0, [T])
-    squares = Moments.of(np.column_stack([(y**2).sum(axis=1) for y in (x, z)]))
+    squares = SampleMoments.of(np.column_stack([(y**2).sum(axis=1) for y in (x, z)]))
     test = mean_test(squares, np.array([exact.fun[0], exact.z2[0]]), ALPHA)
     assert test.passed, test
     for gap, resistance in ((1.0, 1.2), (1.2, 1.0)):  # slightly wrong constants are seen

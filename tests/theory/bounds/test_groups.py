@@ -49,10 +49,10 @@ def marks_and_jumps(p, engine):
     """Every mark with its probability, all batches among them, and the eager oracle."""
     if hasattr(engine, "form"):
         blocks = [np.array(block) for block in BLOCKS]
-        jumps = reference.Coordinates(p, engine.form.L_i, engine.p, blocks)
+        jumps = reference.CoordinateJumps(p, engine.form.L_i, engine.p, blocks)
         return list(enumerate(engine.p)), jumps
     batches = itertools.product(range(engine.p.size), repeat=BATCH)
-    jumps = reference.Rows(p, engine.R2, engine.factors)
+    jumps = reference.RowJumps(p, engine.R2, engine.factors)
     return [(list(marks), np.prod(engine.p[list(marks)])) for marks in batches], jumps
 
 
@@ -223,14 +223,14 @@ def test_a_forgotten_p_is_caught():
 
 
 def test_the_largest_L_i_in_place_of_L_B_is_caught():
-    p, options = marked_checks.correlated(), {"blocks": marked_checks.BLOCKS}
+    p, options = marked_checks.make_correlated(), {"blocks": marked_checks.BLOCKS}
     x0 = np.zeros(p.dim)
     excess = moments(p, LargestLOfBlock(**options), x0, [10.0]).fun - p.f_star
     assert excess > 10.0 * bound(cz.CoordinateDescent(**options), p, x0, t=10.0)
 
 
 def test_R2_of_batches_without_the_term_of_L_H_is_caught():
-    p = marked_checks.correlated(noise=0.0, l2=0.0)
+    p = marked_checks.make_correlated(noise=0.0, l2=0.0)
     x0 = np.zeros(p.dim)
     far = 0.5 * moments(p, NoMean(batch=8), x0, [10.0]).xx.sum()
     assert far > 10.0 * bound(cz.StochasticLeastSquares(batch=8), p, x0, t=10.0)

@@ -15,7 +15,7 @@ from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Decentralized, Faults, Graph, Objective, Racer
-    from continuized.network.optimisation.minimize import Method
+    from continuized.network.optimisation.minimize import DecentralizedMethod
 
 DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
@@ -76,14 +76,14 @@ def command(
 def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
     from continuized.network import split
 
-    X, y = _made_up(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
+    X, y = _make_data(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
     problem, _ = options.make_problem(X, y, loss, l2, str(data))
     with refuse(ValueError, MemoryError):
         return split(problem, nodes, seed)
 
 
-def _made_up(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
-    """Gaussian rows whose columns differ in size, and targets from a planted w, with noise."""
+def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
+    """Draw Gaussian rows whose columns differ in size, and targets from a planted w, with noise."""
     import numpy as np
 
     rng = np.random.default_rng(seed)
@@ -118,10 +118,10 @@ def _make_runs(
 
 
 def _faults(
-    method: Method, graph: Graph, objective: Objective, given: dict[str, float], dead: list[int],
-    tol: float,
+    method: DecentralizedMethod, graph: Graph, objective: Objective, given: dict[str, float],
+    dead: list[int], tol: float,
 ) -> Faults | None:  # fmt: skip
-    """In the method's own unit of time; without faults, None."""
+    """Return the faults in the method's own unit of time; without faults, None."""
     from continuized.network import Faults
     from continuized.network.optimisation.minimize import expected_time
 

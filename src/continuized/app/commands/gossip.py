@@ -134,7 +134,7 @@ def _time(rate: float, tol: float) -> float:
 
 
 def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
-    """Those of the second moments, where they take seconds and not minutes."""
+    """Find the rates of the second moments, where they take seconds and not minutes."""
     from continuized import theory
     from continuized.support.progress import bar
 

@@ -20,9 +20,9 @@ from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
+from continuized.process import random_streams
 from continuized.process.marks import batch_of
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 MARKS = 50  # times the runs of other checks: so many marks are drawn from each law
 TOGETHER = 5  # times the runs, so many put together: draws of messages
@@ -43,7 +43,10 @@ def gaps(subject: Subject, effort: Effort) -> Measurement:
 
 def noise(subject: Subject, effort: Effort) -> Measurement:
     """The mean and the variance of noise, and that no entry tells another, nor the next vector."""
-    variance, rng = 0.04, seeds.generator(seeds.seed_sequence(effort.seed), seeds.MARKS)
+    variance, rng = (
+        0.04,
+        random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.MARKS),
+    )
     drawn = subject.gaussian(variance).draw(rng, 2 * effort.runs, WIDTH)
     first, second = drawn[::2], drawn[1::2]
     columns = [drawn.mean(axis=1).reshape(-1, 2).mean(axis=1), (first**2).mean(axis=1)]
@@ -56,7 +59,9 @@ def _neighbours(rows: Array) -> Array:
 
 
 def _compare(columns: list[Array], expected: list[float], alpha: float) -> Measurement:
-    return Measurement(*mean_test(Moments.of(np.stack(columns, axis=1)), np.array(expected), alpha))
+    return Measurement(
+        *mean_test(SampleMoments.of(np.stack(columns, axis=1)), np.array(expected), alpha)
+    )
 
 
 def marks(subject: Subject, effort: Effort) -> Measurement:
@@ -85,9 +90,9 @@ def marks(subject: Subject, effort: Effort) -> Measurement:
 
 
 def edges(subject: Subject, effort: Effort) -> Measurement:
-    """How often each edge rings in the simulator, alone and one after the other."""
+    """How often each edge ticks in the simulator, alone and one after the other."""
     g = Graph.of("grid:2x3", rates=[0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.25])
-    root = seeds.seed_sequence(effort.seed)
+    root = random_streams.seed_sequence(effort.seed)
     nodes = gossip_nodes.make_nodes(np.zeros((g.nodes, 1)), subject.gossip().constants(g))
     engine = make_engine(g, nodes, root, None)
     drawn = engine.make_stream(root, 1.0).draw(MARKS * effort.runs)
@@ -97,7 +102,7 @@ def edges(subject: Subject, effort: Effort) -> Measurement:
 def messages(subject: Subject, effort: Effort) -> Measurement:
     """How often a message comes (never, once, twice), and how long it takes."""
     links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
-    rng = seeds.generator(seeds.seed_sequence(effort.seed), seeds.LINKS)
+    rng = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.LINKS)
     copies = [draw_copies(links, rng) for _ in range(TOGETHER * effort.runs)]
     delays = np.array([draw_delay(links, rng) for _ in range(TOGETHER * effort.runs)])
     uniform = (np.exp(-0.5 * delays) - 0.5) ** 2
@@ -120,7 +125,7 @@ def _compare_shares(drawn: Any, p: Array, alpha: float) -> Measurement:
 
 
 def _surprise(counts: Array, p: Array) -> Array:
-    """n D(f, p) of each mark; infinite for marks that there are not."""
+    """Return n D(f, p) of each mark; infinite for marks that there are not."""
     from scipy.special import rel_entr
 
     if len(counts) > len(p):

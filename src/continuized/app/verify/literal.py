@@ -22,8 +22,8 @@ from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import seed_sequence
 
 DIM = 200
 EVENTS = 60
@@ -178,7 +178,7 @@ def gossip_path(subject: Subject, effort: Effort) -> Measurement:
 
 
 def decentralized_paths(subject: Subject, effort: Effort) -> Measurement:
-    """The nodes' guesses by the dual method and by DADAO, against both written out."""
+    """The nodes' estimates by the dual method and by DADAO, against both written out."""
     g, dim = Graph.of("grid:3x4"), 3
     parts, worst = ridge(g.nodes, dim), []
     mu_g, R = formulas.graph_constants(g.nodes, g.edges, g.P)
@@ -186,14 +186,14 @@ def decentralized_paths(subject: Subject, effort: Effort) -> Measurement:
     pulls = [parts.scale[i] * parts.X[o].T @ parts.y[o] for i, o in enumerate(own)]
     mu, L = _range_of(hessians)
 
-    def guess(i: int, y: Array) -> Array:
+    def estimate(i: int, y: Array) -> Array:
         return np.linalg.solve(hessians[i], y + pulls[i])
 
     engine, events, end = _follow(subject.dual(), g, parts, effort.seed)
     theta = math.sqrt(mu_g / (2.0 * R)) * math.sqrt(mu / L)
     steps = mu / 2.0, math.sqrt(L * mu / (2.0 * mu_g * R))
-    y, _ = formulas.exchange_path(guess, np.zeros((g.nodes, dim)), events, end, theta, *steps)
-    worst.append(differences(engine.estimate(end), [guess(i, y[i]) for i in range(g.nodes)]))
+    y, _ = formulas.exchange_path(estimate, np.zeros((g.nodes, dim)), events, end, theta, *steps)
+    worst.append(differences(engine.estimate(end), [estimate(i, y[i]) for i in range(g.nodes)]))
     worst.append(differences(engine.rates, g.P))
 
     engine, events, end = _follow(subject.dadao(), g, parts, effort.seed)
@@ -222,7 +222,7 @@ def _follow(
     method: Any, g: Graph, parts: Objective, seed: int
 ) -> tuple[InstantEngine, list[tuple[float, int, int]], float]:
     """An engine after some events, these as (t, i, j) or (t, i, -1), and the time of the last."""
-    engine = InstantEngine(g, make_nodes(method, g, parts), seeds.seed_sequence(seed))
+    engine = InstantEngine(g, make_nodes(method, g, parts), seed_sequence(seed))
     total = float(engine.rates.sum())
     drawn = clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(5 * EVENTS)
     engine.advance(drawn)

@@ -20,12 +20,12 @@ from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
+from continuized.process.random_streams import Seed
 from continuized.process.reference import marked_step
-from continuized.support.statistics import Moments, mean_test
+from continuized.support.statistics import SampleMoments, mean_test
 
 # Early times, and enough coordinates or columns for what is measured to be nearly normal.
 COORDINATE_TIMES = [10.0, 25.0]
@@ -61,7 +61,7 @@ def wide_least_squares() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(10))
 
 
-def correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
+def make_correlated(noise: float = 1.0, l2: float = 0.01) -> LeastSquares:
     """Columns that are much alike: L_B is far above the largest L_i, and L_H not far below R2."""
     rng = np.random.default_rng(7)
     X = 0.3 * rng.standard_normal((12, 6)) + rng.standard_normal((12, 1))
@@ -75,7 +75,7 @@ def thirty_columns() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
 
 
-def draw_samples(engine: Any, times: list[float], runs: int, seed: seeds.Seed) -> Array:
+def draw_samples(engine: Any, times: list[float], runs: int, seed: Seed) -> Array:
     """x at fixed times in independent runs of an engine, shape (runs, times, dim)."""
     stream = clocks.Poisson(seed, marks=engine.law).stream()
     events = cut_into_runs(stream, times[-1], runs)
@@ -143,7 +143,7 @@ def compare_means(
         else:
             found = p.values(x.reshape(-1, x.shape[2])).reshape(x.shape[:2])
             expected = exact.fun
-        tests.append(mean_test(Moments.of(found), expected, effort.alpha / len(cases)))
+        tests.append(mean_test(SampleMoments.of(found), expected, effort.alpha / len(cases)))
     return worst_of(Measurement(*test) for test in tests)
 
 
@@ -262,9 +262,9 @@ def row_bound(subject: Subject, effort: Effort) -> Measurement:
 def block_bound(subject: Subject, effort: Effort) -> Measurement:
     """E f(x_t) - f* <= the bound of theory.bounds.marked with S = max_B L_B / p_B^2 for L."""
     chosen: list[tuple[Problem, dict[str, Any]]] = [
-        (correlated(), {"blocks": BLOCKS}),
-        (correlated(), {"blocks": BLOCKS, "sampling": "uniform", "start": 0.0}),
-        (correlated(), {"blocks": BLOCKS, "accelerated": False}),
+        (make_correlated(), {"blocks": BLOCKS}),
+        (make_correlated(), {"blocks": BLOCKS, "sampling": "uniform", "start": 0.0}),
+        (make_correlated(), {"blocks": BLOCKS, "accelerated": False}),
         (quadratic(mu=0.0), {"blocks": 6}),
     ]
     return compare_coordinates_with_bound(subject, chosen)
@@ -274,7 +274,7 @@ def batch_bound(subject: Subject, effort: Effort) -> Measurement:
     """E |x_t - x*|^2 / 2 <= its bound with R2 and kappa of batches."""
     uniform = ({"batch": 2}, {"batch": 8}, {"batch": 8, "mu": 0.0})
     by_norm = ({"batch": 3}, {"batch": 20, "accelerated": False})
-    return compare_rows_with_bound(subject, correlated(noise=0.0, l2=0.0), uniform, by_norm)
+    return compare_rows_with_bound(subject, make_correlated(noise=0.0, l2=0.0), uniform, by_norm)
 
 
 def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
@@ -286,7 +286,7 @@ def lazy_is_eager(subject: Subject, effort: Effort) -> Measurement:
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Measurement:
     """The same of blocks of coordinates and batches of rows."""
-    return compare_with_eager(subject, effort, [correlated()], BLOCKS, batch=3)
+    return compare_with_eager(subject, effort, [make_correlated()], BLOCKS, batch=3)
 
 
 def compare_with_eager(
@@ -300,10 +300,10 @@ def compare_with_eager(
         for p in problems:
             method: Any = subject.coordinate_descent(start=start, blocks=blocks)
             engine: Any = method.prepare(p, np.zeros(p.dim or 0))
-            jumps: Any = reference.Coordinates(p, engine.form.L_i, engine.p, groups)
+            jumps: Any = reference.CoordinateJumps(p, engine.form.L_i, engine.p, groups)
             distances.append(measure_lazy_distance(engine, jumps, effort.seed))
         method = subject.stochastic_least_squares(start=start, batch=batch)
         engine = method.prepare(rows, np.zeros(rows.dim))
-        jumps = reference.Rows(rows, engine.R2, engine.factors)
+        jumps = reference.RowJumps(rows, engine.R2, engine.factors)
         distances.append(measure_lazy_distance(engine, jumps, effort.seed))
     return Measurement(float(np.max(distances)), 1e-12)

@@ -15,16 +15,17 @@ from continuized.app.verify.marked import cut_into_runs
 from continuized.network import DADAO, Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import NO_LIMIT, Tests
+from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
+from continuized.process import random_streams
 from continuized.process.marks import Categorical
-from continuized.support.statistics import Moments, mean_test
+from continuized.process.stepper import NO_LIMIT
+from continuized.support.statistics import SampleMoments, mean_test
 from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
@@ -44,18 +45,18 @@ def slow_start() -> tuple[Graph, Array]:
 def gossip_equality(subject: Subject, effort: Effort) -> Measurement:
     """E |x_t - mean|^2 in the simulator against the exact second moments."""
     g, x0 = slow_start()
-    root, found = seeds.seed_sequence(effort.seed), []
+    root, found = random_streams.seed_sequence(effort.seed), []
     T = 1.0 / g.theta
     for accelerated in BOTH:
         method, squares = subject.gossip(accelerated), []
         for run in range(effort.runs // GOSSIP_RUNS):
             r = simulate(
                 g, x0, method, until=T, tol=0.0, record=0,
-                rng=seeds.child(root, int(accelerated), run),
+                rng=random_streams.child(root, int(accelerated), run),
             )  # fmt: skip
             squares.append([np.sum(r.x**2)])
         exact = theory.moments(g, Gossip(accelerated), x0, [T]).fun
-        test = mean_test(Moments.of(np.array(squares)), exact, effort.alpha / 2)
+        test = mean_test(SampleMoments.of(np.array(squares)), exact, effort.alpha / 2)
         found.append(Measurement(*test))
     return worst_of(found)
 
@@ -96,15 +97,15 @@ def gossip_conserves(subject: Subject, effort: Effort) -> Measurement:
         method = subject.gossip(accelerated)
         r = simulate(g, x0, method, until=500.0, rng=effort.seed)
         errors.append(abs(float(np.sum(r.x + r.z - 2.0 * x0))) / (2.0 * np.sum(x0)))
-        errors += [r.ledger_error, _unbalanced(subject, g, x0, method, effort.seed)]
+        errors += [r.ledger_error, _measure_imbalance(subject, g, x0, method, effort.seed)]
     return Measurement(float(np.max(errors)), 1e-12)
 
 
-def _unbalanced(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
-    """What the ledger misses, relative to all there is, of nodes that exchange messages."""
+def _measure_imbalance(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
+    """Find what the ledger misses, relative to all there is, of nodes that exchange messages."""
     faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
     nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
-    root = seeds.seed_sequence(seed)
+    root = random_streams.seed_sequence(seed)
     engine = subject.messages(g, nodes, root, faults)
     before, events, done = engine.balance(), _draw(engine, root, TICKS), 0
     for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
@@ -124,22 +125,24 @@ def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
 
 
 def dual_equality(subject: Subject, effort: Effort) -> Measurement:
-    """E mean_i |w_i - x*|^2 of the nodes' guesses against the exact second moments."""
+    """E mean_i |w_i - x*|^2 of the nodes' estimates against the exact second moments."""
     graph, parts = Graph.of(f"cycle:{NODES}"), ridge(NODES, DIM)
-    root, found = seeds.seed_sequence(effort.seed), []
+    root, found = random_streams.seed_sequence(effort.seed), []
     t = 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
         engine = _make_engine(subject.dual(accelerated), graph, parts, root)
         runs = effort.runs // DUAL_RUNS
-        squares = _measure_squares(engine, parts, t, runs, seeds.child(root, int(accelerated)))
+        squares = _measure_squares(
+            engine, parts, t, runs, random_streams.child(root, int(accelerated))
+        )
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
-        test = mean_test(Moments.of(squares), exact, effort.alpha / 2)
+        test = mean_test(SampleMoments.of(squares), exact, effort.alpha / 2)
         found.append(Measurement(*test))
     return worst_of(found)
 
 
 def _measure_squares(
-    engine: InstantEngine, parts: Objective, t: float, runs: int, seed: seeds.Seed
+    engine: InstantEngine, parts: Objective, t: float, runs: int, seed: random_streams.Seed
 ) -> Array:
     """mean_i |w_i - x*|^2 at time t in independent runs, as a column."""
     stream = clocks.Poisson(seed, marks=Categorical(engine.rates)).stream()
@@ -206,10 +209,12 @@ def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
     probability alpha at most.
     """
     graph, parts = Graph.of("cycle:6"), ridge(6, 2, 20.0)
-    root, runs = seeds.seed_sequence(effort.seed), effort.runs // DADAO_RUNS
+    root, runs = random_streams.seed_sequence(effort.seed), effort.runs // DADAO_RUNS
     slow = 0
     for run in range(runs):
-        r = network.minimize(graph, parts, subject.dadao(), tol=1e-6, rng=seeds.child(root, run))
+        r = network.minimize(
+            graph, parts, subject.dadao(), tol=1e-6, rng=random_streams.child(root, run)
+        )
         slow += not r.rate_measured >= r.rate_theory
     margin = math.sqrt(math.log(1.0 / effort.alpha) / (2.0 * runs))
     return Measurement(slow / runs, 0.5 + margin)
@@ -225,12 +230,12 @@ def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
         nodes = make_nodes(method, graph, parts)
         nodes = nodes._replace(model=nodes.model._replace(length=0.0))
         nodes.model.x[...] = nodes.model.x_tilde[...] = start
-        engine = InstantEngine(graph, nodes, seeds.seed_sequence(effort.seed))
+        engine = InstantEngine(graph, nodes, random_streams.seed_sequence(effort.seed))
         events = _draw(engine, effort.seed, 400)
         engine.advance(events)
-        t, pace = float(events.t[-1]), method.edge_rate(graph)
-        log = _make_log(graph, events, pace)
-        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, pace * t)
+        t, rate = float(events.t[-1]), method.edge_rate(graph)
+        log = _make_log(graph, events, rate)
+        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, rate * t)
         distances.append(np.abs(engine.estimate(t) - x).max())
     return Measurement(float(np.max(distances)), 1e-12)
 
@@ -244,7 +249,7 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
     alone = events.marks >= len(graph.edges)
     times, nodes = events.t[alone], events.marks[alone] - len(graph.edges)
     engine.advance(clocks.Events(0, 0.0, times, events.dt[alone], events.marks[alone]))
-    rows = seeds.generator(seeds.seed_sequence(effort.seed), seeds.ROWS)
+    rows = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.ROWS)
     x = np.zeros((3, parts.dim))
     for i, u in zip(nodes.tolist(), rows.random((len(nodes), 1))[:, 0].tolist(), strict=True):
         own = parts.rows(i)
@@ -256,26 +261,30 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
 
 
 def _make_engine(
-    method: Dual | network.A2CiD2, graph: Graph, parts: Objective, seed: seeds.Seed
+    method: Dual | network.A2CiD2, graph: Graph, parts: Objective, seed: random_streams.Seed
 ) -> InstantEngine:
-    return InstantEngine(graph, make_nodes(method, graph, parts), seeds.seed_sequence(seed))
+    return InstantEngine(
+        graph, make_nodes(method, graph, parts), random_streams.seed_sequence(seed)
+    )
 
 
-def _draw(engine: InstantEngine | MessageEngine, seed: seeds.Seed, n: int) -> clocks.Events:
+def _draw(
+    engine: InstantEngine | MessageEngine, seed: random_streams.Seed, n: int
+) -> clocks.Events:
     total = float(engine.rates.sum())
     return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
 
 
-def _make_log(graph: Graph, events: clocks.Events, pace: float) -> Log:
-    """The exchanges among the events, in the time of gossip, where all edges ring at rate 1."""
+def _make_log(graph: Graph, events: clocks.Events, rate: float) -> Log:
+    """The exchanges among the events, in the time of gossip, where all edges tick at rate 1."""
     assert events.marks is not None
-    rung = events.marks < len(graph.edges)
-    i, j = graph.edges[events.marks[rung]].T
+    ticked = events.marks < len(graph.edges)
+    i, j = graph.edges[events.marks[ticked]].T
     n = len(i)
     return Log(
         np.tile([ANSWER, PAY, APPLY], n),
         np.column_stack([j, i, j]).ravel(),
         np.column_stack([i, j, i]).ravel(),
         np.repeat(np.arange(1, n + 1), 3),
-        np.repeat(pace * events.t[rung], 3),
+        np.repeat(rate * events.t[ticked], 3),
     )

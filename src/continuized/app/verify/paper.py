@@ -25,7 +25,7 @@ from continuized.process.flow import weights
 from continuized.process.methods import Continuized, Method
 from continuized.process.noise import Gaussian
 from continuized.solver.ensemble import ensemble
-from continuized.support.statistics import Moments, dkw_radius, mean_test
+from continuized.support.statistics import SampleMoments, dkw_radius, mean_test
 
 STARTS = (0.0, 0.3, 5.0, math.inf)
 LAW_OF = (1, 10, 100)  # the k whose T_k are tested
@@ -339,7 +339,7 @@ def equality_at_events(subject: Subject, effort: Effort) -> Measurement:
         e = ensemble(p, method, x0, runs=int(SKEWED * effort.runs), steps=max(k), rng=effort.seed)
         assert e.fun is not None
         exact = theory.moments(p, method, x0, k=k).fun
-        found.append(mean_test(Moments.of(e.fun[:, k]), exact, effort.alpha / 2))
+        found.append(mean_test(SampleMoments.of(e.fun[:, k]), exact, effort.alpha / 2))
     return worst_of(Measurement(*test) for test in found)
 
 
@@ -355,7 +355,7 @@ def theorem_5(subject: Subject, effort: Effort) -> Measurement:
         times = np.nan_to_num(e.t[:, k])  # of a run that failed, whose f is NaN
         weighted = theory.weight(method, times) * (e.fun[:, k] - (p.f_star or 0.0))
         limits = theory.bound(method, p, x0, k=k)
-        found.append(mean_test(Moments.of(weighted), limits, effort.alpha / 3, side="upper"))
+        found.append(mean_test(SampleMoments.of(weighted), limits, effort.alpha / 3, side="upper"))
     return worst_of(Measurement(*test) for test in found)
 
 

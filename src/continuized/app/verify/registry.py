@@ -54,7 +54,7 @@ CHECKS: tuple[Check, ...] = (
     Check("gaps: mean, variance, independence", "section 3", Z, laws.gaps, True),
     Check("noise: mean, variance, independence", "section 5", Z, laws.noise, True),
     Check("marks are drawn as often as they should", MARKS, SHARES, laws.marks, True),
-    Check("edges ring as often as they should", EDGES, SHARES, laws.edges, True),
+    Check("edges tick as often as they should", EDGES, SHARES, laws.edges, True),
     Check("E f(x_t), convex", "section 3", Z, paper.equality_convex, True),
     Check("E f(x_t), strongly convex", "section 3", Z, paper.equality_strongly_convex, True),
     Check("E f(x_t), start = 0", "appendix B, remark", Z, paper.equality_start_0, True),

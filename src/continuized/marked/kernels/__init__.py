@@ -4,8 +4,7 @@ Importing this package imports Numba: do so only where compiled code runs.
 """
 
 from continuized.problems import losses
-from continuized.process import flow, methods, parameters
+from continuized.process import compiled as compiled  # which compiles the formulas of the process
 from continuized.support.jit import compile_formulas
 
-compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS)
 compile_formulas(*losses.FORMULAS)

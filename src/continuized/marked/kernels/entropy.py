@@ -18,13 +18,13 @@ MOST_STEPS = 60  # 2 are usual
 
 @jit
 def logit(v):
-    """log(v / (1 - v)); NaN outside (0, 1), for mixing may lead out of it."""
+    """Return log(v / (1 - v)); NaN outside (0, 1), for mixing may lead out of it."""
     return math.log(v / (1.0 - v)) if 0.0 < v < 1.0 else math.nan
 
 
 @jit
 def to_root(h, m, v, slope):
-    """(t, change): the Newton step from theta towards the root of h(theta), and the same
+    """Return (t, change): the Newton step from theta towards the root of h(theta), and the same
     corrected up to its fourth power.
 
     h = k + m (v - x) + theta with v' = slope = v (1 - v).  With a_j = h^(j) / (j! h'), the root
@@ -42,8 +42,8 @@ def to_root(h, m, v, slope):
 
 
 @jit
-def moved(v, slope, change):
-    """v at theta + change, |change| <= 2 NEAR, by Taylor's series."""
+def move_along(v, slope, change):
+    """Return v at theta + change, |change| <= 2 NEAR, by Taylor's series."""
     turn = 1.0 - 2.0 * v
     third = (1.0 - 6.0 * slope) * (1.0 / 6.0)
     fourth = turn * (1.0 - 12.0 * slope) * (1.0 / 24.0)
@@ -52,7 +52,7 @@ def moved(v, slope, change):
 
 @jit
 def coarse_root(x, k, m):
-    """A theta within REACH of the root of h(theta) = k + m (v - x) + theta, from anywhere.
+    """Find a theta within REACH of the root of h(theta) = k + m (v - x) + theta, from anywhere.
 
     h is increasing, convex below 0 and concave above.  The sign of h(0) tells the side; the upper
     one is turned over to the lower one.  There Newton comes down to the root from the right, and
@@ -76,7 +76,7 @@ def coarse_root(x, k, m):
 
 @jit
 def entropy_step(x, theta, k, m):
-    """The root v in (0, 1) of k + m (v - x) + logit(v) = 0, m >= 0; theta = logit(x).
+    """Find the root v in (0, 1) of k + m (v - x) + logit(v) = 0, m >= 0; theta = logit(x).
 
     x may lie outside (0, 1), with NaN for theta.  theta does not depend on k: it can be had
     before k is known.
@@ -91,6 +91,6 @@ def entropy_step(x, theta, k, m):
         slope = e * larger * larger
         t, change = to_root(k + m * (v - x) + theta, m, v, slope)
         if abs(t) <= NEAR:
-            return moved(v, slope, change)
+            return move_along(v, slope, change)
         theta += change
     return v

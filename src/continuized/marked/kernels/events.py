@@ -12,7 +12,7 @@ same alpha and beta.  An event costs as much as what it touches.
 become small against alpha or beta, before s_i = x_i - alpha d_i would cancel, or against 1,
 before d would overflow.  That takes a time of order 1/eta, in which events touch never less than
 all coordinates once.  Images that no entry touches are not among those given, where they may be
-many (`layout.occurring`).  So its cost is spread thin, over events that touch as much.
+many (`layout.keep_occurring`).  So its cost is spread thin, over events that touch as much.
 
 Each loop asks ahead for what its coming events will read, in lines that are nearly the same: in a
 function of their own, given the arrays, an event takes up to three times as long.
@@ -33,7 +33,7 @@ from continuized.process.flow import mix
 from continuized.support.jit import fetch, jit, subtract_pair
 
 ENTRIES_A_LINE = 8
-FAR = 2**18  # numbers: 2 MB, about what is near to a core
+NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
 
@@ -46,7 +46,7 @@ ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 @jit
 def rebase(alpha, beta, pairs):
-    """The same x and z for the pairs (s, d) with alpha = 1/2, beta = -1/2."""
+    """Express the same x and z by the pairs (s, d) with alpha = 1/2, beta = -1/2."""
     for i in range(pairs.shape[0]):
         x, z = pairs[i, S] + alpha * pairs[i, D], pairs[i, S] + beta * pairs[i, D]
         pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
@@ -95,7 +95,7 @@ def fetch_column(i, indptr, indices, values):
 def are_far(indices, images):
     """Whether to ask for the images too ahead of their use: those of sparse columns, where they
     are too many to stay near.  Where they do, asking costs a sixth of an event."""
-    return indices is not None and images.size > FAR
+    return indices is not None and images.size > NEAR_A_CORE
 
 
 @jit
@@ -109,7 +109,7 @@ def fetch_images(i, indptr, indices, images):
 
 @jit
 def column_slope(kind, alpha, begin, end, indices, values, targets, images):
-    """sum_r A_ri loss'(u_r, y_r), over a column of A."""
+    """Return sum_r A_ri loss'(u_r, y_r), over a column of A."""
     slope = 0.0
     for p in range(begin, end):
         r = p - begin if indices is None else np.uintp(indices[p])
@@ -120,7 +120,7 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
 
 @jit
 def subtract_column(begin, end, indices, values, ds, dd, images):
-    """The images of the change of a coordinate."""
+    """Subtract the images of the change of a coordinate."""
     for p in range(begin, end):
         if images.ndim == 1:
             r = p - begin if indices is None else np.uintp(indices[p])
@@ -134,8 +134,8 @@ def subtract_column(begin, end, indices, values, ds, dd, images):
 
 @jit
 def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targets, images):
-    """subtract_column for a dense column, then column_slope, with the alpha of the next event, for
-    the one whose entries begin at `following`."""
+    """Do subtract_column for a dense column, then column_slope, with the alpha of the next event,
+    for the one whose entries begin at `following`."""
     slope = 0.0
     for r in range(end - begin):
         entry = values[begin + r]
@@ -162,7 +162,7 @@ def fetch_constants(i, steps, ridge, center, entropy, scale):
 
 @jit
 def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points, images):
-    """Coordinate steps on
+    """Take coordinate steps on
 
         F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
 
@@ -176,6 +176,11 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
     g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+
+    An event has five parts: ask memory for what later events read; mix alpha and beta; find g; step
+    x_i and z_i; carry the change on to the images.  Where columns are dense, the last part already
+    finds the slope of the next event, in the same pass over the images: `is_known` says that the
+    next event has its slope, and its alpha and beta, and skips those parts.
     """
     # Unpacked once: what is taken out of a tuple at an event counts references.
     steps, weights, ridge, center, entropy, scale = terms
@@ -185,6 +190,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
     far = are_far(indices, images)
     for e in range(marks.size):
+        # Ask for what the coming events read: their constants and columns, then the images.
         if e + AHEAD < marks.size:
             coming = marks[e + AHEAD]
             if points.ndim == 1:
@@ -200,12 +206,14 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
             fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, images)
         i = np.uintp(marks[e])
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
+        # Mix all coordinates, by way of the two scalars.
         if points.ndim == 2 and not is_known:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
             if is_due(alpha, beta):
                 rebase(alpha, beta, points)
                 rebase(alpha, beta, images)
                 alpha, beta = REBASED
+        # The gradient along coordinate i at x, or the gradient mapping, and the step dx.
         x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
         if entropy > 0.0:
             # All that does not depend on the slope, which takes long, comes before it.
@@ -224,6 +232,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
         else:
             g += ridge[i] * (x - center[i])
             dx = steps[i] * g
+        # The jump, as a change (ds, dd) of (s_i, d_i); and what the next event can know of it.
         is_known = False
         if points.ndim == 1:
             points[i] = x - dx
@@ -240,6 +249,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
                 is_known = not is_due(later[ALPHA], later[BETA])
                 if is_known:
                     alpha, beta = later
+        # The images follow.
         if is_known:
             following = np.uintp(indptr[marks[e + 1]])
             slope = subtract_then_slope(
@@ -254,7 +264,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 def block_events(
     marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
 ):
-    """At a mark B, with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma' weights_B g.
+    """Take a step on a block B at each mark: with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma'
+    weights_B g.
 
     Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
     `coordinate_events`, on a function without entropy and with scale 1.
@@ -297,7 +308,7 @@ def block_events(
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
-class Rows(NamedTuple):
+class RowLabels(NamedTuple):
     """What the rows of the data are multiplied by, and their labels."""
 
     factors: Array
@@ -306,11 +317,11 @@ class Rows(NamedTuple):
 
 @jit
 def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Stochastic least squares: at a mark i, with the residual r of the row a = factors_i a_i,
-    x -= step r a and z -= gamma' r a.
+    """Take steps of stochastic least squares: at a mark i, with the residual r of the row a =
+    factors_i a_i, x -= step r a and z -= gamma' r a.
 
-    The rows are given as `layout.Columns` are: row i is values[indptr[i]:indptr[i + 1]], in the
-    coordinates `indices`.
+    The rows are given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in
+    the coordinates `indices`.
     """
     factors, rhs = rows
     indptr, indices, values = columns
@@ -344,8 +355,9 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
 
 @jit
 def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Least squares in batches: at a row of marks, with g the mean over its marks i of r_i a_i,
-    r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -= gamma' g.
+    """Take steps of least squares in batches: at a row of marks, with g the mean over its marks i
+    of r_i a_i, r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -=
+    gamma' g.
 
     All residuals are of the same x: they are taken before anything is subtracted.
     """

@@ -12,7 +12,7 @@ S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of
 REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `events.rebase`
 
 
-class Columns(NamedTuple):
+class SparseColumns(NamedTuple):
     """The columns of A: column i is values[indptr[i]:indptr[i + 1]], in the rows `indices`; where
     it is dense there are no indices (None)."""
 
@@ -30,7 +30,7 @@ class Loss(NamedTuple):
     targets: Any
 
 
-class Terms(NamedTuple):
+class CoordinateTerms(NamedTuple):
     """What an event needs of its coordinate: the steps of x and z, and the separable terms."""
 
     steps: Array
@@ -42,17 +42,17 @@ class Terms(NamedTuple):
 
 
 def pairs_at(x: Array) -> Array:
-    """The pairs (s, d) for x = z = the given vector; float64 whatever x is."""
+    """Return the pairs (s, d) for x = z = the given vector; float64 whatever x is."""
     return np.column_stack([x, np.zeros(x.size)])
 
 
 def at_factor(pairs: Array, factor: float) -> Array:
-    """s + factor d: x at alpha, z at beta."""
+    """Return s + factor d: x at alpha, z at beta."""
     return np.asarray(pairs[:, S] + factor * pairs[:, D])
 
 
 def index_arrays(compressed: Any) -> tuple[Array, Array]:
-    """The indptr and indices of a compressed sparse array.
+    """Return the indptr and indices of a compressed sparse array.
 
     Unsigned, for Numba tests every signed index for being negative; 32-bit indices are not copied.
     """
@@ -60,14 +60,14 @@ def index_arrays(compressed: Any) -> tuple[Array, Array]:
     return compressed.indptr.astype(np.uint64), indices
 
 
-def occurring(indices: Array, length: int) -> tuple[Any, Array]:
-    """The entries of a vector of this length that occur among the indices, and the indices as
+def keep_occurring(indices: Array, length: int) -> tuple[Any, Array]:
+    """Return the entries of a vector that occur among the indices, and the indices as
     places among those; (a slice of all, the same indices) where the indices are as many as the
     entries, or there are none.
 
     They are in the order in which they occur, so that what a row meets alone lies side by side.
 
-    >>> kept, places = occurring(np.array([7, 2, 7, 4], np.uint32), 9)
+    >>> kept, places = keep_occurring(np.array([7, 2, 7, 4], np.uint32), 9)
     >>> kept.tolist(), places.tolist()
     ([7, 2, 4], [0, 1, 0, 2])
     """

@@ -1,1 +1,1 @@
-"""Graphs whose edges ring: their making, their constants, their best rates."""
+"""Graphs whose edges tick: their making, their constants, their best rates."""

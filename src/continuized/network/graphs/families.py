@@ -14,7 +14,7 @@ import numpy as np
 
 from continuized.network.graphs.files import Edges
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support.files import check_memory
 from continuized.support.validation import is_whole, short_repr
 
@@ -229,7 +229,7 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
+def parse(spec: str, rng: Seed = None) -> tuple[Edges, str]:
     """Make the graph that a spec names; return it with its full name.
 
     A random family takes its seed from the spec, else from `rng`, else it is 0: a spec names
@@ -267,7 +267,7 @@ def parse(spec: str, rng: seeds.Seed = None) -> tuple[Edges, str]:
             f"{short_repr(spec)} has a seed already: leave out rng=, or the last number"
         )
     chosen = rest[0] if rest else 0 if rng is None else rng
-    rng = np.random.default_rng(seeds.child(seeds.seed_sequence(chosen)))
+    rng = np.random.default_rng(child(seed_sequence(chosen)))
     known = is_whole(chosen)
     return make(rng, *given), f"{kind}:{':'.join(fields[: len(fields) - len(rest)])}" + (
         f":{chosen}" if known else ""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from continuized.network.graphs import families, optimal_rates, spectrum
 from continuized.network.graphs.files import Edges, read_edges, read_networkx, read_pairs
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 
 MANY = 1_000_000  # nodes: to find the components takes a second and more
@@ -51,7 +51,7 @@ class Graph:
     labels: tuple[Any, ...] | None = field(default=None, repr=False)  # names of nodes 0, 1, ...
 
     @classmethod
-    def of(cls, graph: Any, rates: ArrayLike | None = None, *, rng: seeds.Seed = None) -> Graph:
+    def of(cls, graph: Any, rates: ArrayLike | None = None, *, rng: Seed = None) -> Graph:
         """Make a Graph from a spec, pairs of nodes, a file, a graph of networkx, or a Graph.
 
         - A spec: path:N, cycle:N, grid:RxC, complete:N, star:N, regular:DxN (degree D),

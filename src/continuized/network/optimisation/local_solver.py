@@ -158,7 +158,7 @@ def make_room(dim: int) -> Array:
     return np.empty((dim + 3, dim))
 
 
-class Data(NamedTuple):
+class LocalData(NamedTuple):
     """What compiled code knows of the nodes' functions (see `network.Objective`)."""
 
     kind: float
@@ -171,7 +171,7 @@ class Data(NamedTuple):
     offsets: Array  # (nodes, dim): minus the gradients at 0; the same
 
 
-def make_data(objective: Objective, conjugates: bool) -> Data:
+def make_data(objective: Objective, conjugates: bool) -> LocalData:
     """Make the data, with what the gradients of the conjugates need."""
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
@@ -179,11 +179,11 @@ def make_data(objective: Objective, conjugates: bool) -> Data:
         factors = np.linalg.cholesky(o.hessians())
         rows = [o.rows(i) for i in range(o.nodes)]
         offsets = np.array([s * (o.y[r] @ o.X[r]) for s, r in zip(o.scale, rows, strict=True)])
-    return Data(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
+    return LocalData(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
 
 
 @jit
-def gradient(data: Data, i: int, w: Array, out: Array) -> None:
+def gradient(data: LocalData, i: int, w: Array, out: Array) -> None:
     """Write grad f_i(w) into `out`."""
     begin, end = data.starts[i], data.starts[i + 1]
     rows, weights = data.X[begin:end], data.weights[begin:end]
@@ -191,7 +191,7 @@ def gradient(data: Data, i: int, w: Array, out: Array) -> None:
 
 
 @jit
-def conjugate_gradient(data: Data, i: int, s: Array, w: Array, room: Array) -> bool:
+def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Array) -> bool:
     """Write grad f_i*(s) into w, which is near it at best; returns whether it was found."""
     if data.kind == SQUARED:
         for c in range(w.size):

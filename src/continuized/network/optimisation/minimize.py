@@ -19,7 +19,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import Seed, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
@@ -27,8 +27,8 @@ from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
 from continuized.support.progress import bar
 
-Method = Dual | DADAO | A2CiD2
-METHODS: dict[str, Method] = {
+DecentralizedMethod = Dual | DADAO | A2CiD2
+METHODS: dict[str, DecentralizedMethod] = {
     "dual": Dual(),
     "plain-dual": Dual(accelerated=False),
     "dadao": DADAO(),
@@ -45,13 +45,13 @@ GRADIENTS = 2000  # of each node, by default, where no theorem says how many are
 def minimize(
     graph: Any,
     problems: Any,
-    method: str | Method = "dual",
+    method: str | DecentralizedMethod = "dual",
     *,
     tol: float = TOL,
     events: int | None = None,
     speeds: ArrayLike | None = None,
     faults: Faults | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     record: int = ROWS,
     progress: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -125,8 +125,8 @@ def minimize(
     check.instance(faults, "faults", Faults | None, "network.Faults or None")
     if faults is not None:
         faults.wait(chosen.edge_rate(graph))  # refuses a timeout too short
-    root = seeds.seed_sequence(rng)
-    path = checkpoints.checked_path(checkpoint, every, resume)
+    root = seed_sequence(rng)
+    path = checkpoints.check_path(checkpoint, every, resume)
     who = partial(
         fingerprint_parts,
         graph=graph,
@@ -159,17 +159,19 @@ def minimize(
         limits, stream = Limits(None, most), engine.make_stream(root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.outcome(loop.recorder, rate if faults is None else math.nan)
+    return stepper.make_outcome(loop.recorder, rate if faults is None else math.nan)
 
 
-def as_method(method: Any) -> Method:
+def as_method(method: Any) -> DecentralizedMethod:
     """Return the method that a name stands for."""
     if isinstance(method, Dual | DADAO | A2CiD2):
         return method
     return METHODS[check.one_of(method, "method", METHODS, other="an object such as Dual()")]
 
 
-def expected_time(method: Method, graph: Graph, objective: Objective, tol: float) -> float:
+def expected_time(
+    method: DecentralizedMethod, graph: Graph, objective: Objective, tol: float
+) -> float:
     """Return when the theorem's rate has reached tol; without one, a number of gradients."""
     if isinstance(method, A2CiD2):
         return float(GRADIENTS)
@@ -184,7 +186,7 @@ def check_limits(tol: Any, events: Any, record: Any) -> None:
     check.whole(record, "record", minimum=1)
 
 
-def _check_speeds(speeds: ArrayLike | None, method: Method, nodes: int) -> Array:
+def _check_speeds(speeds: ArrayLike | None, method: DecentralizedMethod, nodes: int) -> Array:
     if speeds is None:
         return np.ones(nodes)
     if isinstance(method, Dual):

@@ -13,7 +13,7 @@ import numpy as np
 from continuized.problems import LeastSquares, LogisticRegression
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.process import random_streams as seeds
+from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 
@@ -59,7 +59,7 @@ class Objective:
         """
         if isinstance(problems, Objective):
             return problems
-        listed = _listed(problems)
+        listed = _check_regressions(problems)
         X = _dense_rows([p.X for p in listed])
         sizes = np.array([len(p.y) for p in listed])
         return cls(
@@ -69,9 +69,9 @@ class Objective:
             np.concatenate([[0], np.cumsum(sizes)]),
             1.0 / sizes,
             np.array([p.l2 for p in listed]),
-        )._checked()
+        )._check_convexity()
 
-    def _checked(self) -> Objective:
+    def _check_convexity(self) -> Objective:
         weakest = int(np.argmin(self.local_mu))
         if not self.local_mu[weakest] > 0.0:
             raise ValueError(
@@ -197,7 +197,7 @@ class Objective:
         return float(np.vdot(gaps, gaps)) / len(w) / (size if size > 0.0 else 1.0)
 
 
-def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
+def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
     """Deal the rows of a regression out to nodes: F is the regression's own function.
 
     Rows are shuffled with `rng` first; with None they stay in their order, and node i has the
@@ -223,13 +223,13 @@ def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
     >>> parts.starts.tolist(), parts.scale.round(3).tolist()
     ([0, 2, 3], [0.667, 0.667])
     """
-    (checked,) = _listed([problem])
+    (checked,) = _check_regressions([problem])
     count = len(checked.y)
     advice = f"there are {count} rows"
     nodes = check.whole(nodes, "nodes", minimum=1, maximum=count, advice=advice)
     order = np.arange(count)
     if rng is not None:
-        order = seeds.generator(seeds.seed_sequence(rng), seeds.MARKS).permutation(count)
+        order = generator(seed_sequence(rng), MARKS).permutation(count)
     small, larger = divmod(count, nodes)
     sizes = np.full(nodes, small) + (np.arange(int(nodes)) < larger)
     return Objective(
@@ -239,10 +239,10 @@ def split(problem: Regression, nodes: int, rng: seeds.Seed = 0) -> Objective:
         np.concatenate([[0], np.cumsum(sizes)]),
         np.full(nodes, nodes / count),
         np.full(nodes, checked.l2),
-    )._checked()
+    )._check_convexity()
 
 
-def _listed(problems: Any) -> list[Regression]:
+def _check_regressions(problems: Any) -> list[Regression]:
     if isinstance(problems, str) or not isinstance(problems, Sequence) or len(problems) == 0:
         what = "an Objective (see network.split) or a regression for each node"
         raise check.refusal(TypeError, "problems", what, problems)

@@ -26,15 +26,15 @@ from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dual.function import DualFunction
 from continuized.network.optimisation.dual.method import Dual, check_fits
-from continuized.network.optimisation.minimize import check_limits
+from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.marks import Categorical
 from continuized.process.methods import Nesterov
+from continuized.process.random_streams import COUNTED, Root, Seed, child, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
@@ -100,7 +100,6 @@ PILOT = 2000.0  # times the work of the slowest: how long exchanges are counted
 MOST_COUNTED = 4_000_000  # ticks
 MOST_TICKS = 5_000_000  # of a run, by default
 MOST_ROUNDS = 20_000
-EVENTS_FACTOR = 5.0
 
 
 class Racer(NamedTuple):
@@ -131,7 +130,7 @@ def race(
     *,
     tol: float = 1e-4,
     events: int = MOST_TICKS,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
 ) -> list[Racer]:
     """Race the dual method without rounds, accelerated and plain, with two methods in rounds.
 
@@ -174,7 +173,7 @@ def race(
     busy = check.array(work, "work", dtype=np.float64, above=0.0)
     check.shape(busy, "work", (graph.nodes,), each="node")
     unit = float(np.median(busy))
-    root = seeds.seed_sequence(rng)
+    root = seed_sequence(rng)
     rates = count_rates(graph, busy / unit, root)
     racers = [
         _run_without_rounds(
@@ -201,14 +200,14 @@ class Silent(NamedTuple):
     nothing: int = 0
 
 
-def count_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
+def count_rates(graph: Graph, work: Array, root: Root) -> Array:
     """Count how often each edge has an exchange, busy nodes having none; the usual work is 1."""
     from continuized.network.simulation.engine import NodeSet
     from continuized.network.simulation.instant import InstantEngine
 
     ticks = int(min(INTENSITY * graph.nodes * PILOT * work.max(), MOST_COUNTED))
     rate = INTENSITY * graph.nodes
-    events = clocks.Poisson(seeds.child(root, seeds.COUNTED), rate, Categorical(graph.P)).stream()
+    events = clocks.Poisson(child(root, COUNTED), rate, Categorical(graph.P)).stream()
     drawn, engine = events.draw(ticks), InstantEngine(graph, NodeSet(Silent(), 0), root, busy=work)
     engine.advance(drawn)
     assert engine.busy is not None
@@ -223,7 +222,7 @@ def count_rates(graph: Graph, work: Array, root: seeds.Root) -> Array:
 
 def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
-    events: int, root: seeds.Root,
+    events: int, root: Root,
 ) -> Racer:  # fmt: skip
     from continuized.network.optimisation.dual.nodes import make_nodes
     from continuized.network.simulation.instant import InstantEngine
@@ -239,5 +238,5 @@ def _run_without_rounds(
     most = min(math.ceil(EVENTS_FACTOR * (time + 100.0) * ticks), events)
     loop = Loop(stepper, engine.make_stream(root), Limits(None, most))
     loop.run()
-    r = stepper.outcome(loop.recorder, math.nan)
+    r = stepper.make_outcome(loop.recorder, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)

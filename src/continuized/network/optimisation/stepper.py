@@ -98,11 +98,11 @@ class OptimisationStepper(Stepper):
         """Tell the error of the last test."""
         return f"error {self.error:.2g}"
 
-    def outcome(self, recorder: Recorder, rate: float) -> Decentralized:
+    def make_outcome(self, recorder: Recorder, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""
-        engine, done = self.engine, self.engine.changed()
+        engine, done = self.engine, self.engine.past_changes()
         t, messages, gradients, error, excess, consensus = (
-            column.joined() for column in recorder.columns.values()
+            column.join() for column in recorder.columns.values()
         )
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(

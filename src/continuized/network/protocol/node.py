@@ -1,9 +1,9 @@
 """One node: a clock, a flow, a step and a mailbox.
 
 A state machine without sockets or wall time: it is told "a message came" or "time passed", always
-with its own time, and says what to send.  What it computes is its `Rule`'s business, and what it
-does in an exchange that of `transitions`, which the simulator follows too.  A node has its own row
-of numbers, the first, and those of its edges: to its neighbours, and then from them.
+with its own time, and says what to send.  What it computes is its `NodeModel`'s business, and what
+it does in an exchange that of `transitions`, which the simulator follows too.  A node has its own
+row of numbers, the first, and those of its edges: to its neighbours, and then from them.
 
 A lost REQUEST or ANSWER costs time: both ends give up after a while with nothing paid.  A tick of
 its clock that finds the node busy, is refused or is lost is made up for later (see `timeouts`).
@@ -24,7 +24,7 @@ import numpy as np
 
 from continuized.network import result
 from continuized.network.protocol import transitions
-from continuized.network.protocol.node_model import Rule
+from continuized.network.protocol.node_model import NodeModel
 from continuized.network.protocol.timeouts import add_wakeup
 from continuized.network.protocol.transitions import (
     ANSWERED,
@@ -102,7 +102,7 @@ class Node:
     """
 
     number: int
-    rule: Rule
+    model: NodeModel
     neighbours: Sequence[int]
     P: Sequence[float]
     random: np.random.Generator
@@ -162,7 +162,7 @@ class Node:
         return Exchange(peer, int(row[OWN_SEQ if asking else HELD_SEQ]), asking, self._deadline)
 
     @property
-    def applied(self) -> dict[int, int]:
+    def last_applied(self) -> dict[int, int]:
         """The number last applied, of each neighbour from which a transfer came."""
         last = self.rows.edge[len(self.neighbours) :, APPLIED].tolist()
         return {peer: seq for peer, seq in zip(self.neighbours, last, strict=True) if seq >= 0}
@@ -236,7 +236,7 @@ class Node:
     def fall_back(self, now: float) -> None:
         """Go on as plain gossip."""
         self._mix(now)
-        self.rule.fall_back()
+        self.model.fall_back()
         if not self.joining:
             self._note(result.FALL, self.number, 0)
 
@@ -278,7 +278,7 @@ class Node:
     def _tell(self, kind: int, e: int, message: Message, now: float) -> Message:
         """Mix, and answer with what it has."""
         self._mix(now)
-        values = self.rule.answer()
+        values = self.model.answer()
         self.rows.transfer[e, SINCE] = now
         self._note(result.ANSWER, message.sender, message.seq)
         return self._message(kind, message.sender, message.seq, values)
@@ -292,12 +292,12 @@ class Node:
         reply = transitions.on_answer(
             rows.node, rows.waits, rows.edge, rows.work, e, message.seq, self.timeout
         )
-        peer, plain = message.sender, self.rule.plain
-        d = self.rule.pay(message.values)
+        peer, plain = message.sender, self.model.plain
+        d = self.model.pay(message.values)
         if not np.isfinite(d).all():
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
-        self._book(peer, -self.rule.worth(plain) * d, self._lives.get(peer, 0))
+        self._book(peer, -self.model.conserved_per_transfer(plain) * d, self._lives.get(peer, 0))
         self._note(result.PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
         return [self._message(reply, peer, message.seq, d, plain)]
@@ -319,8 +319,10 @@ class Node:
         if fresh:
             assert message.values is not None
             self._mix(now)
-            self.rule.apply(message.values, message.plain)
-            self._book(peer, self.rule.worth(message.plain) * message.values, seq // LIFE)
+            self.model.apply(message.values, message.plain)
+            self._book(
+                peer, self.model.conserved_per_transfer(message.plain) * message.values, seq // LIFE
+            )
             self._note(result.APPLY, peer, seq)
             self.counts.count_age(now - float(rows.transfer[e, SINCE]))
             transitions.unlock(rows.node, rows.edge, e, seq)
@@ -341,11 +343,11 @@ class Node:
     def _welcome(self, message: Message, now: float) -> list[Message]:
         waits = self.joining and message.seq == self.rows.node[SELF, OWN_SEQ]
         if waits and message.values is not None:
-            self.rule.join(message.values)
+            self.model.join(message.values)
             self.rows.work[SELF, TIME] = now
             self.joining, self.began = False, self._conserved()
             self._note(result.JOIN, message.sender, message.seq)
-            if self.rule.plain:  # told before it was there
+            if self.model.plain:  # told before it was there
                 self._note(result.FALL, self.number, 0)
         return []
 
@@ -377,11 +379,11 @@ class Node:
         return Message(kind, self.number, peer, seq, plain, values)
 
     def _mix(self, now: float) -> None:
-        self.rule.mix(now - self.now)
+        self.model.mix(now - self.now)
         self.rows.work[SELF, TIME] = now
 
     def _conserved(self) -> Array:
-        x, z = self.rule.state()
+        x, z = self.model.state()
         return x + z
 
     def _book(self, peer: int, amount: Array, life: int) -> None:

@@ -1,7 +1,7 @@
-"""What one node computes: the protocol around it (`node.Node`) is the same for every rule.
+"""What one node computes: the protocol around it (`node.Node`) is the same for every model.
 
-A node's share is the quantity that exchanges move and never make or lose: x + z.  A transfer
-of d takes `worth` d from the share of the node that pays and adds it to that of the other.
+What is conserved is x + z, which exchanges move and never make or lose.  A transfer of d takes
+`conserved_per_transfer` d of it from the node that pays and adds it to the other's.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.gossip import Constants, give, mix_over
+from continuized.network.gossip import Constants, mix_over
 from continuized.problems.base import Array
+from continuized.process.methods import jump
 from continuized.support.validation import short_repr
 
 
-class Rule(Protocol):
+class NodeModel(Protocol):
     """A node's state and its four moves.  Arrays given are never changed, those returned are fresh.
 
     `plain` tells whether the node has fallen back to plain gossip.  A transfer is applied with
     the steps it was paid with, whatever the receiver has become since: `apply` is told.
 
-    An exchange of two nodes that average, by the rule they follow:
+    An exchange of two nodes that average:
 
     >>> steps = {"theta": 0.1, "gamma": 0.5, "gamma_prime": 0.5}
-    >>> one, two = (RuleSpec(AVERAGING, {"x": [value]}, steps).make() for value in (0.0, 1.0))
+    >>> one, two = (NodeModelSpec(AVERAGING, {"x": [value]}, steps).make() for value in (0.0, 1.0))
     >>> two.apply(one.pay(two.answer()), plain=False)
     >>> one.answer().tolist(), two.answer().tolist()
     ([0.5], [0.5])
@@ -49,14 +50,14 @@ class Rule(Protocol):
     def apply(self, transfer: Array, plain: bool) -> None:
         """Take what a neighbour gave."""
 
-    def worth(self, plain: bool) -> float:
-        """Return how much of the share a transfer of 1 is."""
+    def conserved_per_transfer(self, plain: bool) -> float:
+        """Return how much of what is conserved a transfer of 1 moves."""
 
     def state(self) -> tuple[Array, Array]:
         """Return (x, z) now."""
 
     def fall_back(self) -> None:
-        """Go on as plain gossip, with the same share."""
+        """Go on as plain gossip, with the same x + z."""
 
     def join(self, x: Array) -> None:
         """Start from what a neighbour answered."""
@@ -84,21 +85,21 @@ class GossipModel:
 
     def pay(self, answer: Array) -> Array:
         d: Array = self.answer() - answer
-        self.x, self.z = give(self.x, self.z, d, *self._steps(self.plain))
+        self.x, self.z = jump(self.x, self.z, d, *self._steps(self.plain))
         return d
 
     def apply(self, transfer: Array, plain: bool) -> None:
-        self.x, self.z = give(self.x, self.z, -transfer, *self._steps(plain))
+        self.x, self.z = jump(self.x, self.z, -transfer, *self._steps(plain))
 
-    def worth(self, plain: bool) -> float:
+    def conserved_per_transfer(self, plain: bool) -> float:
         return sum(self._steps(plain))
 
     def state(self) -> tuple[Array, Array]:
         return self.x.copy(), self.z.copy()
 
     def fall_back(self) -> None:
-        # Plain gossip keeps z = x.  The flow run for ever takes both to (x + z) / 2, so the
-        # share is kept; a transfer of the time before parts them again, until the next mixing.
+        # Plain gossip keeps z = x.  The flow run for ever takes both to (x + z) / 2, so their
+        # sum is kept; a transfer of the time before parts them again, until the next mixing.
         self.plain = True
         self.mix(math.inf)
 
@@ -111,8 +112,8 @@ class GossipModel:
 
 
 @dataclass(frozen=True)
-class RuleSpec:
-    """A rule by name, so that it can be made in another process: "package.module:function".
+class NodeModelSpec:
+    """A node model by name, so that it can be made in another process: "package.module:function".
 
     The function is called there with the arrays and the options by their names.
 
@@ -123,9 +124,9 @@ class RuleSpec:
     arrays : mapping of names to arrays of numbers
     options : mapping of names to what JSON can say
 
-    >>> spec = RuleSpec(AVERAGING, {"x": np.zeros(1)},
+    >>> spec = NodeModelSpec(AVERAGING, {"x": np.zeros(1)},
     ...                 {"theta": 0.1, "gamma": 0.5, "gamma_prime": 2.0})
-    >>> spec.make().worth(plain=False)
+    >>> spec.make().conserved_per_transfer(plain=False)
     2.5
     """
 
@@ -133,19 +134,22 @@ class RuleSpec:
     arrays: Mapping[str, Array] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)  # what JSON can say
 
-    def make(self) -> Rule:
-        """Make the rule itself; ValueError where `factory` names none that others can import."""
+    def make(self) -> NodeModel:
+        """Make the model itself; ValueError where `factory` names none that others can import."""
         module, colon, name = self.factory.partition(":")
         if not colon:
             raise ValueError(
-                f'a rule is named as "package.module:function", got {short_repr(self.factory)}'
+                'a node model is named as "package.module:function", '
+                f"got {short_repr(self.factory)}"
             )
         if module == "__main__":
             raise ValueError(
-                "a rule must stand in a module that other processes can import, "
+                "a node model must stand in a module that other processes can import, "
                 f"got {short_repr(self.factory)}"
             )
-        made: Rule = getattr(importlib.import_module(module), name)(**self.arrays, **self.options)
+        made: NodeModel = getattr(importlib.import_module(module), name)(
+            **self.arrays, **self.options
+        )
         return made
 
 

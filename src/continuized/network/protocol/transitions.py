@@ -66,7 +66,7 @@ class Message(NamedTuple):
     values: Array | None = None
 
 
-class Rows(NamedTuple):
+class NodeRows(NamedTuple):
     """What the protocol knows of some nodes and of the directed edges between them.
 
     The functions below take those of the arrays that they need: an array that compiled code takes
@@ -81,7 +81,7 @@ class Rows(NamedTuple):
     transfer: Array  # (edges, 1 or more)
 
 
-def make_rows(ends: Array, work: Array, dim: int, wait: float) -> Rows:
+def make_rows(ends: Array, work: Array, dim: int, wait: float) -> NodeRows:
     """Make the rows of nodes that have not exchanged anything yet.
 
     ends (edges, 2): source and target of every directed edge.  wait: the longest time to wait.
@@ -92,7 +92,7 @@ def make_rows(ends: Array, work: Array, dim: int, wait: float) -> Rows:
     waits = np.zeros((n, WAITS_COLUMNS))
     waits[:, MEAN], waits[:, WAIT] = UNKNOWN, wait
     node = np.zeros((n, NODE_COLUMNS), np.int64)
-    return Rows(np.ones(n, np.bool_), node, waits, edge, work, np.zeros((m, D + dim)))
+    return NodeRows(np.ones(n, np.bool_), node, waits, edge, work, np.zeros((m, D + dim)))
 
 
 # The initiator

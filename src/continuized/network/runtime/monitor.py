@@ -31,7 +31,7 @@ class RunMonitor:
         self.workers = workers
         self.averaging = averaging
         self.x, self.z, self.answer = (np.full((nodes, dim), np.nan) for _ in range(3))
-        self.start = np.full((nodes, dim), np.nan)  # the share each living node began with
+        self.start = np.full((nodes, dim), np.nan)  # the x + z each living node began with
         self.of_dead = np.zeros((nodes, dim))
         self.living = np.zeros(nodes, dtype=bool)
         self.deaths: list[tuple[float, int, str]] = []
@@ -146,8 +146,8 @@ class RunMonitor:
         alive = self.living
         if not self.averaging:
             return np.asarray(self.answer[alive].mean(axis=0))
-        share = (self.x[alive] + self.z[alive]).sum(axis=0) + self.in_flight()
-        return np.asarray(share / (2.0 * max(1, int(alive.sum()))))
+        total = (self.x[alive] + self.z[alive]).sum(axis=0) + self.in_flight()
+        return np.asarray(total / (2.0 * max(1, int(alive.sum()))))
 
     def in_flight(self) -> Array:
         """Sum what was paid and not applied between living nodes, from the last reports."""
@@ -157,11 +157,11 @@ class RunMonitor:
                 applied[node, peer] = seq
         flying = np.zeros(self.x.shape[1])
         for arrays in self._final_reports:
-            for (node, peer, seq), worth in zip(
-                arrays["owed"].tolist(), arrays["worth"], strict=True
+            for (node, peer, seq), amount in zip(
+                arrays["owed"].tolist(), arrays["amount"], strict=True
             ):
                 if self.living[node] and self.living[peer] and applied.get((peer, node), -1) < seq:
-                    flying += worth
+                    flying += amount
         return flying
 
     def ledger_error(self) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Entry, Node
-from continuized.network.protocol.node_model import RuleSpec
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
@@ -41,7 +41,7 @@ class NodeProcess:
         for given in header["nodes"]:
             try:
                 nodes[given["number"]] = self._make_node(given, arrays, header)
-            except Exception as error:  # a rule is the user's code: only its own node dies of it
+            except Exception as error:  # a model is the user's code: only its own node dies of it
                 failures.append((given["number"], describe_error(error)))
         speed, stride = float(header["speed"]), float(header["stride"])
         self.scheduler = NodeScheduler(nodes, speed, stride, link)
@@ -76,7 +76,7 @@ class NodeProcess:
                 node.bury(peer, lives)
             for peer in command.get("back", ()):
                 node.greet(peer)
-            if command.get("plain") and not node.rule.plain:
+            if command.get("plain") and not node.model.plain:
                 node.fall_back(self.scheduler.local_time(node))
             node.quiet = node.quiet or bool(command.get("quiet"))
 
@@ -112,7 +112,7 @@ class NodeProcess:
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
-                    told = *node.rule.state(), node.rule.answer(), node.began, node.of_dead
+                    told = *node.model.state(), node.model.answer(), node.began, node.of_dead
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
@@ -124,11 +124,13 @@ class NodeProcess:
     def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
         """List what was paid and not acknowledged, and the last numbers that were applied."""
         owed = [(n.number, peer, o.seq) for n in nodes for peer, o in n.owed.items()]
-        worth = [n.rule.worth(o.plain) * o.d for n in nodes for o in n.owed.values()]
-        applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.applied.items()]
+        amounts = [
+            n.model.conserved_per_transfer(o.plain) * o.d for n in nodes for o in n.owed.values()
+        ]
+        applied = [(n.number, peer, seq) for n in nodes for peer, seq in n.last_applied.items()]
         return {
             "owed": np.array(owed, np.int64).reshape(-1, 3),
-            "worth": np.array(worth).reshape(-1, self.codec.dim),
+            "amount": np.array(amounts).reshape(-1, self.codec.dim),
             "applied": np.array(applied, np.int64).reshape(-1, 3),
         }
 
@@ -137,10 +139,10 @@ class NodeProcess:
     ) -> Node:
         number = int(given["number"])
         its_arrays = {name: arrays[f"{number}/{name}"] for name in given["arrays"]}
-        rule = RuleSpec(given["factory"], its_arrays, given["options"]).make()
+        model = NodeModelSpec(given["factory"], its_arrays, given["options"]).make()
         return Node(
             number,
-            rule,
+            model,
             given["neighbours"],
             given["P"],
             _make_generator([*header["seed"], number, given["life"]]),

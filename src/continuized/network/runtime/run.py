@@ -15,7 +15,7 @@ from continuized.network.analysis import delay_limit
 from continuized.network.faults import DELAYS_TO_WAIT, Faults, choose_victims
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
-from continuized.network.protocol.node_model import AVERAGING, RuleSpec
+from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.result import Outcome
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.supervisor import Supervisor
@@ -37,7 +37,7 @@ KILL_EVERY = 0.3  # seconds
 
 def run(
     graph: Any,
-    values: ArrayLike | Sequence[RuleSpec],
+    values: ArrayLike | Sequence[NodeModelSpec],
     transport: str = "local",
     *,
     method: str | Gossip = "accelerated",
@@ -63,13 +63,13 @@ def run(
     ----------
     graph : Graph, str or pairs
         As for `Graph.of`.
-    values : array (nodes,) or (nodes, dim), or a RuleSpec for each node
-        What is averaged; or the rules that nodes follow.  With rules, the error is that of
+    values : array (nodes,) or (nodes, dim), or a NodeModelSpec for each node
+        What is averaged; or the models of the nodes.  With models, the error is that of
         their answers about the mean of these, and x in the result are the answers.
     transport : "local" or "ray"
         Processes of this machine over 127.0.0.1, or actors of Ray.
     method : "accelerated", "plain" or Gossip
-        With rules, only a name for the result.
+        With models, only a name for the result.
     processes : int, optional
         How many processes share the nodes; each node to be killed has one of its own.  By
         default one for each core.
@@ -124,16 +124,16 @@ def run(
     graph = Graph.of(graph)
     if port is not None:
         check.whole(port, "port", minimum=1, maximum=65535, other="None")
-    averaging = not _are_rules(values)
-    rules, shape = _make_rules(graph, values, method)
+    averaging = not _are_models(values)
+    models, shape = _make_models(graph, values, method)
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
     chosen, stride = _choose_speed(graph, speed)
     plan = RunPlan(
         graph=graph,
-        rules=rules,
-        dim=_find_dim(rules),
+        models=models,
+        dim=_find_dim(models),
         workers=_assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
@@ -162,35 +162,37 @@ def run(
     return supervisor.make_outcome(name, shape)
 
 
-def _make_rules(graph: Graph, values: Any, method: Any) -> tuple[list[RuleSpec], tuple[int, ...]]:
-    """Make a rule for each node; return them with the shape of the result."""
-    if _are_rules(values):
+def _make_models(
+    graph: Graph, values: Any, method: Any
+) -> tuple[list[NodeModelSpec], tuple[int, ...]]:
+    """Make a model for each node; return them with the shape of the result."""
+    if _are_models(values):
         if len(values) != graph.nodes:
-            raise ValueError(f"{len(values)} rules were given for {graph.nodes} nodes")
+            raise ValueError(f"{len(values)} node models were given for {graph.nodes} nodes")
         return list(values), (graph.nodes, -1)
     x = check_values(values, graph)
     constants = as_gossip(method).constants(graph)._asdict()
     rows = x.reshape(len(x), -1)
-    return [RuleSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
+    return [NodeModelSpec(AVERAGING, {"x": row}, constants) for row in rows], x.shape
 
 
-def _are_rules(values: Any) -> bool:
+def _are_models(values: Any) -> bool:
     return (
         isinstance(values, Sequence)
         and len(values) > 0
-        and all(isinstance(value, RuleSpec) for value in values)
+        and all(isinstance(value, NodeModelSpec) for value in values)
     )
 
 
-def _find_dim(rules: Sequence[RuleSpec]) -> int:
-    """Find how many numbers an answer has; a node whose rule fails will say so itself."""
+def _find_dim(models: Sequence[NodeModelSpec]) -> int:
+    """Find how many numbers an answer has; a node whose model fails will say so itself."""
     failure: Exception | None = None
-    for rule in rules:
+    for model in models:
         try:
-            return int(np.size(rule.make().answer()))
+            return int(np.size(model.make().answer()))
         except Exception as error:  # the user's code
             failure = error
-    raise ValueError(f"no node's rule can be made: {failure}") from failure
+    raise ValueError(f"no node's model can be made: {failure}") from failure
 
 
 def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
@@ -222,8 +224,10 @@ def _plan_changes(
         victims = choose_victims(graph, count, random)
         kill = [(KILL_EVERY * (k + 1), node) for k, node in enumerate(victims)]
     faults = Faults(deaths=kill, joins=rejoin)  # checks them
-    if faults.absent():
-        raise ValueError(f"node {min(faults.absent())} is to rejoin, but was not killed before")
+    if faults.absent_at_start():
+        raise ValueError(
+            f"node {min(faults.absent_at_start())} is to rejoin, but was not killed before"
+        )
     if len(faults.deaths) - len(faults.joins) >= nodes:
         raise ValueError(f"kill must leave one of the {nodes} nodes")
     return faults.changes(nodes)

@@ -85,7 +85,7 @@ class NodeScheduler:
         self.speed, self.stride = speed, stride
         self.t = 0.0
         self.link = link
-        self.failures: list[tuple[int, str]] = []  # nodes whose rule raised, and what it said
+        self.failures: list[tuple[int, str]] = []  # nodes whose model raised, and what it said
         self._wall: float | None = None
         self._sleep = 0.0  # seconds that the worker was told it may sleep
         self._dues: list[tuple[float, int]] = []
@@ -144,7 +144,7 @@ class NodeScheduler:
         now = self.local_time(node)
         try:
             out = node.tick(now) if message is None else node.receive(message, now)
-        except Exception as error:  # a rule is the user's code: only its own node dies of it
+        except Exception as error:  # a model is the user's code: only its own node dies of it
             self.fail(number, error)
             return []
         self._schedule(number)

@@ -31,7 +31,7 @@ OLD = 0.5  # theta times age: below, what mixing does to an answer until it is u
 
 
 class StalenessWarning(UserWarning):
-    """Messages are slow against the pace at which nodes mix.
+    """Messages are slow against the rate at which nodes mix.
 
     Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
     warning says so.  Where that is welcome:

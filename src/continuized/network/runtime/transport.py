@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
-from continuized.network.protocol.node_model import RuleSpec
+from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.wire_format import Record
 
 
@@ -33,7 +33,7 @@ class RunPlan:
     """Everything that the workers of a run are told."""
 
     graph: Graph
-    rules: Sequence[RuleSpec]
+    models: Sequence[NodeModelSpec]
     dim: int
     workers: Sequence[Sequence[int]]  # the nodes of each worker
     key: bytes
@@ -55,9 +55,9 @@ class RunPlan:
         nodes, faults = [], self.faults
         around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
-            rule = self.rules[number]
+            model = self.models[number]
             neighbours, P = around[number]
-            arrays |= {f"{number}/{name}": array for name, array in rule.arrays.items()}
+            arrays |= {f"{number}/{name}": array for name, array in model.arrays.items()}
             nodes.append(
                 {
                     "number": number,
@@ -65,9 +65,9 @@ class RunPlan:
                     "P": P,
                     "speed": float(speeds[number]),
                     "life": life,
-                    "factory": rule.factory,
-                    "arrays": list(rule.arrays),
-                    "options": dict(rule.options),
+                    "factory": model.factory,
+                    "arrays": list(model.arrays),
+                    "options": dict(model.options),
                 }
             )
         header = {

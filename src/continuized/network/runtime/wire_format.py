@@ -88,7 +88,7 @@ class Codec:
         return Message(kind, sender, receiver, seq, bool(plain), values)
 
 
-class Stream:
+class FrameReader:
     """Finds the frames in bytes as they come; `broken` once a length cannot be one of this run's.
 
     After a wrong length nothing tells where the next frame starts.  The connection is then of no

@@ -20,13 +20,13 @@ from continuized.network.simulation.node_models.interface import (
 )
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events, Stream
 from continuized.process.marks import Categorical
+from continuized.process.random_streams import Root
+from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
-NO_LIMIT = np.iinfo(np.int64).max
 # One that is never reached: an engine compiles its loop with it, so that runs are timed without.
 WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
 
@@ -127,7 +127,7 @@ class Engine(Checkpointed):
         self.logging = log  # whether a log is kept
         self.slice = Slice()
 
-    def make_stream(self, root: seeds.Root, total: float | None = None) -> Stream:
+    def make_stream(self, root: Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""
         rate = float(self.rates.sum()) if total is None else total
         return clocks.Poisson(root, rate, Categorical(self.rates / rate)).stream()
@@ -163,7 +163,7 @@ class Engine(Checkpointed):
         check_solved(estimate_all(model, work, self.alive, t, out))
         return out
 
-    def owed(self) -> Array:
+    def sum_owed(self) -> Array:
         """Return what was paid and not applied yet."""
         return np.zeros(self.nodes.dim)
 
@@ -178,7 +178,7 @@ class Engine(Checkpointed):
         """Return what the living have and are owed, and what died with others: the sum that
         exchanges leave as it is."""
         died, _ = self.ledger
-        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.owed() + died)
+        return np.asarray(self.conserved()[0][self.alive].sum(axis=0) + self.sum_owed() + died)
 
     def tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""
@@ -196,7 +196,7 @@ class Engine(Checkpointed):
 
     def error(self, t: float) -> float:
         """Return the disagreement at time t, of models that have one."""
-        owed = self.owed()
+        owed = self.sum_owed()
         return float(error_at(self.nodes.model, self.work, self.alive, t, owed))
 
     def staleness(self) -> Staleness | None:
@@ -207,7 +207,7 @@ class Engine(Checkpointed):
         """Return the log so far, where one is kept."""
         raise NotImplementedError
 
-    def changed(self) -> list[tuple[float, int, bool]]:
+    def past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`."""
         return []
 

@@ -20,15 +20,15 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
-from continuized.support.checkpoints.state import Rows
+from continuized.process.random_streams import ROWS, Root, generator
+from continuized.support.checkpoints.state import GrowingRows
 from continuized.support.jit import fetch, jit
 
 AHEAD = 8  # events: their nodes are asked for while the memory is slow
 
 
-class Network(NamedTuple):
+class InstantNetwork(NamedTuple):
     """Nodes and edges whose exchanges take no time."""
 
     alive: Array
@@ -51,7 +51,7 @@ class Busy(NamedTuple):
 
 @jit
 def run_events(
-    nodes: Any, network: Network, busy: Busy | None, rng: Any, times: Array, marks: Array,
+    nodes: Any, network: InstantNetwork, busy: Busy | None, rng: Any, times: Array, marks: Array,
     begin: int, end: int, tests: Tests,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run the events begin, ..., end - 1 of a block.
@@ -109,7 +109,7 @@ class InstantEngine(Engine):
         self,
         graph: Graph,
         nodes: NodeSet,
-        root: seeds.Root,
+        root: Root,
         *,
         busy: Array | None = None,
         log: bool = False,
@@ -118,17 +118,17 @@ class InstantEngine(Engine):
         n = graph.nodes
         self.rates = np.concatenate([nodes.edge_rate * graph.P, nodes.step_rates])
         # Compiled code takes longer to take a generator in than to exchange 1000 times.
-        self.random = seeds.generator(root, seeds.ROWS) if len(nodes.step_rates) else None
+        self.random = generator(root, ROWS) if len(nodes.step_rates) else None
         self.work, self.alive = nodes.work(np.ones(n)), np.ones(n, np.bool_)
         self.ledger = np.zeros((2, nodes.dim))
         edges = np.ascontiguousarray(graph.edges, np.int64)
-        self.network = Network(self.alive, edges, self.work, np.zeros(nodes.dim))
+        self.network = InstantNetwork(self.alive, edges, self.work, np.zeros(nodes.dim))
         self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
         if busy is not None or nodes.changing:  # else every event is an exchange
             work = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
-        self.log_marks, self.log_times = Rows(), Rows()
+        self.log_marks, self.log_times = GrowingRows(), GrowingRows()
         self.run(WARM_UP, 0, -1.0, 0, Tests.none())
 
     def run(
@@ -186,12 +186,12 @@ class InstantEngine(Engine):
     def log(self) -> Log:
         """Return three entries for an exchange; the end of an edge that is named first is the
         initiator."""
-        ends = self.network.edges[self.log_marks.joined().astype(np.int64)]
+        ends = self.network.edges[self.log_marks.join().astype(np.int64)]
         i, j, n = ends[:, 0], ends[:, 1], len(ends)
         return Log(
             np.tile([ANSWER, PAY, APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),
-            np.repeat(self.log_times.joined(), 3),
+            np.repeat(self.log_times.join(), 3),
         )

@@ -75,11 +75,11 @@ ROOM = 8  # entries of the heap and of the log that one event may take
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = result.ANSWER, result.PAY, result.APPLY, result.JOIN
 
 
-class Network(NamedTuple):
+class MessageNetwork(NamedTuple):
     """Nodes, edges and what is between them.
 
-    The first six are those of `transitions.Rows`; the heap's (see `heap`) are when, what, body and
-    counts.  Edges stand in the order of their sources.
+    The first six are those of `transitions.NodeRows`; the heap's (see `heap`) are when, what, body
+    and counts.  Edges stand in the order of their sources.
     """
 
     alive: Array
@@ -232,7 +232,7 @@ def take_step(
 
 
 @jit
-def die(nodes: Any, net: Network, dead: int, t: float) -> None:
+def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     """Let the node fall silent; what it has, has paid and is owed goes with it.
 
     A neighbour that waits for it will find out when its timer runs out.
@@ -252,7 +252,7 @@ def die(nodes: Any, net: Network, dead: int, t: float) -> None:
 
 
 @jit
-def draw_neighbour(net: Network, of: int, u: float) -> int:
+def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
     """Draw a living neighbour by the rates, with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
     for e in range(net.first[of], net.first[of + 1]):
@@ -267,7 +267,7 @@ def draw_neighbour(net: Network, of: int, u: float) -> int:
 
 
 @jit
-def join(nodes: Any, net: Network, new: int, t: float, u: float, most: float) -> None:
+def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: float) -> None:
     """Let the node come, from what a neighbour has if there is one."""
     d, other = net.ledger.shape[1], draw_neighbour(net, new, u)
     node, waits, work = net.node, net.waits, net.work
@@ -286,7 +286,7 @@ def join(nodes: Any, net: Network, new: int, t: float, u: float, most: float) ->
 
 
 @jit
-def sum_owed(nodes: Any, net: Network) -> Array:
+def sum_owed(nodes: Any, net: MessageNetwork) -> Array:
     """Return what was paid and not applied yet."""
     total = net.transfer[0, D:] * 0.0
     for e in range(net.edge.shape[0]):
@@ -297,20 +297,20 @@ def sum_owed(nodes: Any, net: Network) -> Array:
 
 
 @jit
-def find_error(nodes: Any, net: Network, t: float) -> float:
+def find_error(nodes: Any, net: MessageNetwork, t: float) -> float:
     """Return the disagreement at time t."""
     return float(disagreement(nodes, net.work, net.alive, t, sum_owed(nodes, net)))
 
 
 @jit
-def plan(net: Network, t: float, node: int, joins: bool) -> None:
+def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
     """Put a death or a join to come on the heap."""
     push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
 
 
 @jit
 def run_messages(
-    nodes: Any, net: Network, links: Links, rng: Any, times: Array, marks: Array, begin: int,
+    nodes: Any, net: MessageNetwork, links: Links, rng: Any, times: Array, marks: Array, begin: int,
     stop: float, most: int, tests: Tests, steps: int,
 ) -> tuple[int, int, bool]:  # fmt: skip
     """Run all that happens up to the time `stop`, or to the end of the block of ticks.
@@ -318,8 +318,15 @@ def run_messages(
     Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
     Returns how many of the block's ticks are done, how many tests were made, and whether it is to
     be called again: it ended for want of room, or after so many `steps`.
+
+    One turn of the loop takes what comes first, an entry of the heap or a tick of the clock.  An
+    entry is a change of the network, a timer or a message, on the directed edge e from i, who asked
+    for the exchange, to j.  A transition decides what it means, and says what to send (`reply`);
+    `asks` tells that i may begin an exchange, `idle` who has just ended one.  The second half of
+    the turn does what follows from these: it begins the exchange, wakes who is idle and has missed
+    ticks, and sends the reply with its timer.
     """
-    # Taken out of their tuples once: see `transitions.Rows`.
+    # Taken out of their tuples once: see `transitions.NodeRows`.
     alive, node, waits, edge, work, transfer = (
         net.alive, net.node, net.waits, net.edge, net.work, net.transfer,
     )  # fmt: skip
@@ -334,10 +341,11 @@ def run_messages(
         t = times[min(k, times.size - 1)]
         # What is to be sent, and who is in no exchange any more.
         asks, ticks, reply, idle = False, False, NOTHING, NOBODY
-        if counts[SIZE] > 0 and when[0] <= min(t, stop):
+        if counts[SIZE] > 0 and when[0] <= min(t, stop):  # an entry of the heap comes first
             t = when[0]
             slot = pop(when, what, counts)
             kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
+            # Changes of the network, of which e is the node.
             if kind == DEATH:
                 die(nodes, net, e, t)
             elif kind == JOIN:
@@ -346,6 +354,7 @@ def run_messages(
                 asks = transitions.may_ask(alive, node, waits, e, t)
                 if asks:
                     e = draw_edge(first, upto, e, rng.random())
+            # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
                 if transitions.on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
                     idle = edge[e, SOURCE]
@@ -354,6 +363,7 @@ def run_messages(
                     idle = edge[e, TARGET]
             elif kind == RESEND:
                 reply = transitions.on_resend(waits, edge, e, seq, links.wait)
+            # Messages, unless one of the two nodes died since they were sent.
             elif what[slot, EPOCH] == epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
@@ -383,7 +393,7 @@ def run_messages(
                         idle = i
                 else:
                     transitions.on_ack(edge, e, seq)
-        elif k < times.size and t <= stop:
+        elif k < times.size and t <= stop:  # a tick of an edge, or a step of a node's own
             e = marks[k]
             k += 1
             ticks = e < edge.shape[0]
@@ -397,6 +407,7 @@ def run_messages(
         else:
             break
         sums[NOW] = t
+        # What follows: an exchange begins, a node is woken, the reply is sent.
         if asks:
             reply, i = transitions.ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
             seq = node[i, OWN_SEQ]
@@ -407,6 +418,7 @@ def run_messages(
         if reply != NOTHING:
             copies, timer, pair = draw_copies(links, rng), timer_of(reply), epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
+            # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
                 if n < copies:
                     comes, late = reply, draw_delay(links, rng)

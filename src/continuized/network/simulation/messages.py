@@ -19,11 +19,11 @@ from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
 from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.message_kernels import Links, Network
+from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
-from continuized.support.checkpoints.state import Rows
+from continuized.process.random_streams import LINKS, Root, generator
+from continuized.support.checkpoints.state import GrowingRows
 
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
@@ -37,7 +37,7 @@ class MessageEngine(Engine):
     changing = (*Engine.changing, "lines")
 
     def __init__(
-        self, graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults, *, log: bool = False
+        self, graph: Graph, nodes: NodeSet, root: Root, faults: Faults, *, log: bool = False
     ) -> None:
         super().__init__(graph, nodes, log)
         n, dim, speeds = graph.nodes, nodes.dim, faults.speeds(graph.nodes)
@@ -54,11 +54,11 @@ class MessageEngine(Engine):
         ticks = 0.5 * nodes.edge_rate * P * speeds[ends[:, 0]]
         steps = nodes.step_rates * speeds if len(nodes.step_rates) else nodes.step_rates
         self.rates = np.concatenate([ticks, steps])
-        self.random = seeds.generator(root, seeds.LINKS)
+        self.random = generator(root, LINKS)
         rows = make_rows(ends, nodes.work(speeds), dim, self.links.wait)
-        rows.alive[list(faults.absent())] = False
+        rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
-        self.network = Network(
+        self.network = MessageNetwork(
             *rows,
             *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
@@ -70,7 +70,7 @@ class MessageEngine(Engine):
         )
         self._take_heap(*first_heap)
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
-        self.lines = Rows()  # of the log, that were put aside
+        self.lines = GrowingRows()  # of the log, that were put aside
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
@@ -129,7 +129,7 @@ class MessageEngine(Engine):
         super().restore(plain, arrays)
         self._take_heap(*(self.arrays[name] for name in ("when", "what", "body")))
 
-    def changed(self) -> list[tuple[float, int, bool]]:
+    def past_changes(self) -> list[tuple[float, int, bool]]:
         """Return the deaths and joins that have taken place, as `Faults.changes`: all but those
         ahead."""
         net = self.network
@@ -142,7 +142,7 @@ class MessageEngine(Engine):
         ends = self.network.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
-    def owed(self) -> Array:
+    def sum_owed(self) -> Array:
         """Return what was paid and not applied yet."""
         return np.asarray(kernels.sum_owed(self.nodes.model, self.network))
 
@@ -155,13 +155,13 @@ class MessageEngine(Engine):
 
     def log(self) -> Log:
         """Return the log so far."""
-        *whole, time = self.lines.joined().T
+        *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
 
 
 def make_engine(
-    graph: Graph, nodes: NodeSet, root: seeds.Root, faults: Faults | None, *, log: bool = False
+    graph: Graph, nodes: NodeSet, root: Root, faults: Faults | None, *, log: bool = False
 ) -> Engine:
     """Make the engine of nodes: exchanges at once where nothing can go wrong between them."""
     if faults is None:

@@ -14,8 +14,8 @@ from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import Outcome
-from continuized.process import random_streams as seeds
-from continuized.process.stepper import Limits
+from continuized.process.random_streams import Seed, seed_sequence
+from continuized.process.stepper import NO_LIMIT, Limits
 from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
@@ -24,7 +24,6 @@ from continuized.support.progress import bar
 
 ROWS = 500
 EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
-NO_LIMIT = 2**62  # exchanges
 
 
 def simulate(
@@ -35,7 +34,7 @@ def simulate(
     tol: float = 1e-8,
     events: int | None = None,
     until: float | None = None,
-    rng: seeds.Seed = None,
+    rng: Seed = None,
     faults: Faults | None = None,
     record: int = ROWS,
     snapshots: Sequence[float] = (),
@@ -108,8 +107,8 @@ def simulate(
     times = sorted(set(check.times(listed, "snapshots").tolist()))
     limits = _check_limits(graph, gossip, tol, events, until)
     check.whole(record, "record", minimum=0, noun="a number of rows")
-    path = checkpoints.checked_path(checkpoint, every, resume)
-    root = seeds.seed_sequence(rng)
+    path = checkpoints.check_path(checkpoint, every, resume)
+    root = seed_sequence(rng)
     who = partial(
         fingerprint_parts,
         graph=graph,
@@ -138,7 +137,7 @@ def simulate(
             engine.show = lambda: show(engine.messages, stepper.describe())
         loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.outcome(loop.recorder, start.shape)
+    return stepper.make_outcome(loop.recorder, start.shape)
 
 
 def _check_limits(

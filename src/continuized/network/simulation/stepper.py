@@ -66,7 +66,7 @@ class GossipStepper(Stepper):
     def find_centre(self) -> Array:
         """Return where the living agree."""
         engine = self.engine
-        return np.asarray(gossip.centre(engine.work, engine.alive, engine.owed()))
+        return np.asarray(gossip.centre(engine.work, engine.alive, engine.sum_owed()))
 
     def begin(self) -> Progress:
         """Begin with the first row; nothing is left to do where all agree."""
@@ -130,7 +130,8 @@ class GossipStepper(Stepper):
 
     def describe(self) -> str:
         """Tell the error of the last test, and how many have died."""
-        last = {i: joins for _, i, joins in self.engine.changed()}  # of those that died or came
+        # Of those that died or came, what happened last.
+        last = {i: joins for _, i, joins in self.engine.past_changes()}
         dead = sum(not joins for joins in last.values())
         return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
 
@@ -143,7 +144,7 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
-    def outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
+    def make_outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t = self.engine, self.t
         error = engine.error(t) / self.scale if self.scale else 0.0
@@ -152,7 +153,7 @@ class GossipStepper(Stepper):
         size = self.size + np.abs(joined)
         ledger = np.abs(engine.balance() - self.total - joined) / np.where(size > 0.0, size, 1.0)
         drift = float(np.linalg.norm(self.find_centre() - self.centre))
-        changes = engine.changed()
+        changes = engine.past_changes()
         return Outcome(
             x=x.reshape(shape),
             z=z.reshape(shape),
@@ -179,7 +180,7 @@ class GossipStepper(Stepper):
 
 def _make_trace(recorder: Recorder, t: float, messages: int, error: float) -> Trace:
     """Return the rows that were kept, and the end where it is none of them."""
-    columns = [column.joined() for column in recorder.columns.values()]
+    columns = [column.join() for column in recorder.columns.values()]
     if columns[1][-1] != messages:
         end = (t, messages, error)
         columns = [np.append(column, last) for column, last in zip(columns, end, strict=True)]

@@ -18,12 +18,12 @@ from continuized.support import validation as check
 INT32_MAX = int(np.iinfo(np.int32).max)
 
 
-def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
-    """X as a C-ordered array or a canonical CSR array, float32 or float64; y as float64."""
+def check_data(X: Any, y: Any) -> tuple[Any, Array]:
+    """Return X as a C-ordered or a canonical CSR array, float32 or float64, and y as float64."""
     from scipy import sparse
 
     labels = check.array(y, "y", dtype=np.float64, finite=True)
-    X = _checked_sparse(X) if sparse.issparse(X) else _checked_dense(X)
+    X = _convert_sparse(X) if sparse.issparse(X) else _convert_dense(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a matrix with a row for each entry of y, got shape {X.shape}")
     n = X.shape[0]
@@ -41,7 +41,7 @@ def checked_data(X: Any, y: Any) -> tuple[Any, Array]:
 
 
 def check_labels(y: Array) -> None:
-    """Only -1 and +1, or a sentence that says which others there are, and how many."""
+    """Raise ValueError unless y has only -1 and +1, and say which others there are."""
     wrong = y[np.abs(y) != 1.0]
     if wrong.size:
         others = np.unique(wrong)
@@ -53,8 +53,8 @@ def check_labels(y: Array) -> None:
         )
 
 
-def checked_weights(weights: Any, n: int) -> Array:
-    """A weight >= 0 for each of n rows, not all 0, or a sentence that says what is wrong."""
+def check_weights(weights: Any, n: int) -> Array:
+    """Return a weight >= 0 for each of n rows, not all 0, or say in a sentence what is wrong."""
     values = check.array(weights, "weights", dtype=np.float64, minimum=0.0)
     check.shape(values, "weights", (n,), each="row")
     with np.errstate(over="ignore"):
@@ -66,8 +66,8 @@ def checked_weights(weights: Any, n: int) -> Array:
     return values
 
 
-def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
-    """Labels 0, ..., classes - 1 as integers and how many classes there are."""
+def check_class_labels(y: Array, classes: Any) -> tuple[Array, int]:
+    """Return labels 0, ..., classes - 1 as integers, and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
     classes = check.whole(classes, "classes", other="None")
@@ -80,13 +80,13 @@ def checked_classes(y: Array, classes: Any) -> tuple[Array, int]:
     return y.astype(np.intp), classes
 
 
-def _checked_dense(X: Any) -> Array:
+def _convert_dense(X: Any) -> Array:
     given = check.array(X, "X")
     # An array that is in order, aligned and of the right type is used as it is, not copied.
     return np.require(given, float_type(given.dtype), ("C_CONTIGUOUS", "ALIGNED"))
 
 
-def _checked_sparse(X: Any) -> Any:
+def _convert_sparse(X: Any) -> Any:
     from scipy import sparse
 
     if X.ndim != 2:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
-from continuized.problems.regression.data import checked_data, checked_weights
+from continuized.problems.regression.data import check_data, check_weights
 from continuized.problems.regression.spectrum import Spectrum, entries_of, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
@@ -42,9 +42,9 @@ class Linear(Problem):
         weights: ArrayLike | None = None,
         intercept: bool = False,
     ) -> None:
-        self.X, self.y = checked_data(X, y)
+        self.X, self.y = check_data(X, y)
         self.l2 = check.real(l2, "l2", minimum=0.0)
-        self.weights = None if weights is None else checked_weights(weights, len(self.y))
+        self.weights = None if weights is None else check_weights(weights, len(self.y))
         self.intercept = check.flag(intercept, "intercept")
 
     @property
@@ -79,7 +79,7 @@ class Linear(Problem):
         return np.asarray(self.weights / self.weights.sum() * len(self.y))
 
     def sample_rows(self, index: Any) -> Any:
-        """Rows s_i = sqrt(shares_i) (x_i, 1), dense or CSR; the 1 only with an intercept.
+        """Return rows s_i = sqrt(shares_i) (x_i, 1), dense or CSR; the 1 only with an intercept.
 
         The mean of s_i s_i^T over all rows is the weighted mean of the outer products, so that
         over rows drawn uniformly it is an estimate of that, whatever the weights.
@@ -99,31 +99,31 @@ class Linear(Problem):
         scaled = sparse.diags_array(roots, shape=(n, n)) @ rows
         return sparse.hstack([scaled, *map(sparse.csr_array, constant)], format="csr")
 
-    def sampled(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
-        """`sample_rows`, and q: the second derivatives of the losses of these rows at w.
+    def sample_curvatures(self, w: ArrayLike, index: Any) -> tuple[Any, Array]:
+        """Return `sample_rows`, and q: the second derivatives of the losses of these rows at w.
 
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.
         """
         rows = self._rows(index)
         at = np.asarray(w, np.float64).reshape(self.variables, -1)
-        q = self._second_slopes(self._predicted(rows, at))
+        q = self._second_slopes(self._predict(rows, at))
         return self._with_extras(rows, index), q
 
     def _second_slopes(self, predictions: Array) -> Array:
-        """The largest second derivative of each loss at a row of predictions."""
+        """Return the largest second derivative of each loss at a row of predictions."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:
-        """<x_i, w> for these rows, with the intercept; of a matrix w, for each of its columns."""
-        return self._predicted(self._rows(index), w)
+        """Return <x_i, w> for these rows, with the intercept; for each column of a matrix w."""
+        return self._predict(self._rows(index), w)
 
-    def _predicted(self, rows: Any, w: Array) -> Array:
+    def _predict(self, rows: Any, w: Array) -> Array:
         d = self.X.shape[1]
         return np.asarray(rows @ w[:d] + w[d:].sum(axis=0))
 
     def _rows(self, index: Any) -> Any:
-        """X[index]; all of X without the copy that SciPy would make."""
+        """Return X[index]; all of X without the copy that SciPy would make."""
         return self.X if isinstance(index, slice) and index == slice(None) else self.X[index]
 
     # Constants, computed when first asked for
@@ -154,7 +154,7 @@ class Linear(Problem):
 
     @property
     def rounding(self) -> float:
-        """How much of L, and of what mu is too small, is there for rounding errors alone."""
+        """The part of L, and of what mu is too small, that is there for rounding errors alone."""
         return float(self.curvature * self.spectrum.rounding)
 
     @cached_property
@@ -206,12 +206,12 @@ class Linear(Problem):
 
     @property
     def _parts(self) -> int:
-        """Into how many parts a pass is cut: one for each thread, or one where X is small."""
+        """The number of parts of a pass: one for each thread, or one where X is small."""
         return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
 
 
 def squares_of(entries: Array) -> Array:
-    """In float64, whatever they are held in."""
+    """Return the squares in float64, whatever the entries are held in."""
     with np.errstate(over="ignore"):  # who asks looks at the sums, and says it in a sentence
         return entries.astype(np.float64) ** 2
 

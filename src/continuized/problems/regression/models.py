@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
-from continuized.problems.regression.data import INT32_MAX, check_labels, checked_classes
+from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
 
@@ -74,7 +74,7 @@ class SingleOutput(Linear):
         w = flat(x, self.dim)
         if self.threaded:
             return self._pass(w, value=True, gradient=False)[0]
-        problem = self.compiled(w.dtype)
+        problem = self.compile(w.dtype)
         return float(problem.fun(w, problem.data))
 
     def grad(self, x: ArrayLike) -> Array:
@@ -82,7 +82,7 @@ class SingleOutput(Linear):
         w = flat(x, self.dim)
         if self.threaded:
             return self._pass(w, value=False, gradient=True)[1].reshape(np.shape(x))
-        problem = self.compiled(w.dtype)
+        problem = self.compile(w.dtype)
         out = np.empty_like(w)
         problem.grad(w, out, problem.data)
         return out.reshape(np.shape(x))
@@ -110,7 +110,7 @@ class SingleOutput(Linear):
             slopes[: penalised.size] += self.l2 * penalised
         return f, slopes.astype(w.dtype, copy=False)
 
-    def compiled(self, dtype: Any = np.float64) -> Compiled:
+    def compile(self, dtype: Any = np.float64) -> Compiled:
         """The problem on one thread, for compiled loops: several may run at once."""
         char = np.dtype(dtype).char
         cached: dict[str, Compiled] = self.__dict__.setdefault("_compiled", {})
@@ -243,7 +243,7 @@ class LogisticRegression(SingleOutput):
 
     def _hessian(self, w: Array) -> Array:
         """The mean of q_i s_i s_i^T, and l2 for each penalised variable."""
-        rows, q = self.sampled(w, slice(None))
+        rows, q = self.sample_curvatures(w, slice(None))
         found: Any
         if self.is_sparse:
             from scipy import sparse
@@ -256,7 +256,7 @@ class LogisticRegression(SingleOutput):
         found[penalised, penalised] += self.l2
         return np.asarray(found)
 
-    def separated_by(self, x: ArrayLike) -> bool:
+    def is_separated_by(self, x: ArrayLike) -> bool:
         """Tell whether <x_i, x> has the sign of y_i in every row: no minimum without l2, then."""
         predictions = self.predictions(flat(x, self.dim), slice(None))
         return bool(np.all(self.y * predictions > 0.0))
@@ -335,7 +335,7 @@ class SoftmaxRegression(Linear):
         intercept: bool = False,
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
-        self.labels, self.classes = checked_classes(self.y, classes)
+        self.labels, self.classes = check_class_labels(self.y, classes)
 
     @property
     def dim(self) -> int:
@@ -385,6 +385,6 @@ class SoftmaxRegression(Linear):
         share = 1.0 / len(self.y) if self.shares is None else self.shares[rows] / len(self.y)
         return float(np.sum(share * losses)), slopes * np.reshape(share, (-1, 1))
 
-    def compiled(self, dtype: Any = np.float64) -> None:
-        """None: the gradient is NumPy's."""
+    def compile(self, dtype: Any = np.float64) -> None:
+        """Return None: the gradient is NumPy's."""
         return

@@ -66,7 +66,7 @@ def gram_error(inner: int, side: int, trace: Any) -> Any:
 
 
 def lanczos_steps(d: int, slack: float, failure: float) -> int:
-    """How many steps `lanczos_bound` takes."""
+    """Tell how many steps `lanczos_bound` takes."""
     return math.ceil(0.5 + 0.5 * math.log(1.648 * math.sqrt(d) / failure) / math.sqrt(slack))
 
 
@@ -149,7 +149,7 @@ def _sum_error(X: Any) -> float:
 
 
 def entries_of(X: Any) -> int:
-    """How many entries X holds."""
+    """Tell how many entries X holds."""
     return int(X.size if isinstance(X, np.ndarray) else X.nnz)
 
 

@@ -23,10 +23,10 @@ def _check_law(marks: Any) -> None:
         check.instance(marks, "marks", "draw", "a law such as cz.marks.Categorical(p)")
 
 
-def _drawn(
+def _make_marks(
     law: Law | None, root: Root | None
 ) -> tuple[Callable[[int], Any] | None, list[np.random.Generator]]:
-    """What draws the marks, and the generator it draws from."""
+    """Make what draws the marks, and the generator that it draws from."""
     if law is None or root is None:
         return None, []
     rng = generator(root, MARKS)
@@ -67,7 +67,7 @@ class Poisson(Clock):
         times, rate = generator(self.root, TIMES), self.rate
         draw = times.standard_exponential
         gaps = draw if rate == 1.0 else lambda n: draw(n) / rate
-        marks, others = _drawn(self.marks, self.root)
+        marks, others = _make_marks(self.marks, self.root)
         return Stream(gaps, marks=marks, generators=[times, *others])
 
 
@@ -92,7 +92,7 @@ class Unit(Clock):
         object.__setattr__(self, "root", root)
 
     def stream(self) -> Stream:
-        marks, generators = _drawn(self.marks, self.root)
+        marks, generators = _make_marks(self.marks, self.root)
         return Stream(np.ones, marks=marks, generators=generators)
 
 
@@ -172,15 +172,15 @@ class Recorded(Clock):
 
 
 def _next_of(array: NDArray[Any]) -> Callable[[int], NDArray[Any]]:
-    """Gives the next n entries at each call, fewer at the end."""
+    """Make a function that gives the next n entries at each call, fewer at the end."""
     position = 0
 
-    def following(n: int) -> NDArray[Any]:
+    def take_next(n: int) -> NDArray[Any]:
         nonlocal position
         position += n
         return array[position - n : position]
 
-    return following
+    return take_next
 
 
 def _vector(values: ArrayLike, name: str) -> Floats:
@@ -264,9 +264,9 @@ class _MergedStream(Stream):
         self._counts[whose], self._given[whose] = events.size, 0
 
     def draw(self, n: int) -> Events:
-        """The next n events."""
+        """Draw the next n events."""
         t, marks, done = np.empty(n), np.empty((n, 2), np.int64), 0
-        merge, sift = _compiled()
+        merge, sift = _compile_merge()
         state = (self._waiting, self._own, self._counts, self._given, self._heap)
         while done < n and self._size:
             whose = int(self._heap[0])
@@ -331,7 +331,7 @@ def _merge(
 
 
 @cache
-def _compiled() -> tuple[Any, Any]:
+def _compile_merge() -> tuple[Any, Any]:
     from continuized.support.jit import compile_formulas, jit
 
     compile_formulas(_sift)

@@ -53,7 +53,7 @@ class Events(NamedTuple):
     marks: NDArray[Any] | None = None
 
     def each(self) -> Iterator[Event]:
-        """The events one by one."""
+        """Yield the events one by one."""
         for i, (t, dt) in enumerate(zip(self.t.tolist(), self.dt.tolist(), strict=True)):
             mark = None if self.marks is None else self.marks[i]
             yield Event(self.k0 + 1 + i, t, dt, mark)

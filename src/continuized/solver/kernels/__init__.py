@@ -3,9 +3,8 @@
 Importing this package imports Numba: do so only where compiled code runs.
 """
 
-from continuized.process import flow, methods, parameters
+from continuized.process import compiled as compiled  # which compiles the formulas of the process
 from continuized.solver import constant_checks
 from continuized.support.jit import compile_formulas
 
-compile_formulas(*parameters.FORMULAS, *flow.FORMULAS)
-compile_formulas(*methods.FORMULAS, *constant_checks.FORMULAS)
+compile_formulas(*constant_checks.FORMULAS)

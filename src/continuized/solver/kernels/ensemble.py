@@ -96,7 +96,7 @@ def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, aske
             last = t[r, i]
 
 
-def _shared(dtype: Any) -> tuple[Any, ...]:
+def _shared_types(dtype: Any) -> tuple[Any, ...]:
     """The types of the arguments that both loops begin with."""
     grad = types.FunctionType(numba_types.gradient_type(dtype))
     fun = types.FunctionType(numba_types.value_type(dtype))
@@ -106,24 +106,24 @@ def _shared(dtype: Any) -> tuple[Any, ...]:
 
 
 @cache
-def compiled_steps(dtype: Any) -> Any:
+def compile_steps(dtype: Any) -> Any:
     """`take_steps` for iterates of this dtype."""
-    signature = types.void(*_shared(dtype), types.int64, matrix(np.float64))
+    signature = types.void(*_shared_types(dtype), types.int64, matrix(np.float64))
     return jit(take_steps, signature, no_cfunc_wrapper=True)
 
 
 @cache
-def compiled_times(dtype: Any) -> Any:
+def compile_times(dtype: Any) -> Any:
     """`pass_times` for iterates of this dtype."""
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
     flow = types.FunctionType(numba_types.flow_type())
-    signature = types.void(*_shared(dtype), flow, asked, matrix(np.float64))
+    signature = types.void(*_shared_types(dtype), flow, asked, matrix(np.float64))
     return jit(pass_times, signature, no_cfunc_wrapper=True)
 
 
 @cache
-def compiled_flow(flow: FlowRule) -> Any:
+def compile_flow(flow: FlowRule) -> Any:
     """The rule of a flow as a first-class function, which `pass_times` takes as any other."""
     return jit(flow, numba_types.flow_type(), cached=is_ours(flow))

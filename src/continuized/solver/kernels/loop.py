@@ -1,5 +1,7 @@
 """The compiled step, and the loop around it where the gradient is compiled too.
 
+It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
+
 The vectors of a run live in one array `work`, a row each, for every array passed from
 Python costs 0.1 microseconds:
 
@@ -31,13 +33,13 @@ Y, W, G_LAST, Y_LAST, X, Z = range(6)
 WORK_ROWS = 6
 
 # A call that is handed an array counts a reference, which would cost 20 ns a step.
-inlined = partial(jit, inline="always")
-judge, verdict = inlined(constant_checks.judge), inlined(constant_checks.verdict)
+inline = partial(jit, inline="always")
+judge, verdict = inline(constant_checks.judge), inline(constant_checks.verdict)
 
 
 @jit
 def mix_next(work, coefficients, i):
-    """y and z at event i of the block, before its jump."""
+    """Mix to y and z at event i of the block, before its jump."""
     a, b = coefficients[i, A], coefficients[i, B]
     for c in range(work.shape[1]):
         work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
@@ -59,7 +61,7 @@ def observe(g, work, watch):
 
 @jit
 def take(g, work, coefficients, i):
-    """The jump of event i."""
+    """Take the jump of event i."""
     gamma, gamma_prime = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
     for c in range(g.size):
         work[X, c], work[Z, c] = jump(work[Y, c], work[W, c], g[c], gamma, gamma_prime)
@@ -125,7 +127,7 @@ def loop(grad, data, g, marks, work, xs, zs, coefficients, watch, i):
 
 
 @cache
-def compiled_loop(dtype: Any) -> Any:
+def compile_loop(dtype: Any) -> Any:
     """The loop for iterates of this dtype."""
     grad, data = types.FunctionType(gradient_type(dtype)), data_type(dtype)
     states = (vector(dtype), *[matrix(dtype)] * 4)  # g, marks, work, xs, zs

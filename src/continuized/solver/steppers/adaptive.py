@@ -23,18 +23,23 @@ from continuized.process.methods import Continuized, Method
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
-from continuized.solver.constant_checks import skipped_sentence
+from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric
 from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import FIRST_LOOK, NO_MINIMUM, Criterion, separates
+from continuized.solver.stopping import (
+    FAR_TO_STOP,
+    NO_MINIMUM,
+    Criterion,
+    is_time_to_look,
+    separates,
+)
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
 MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
-FAR = 1e100  # of 1 + |x_0|
 LOOK_EVERY = 16  # events: whether x goes away
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
@@ -49,7 +54,7 @@ class FixedSchedule(Checkpointed):
         self._t, self._carry, self._steps = 0.0, method.init(0.0).carry, (0.0, 0.0)
 
     def weights(self, event: Event) -> tuple[float, float]:
-        """The mixing weights before the event."""
+        """Return the mixing weights before the event."""
         a, b, *steps, carry = self._method.coefficients(
             event.k, self._t, event.t, event.dt, self._carry
         )
@@ -57,7 +62,7 @@ class FixedSchedule(Checkpointed):
         return a, b
 
     def steps(self) -> tuple[float, float]:
-        """(gamma, gamma') at the event."""
+        """Return (gamma, gamma') at the event."""
         return self._steps
 
 
@@ -87,7 +92,7 @@ class AdaptiveSchedule(Checkpointed):
         self.L = L
 
     def restart(self) -> None:
-        """From time 0 again: A = 0."""
+        """Start from time 0 again, where A = 0."""
         self._s = 0.0
 
 
@@ -119,9 +124,9 @@ class AdaptiveStepper(Stepper):
         self.prox, self.factory = options.prox, options.factory
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.measured = Criterion(problem, options.prox, options.certified)
-        self.measured.dual_norm = self.factory is None or self.factory.kind != "nystrom"
-        self.criterion = self.measured.name
+        self.criterion = Criterion(problem, options.prox, options.certified)
+        self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
+        self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
@@ -164,9 +169,9 @@ class AdaptiveStepper(Stepper):
         value, status = at.f, None
         if lost:
             self.x, self.z, self.skipped = y, z, self.skipped + 1
-        elif adapts and not self._accepted(at):
-            self._back()
-            status = self._hopeless(at)
+        elif adapts and not self._adapt_L(at):
+            self._return_to_best()
+            status = self._judge_rejected(at)
         else:
             self.in_a_row = 0
             value = self._step(at, z)
@@ -178,7 +183,7 @@ class AdaptiveStepper(Stepper):
         return Status.CONVERGED if self.is_small else None
 
     def _step(self, at: Evaluation, z: Array) -> float:
-        """The jump; and f at the event, with prox that of f + h after it, estimated.
+        """Take the jump; return f at the event, or with prox f + h after it, estimated.
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
@@ -189,7 +194,7 @@ class AdaptiveStepper(Stepper):
             if not is_finite(x):
                 return math.nan
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
-        small = self.tol is not None and self.measured.at(at, x, gamma) <= self.tol
+        small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
@@ -210,15 +215,15 @@ class AdaptiveStepper(Stepper):
         self.x, self.z = x, z
 
     def _begin(self, x: Array) -> None:
-        """The momentum anew from x."""
+        """Start again from x, without momentum."""
         assert isinstance(self.schedule, AdaptiveSchedule)
         self.x, self.z, self.anchor = x, x, math.inf
         self.schedule.restart()
 
     # What is adapted
 
-    def _accepted(self, at: Evaluation) -> bool:
-        """Whether the event shows no harm; adapts L."""
+    def _adapt_L(self, at: Evaluation) -> bool:
+        """Adapt L to what the event shows; False where it shows harm, and is to be rejected."""
         assert isinstance(self.schedule, AdaptiveSchedule)
         if not math.isfinite(at.f):
             self.schedule.change_L(GROW * GROW * self.schedule.L)
@@ -239,15 +244,15 @@ class AdaptiveStepper(Stepper):
             self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
         return True
 
-    def _back(self) -> None:
-        """To the best point, with the larger L."""
+    def _return_to_best(self) -> None:
+        """Go on from the best point, with the larger L."""
         self.rejected, self.in_a_row = self.rejected + 1, self.in_a_row + 1
         gamma, _ = self.schedule.steps()
         self._begin(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
 
-    def _hopeless(self, at: Evaluation) -> Status | None:
-        """Why no larger L will help, after an event that was rejected."""
+    def _judge_rejected(self, at: Evaluation) -> Status | None:
+        """Tell why no larger L will help, after an event that was rejected; None where one may."""
         if self.in_a_row >= MOST_REJECTED:
             return Status.NO_DESCENT if math.isfinite(at.f) else Status.NOT_FINITE
         if self.rejected < self.doubt_at:
@@ -257,16 +262,17 @@ class AdaptiveStepper(Stepper):
         return Status.WRONG_GRADIENT if wrong else None
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x goes away and the gradient stays, or where x separates the data."""
+        """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
+        data."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
         y, g = self.last.y, self.last.g
-        gone = norm(y) > FAR * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
-        doubled = self.k >= FIRST_LOOK and self.k & (self.k - 1) == 0
-        return Status.NO_MINIMUM if gone or (doubled and self._separates(y)) else None
+        gone = norm(y) > FAR_TO_STOP * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
+        lost = is_time_to_look(self.k) and self._separates(y)
+        return Status.NO_MINIMUM if gone or lost else None
 
     def _separates(self, x: Array) -> bool:
-        """Whether x separates data that have no minimum then; with prox, f + h may have one."""
+        """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
         return self.prox is None and separates(self.problem, x)
 
     def _make_metric(self, w: Array) -> None:
@@ -291,7 +297,7 @@ class AdaptiveStepper(Stepper):
         return copy(self.shown[0]), self.shown[1]
 
     def describe(self) -> str:
-        gap = self.measured.gap(self.best)
+        gap = self.criterion.gap(self.best)
         words = "" if gap is None else f", gap {gap:.2g}"
         return f"f = {self.shown[1]:.6g}{words}"
 
@@ -303,7 +309,7 @@ class AdaptiveStepper(Stepper):
         return Progress(status, row)
 
     def _end(self, status: Status | None) -> Evaluation:
-        """The point that is given back.
+        """Find the point that is given back.
 
         With prox, f there is not known yet; with known constants it is x after the last event,
         as in every other run with them.
@@ -315,12 +321,12 @@ class AdaptiveStepper(Stepper):
         return self.evaluator.evaluate(self.x)
 
     def _with_prox(self, at: Evaluation) -> Evaluation:
-        """The evaluation with f + h in place of f."""
+        """Return the evaluation with f + h in place of f."""
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
-    def measure(self) -> float:
-        """At the end; with prox it takes a step to know."""
-        return self.measured.at(self.end, self.end.y, 1.0) if self.prox is None else math.inf
+    def evaluate_criterion(self) -> float:
+        """Evaluate the criterion at the end; with prox it takes a step to know it."""
+        return self.criterion.evaluate(self.end, self.end.y, 1.0) if self.prox is None else math.inf
 
     def result(self, status: Status) -> dict[str, Any]:
         return {
@@ -331,16 +337,16 @@ class AdaptiveStepper(Stepper):
             "njev": self.evaluator.evaluations,
             "method": self.options.method or Continuized(self.schedule.L),
             "constants": self._constants(),
-            "gap": self.measured.gap(self.end),
+            "gap": self.criterion.gap(self.end),
             "skipped": self.skipped,
         }
 
     def remark(self) -> str:
         separated = NO_MINIMUM if self._separates(self.end.y) else ""
-        return separated + skipped_sentence(self.skipped)
+        return separated + describe_skipped(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What the metric and the prox do at a point, whatever they are, and the constants."""
+        """Tell what the metric and the prox do at a point, whatever they are, and the constants."""
         at, known = probe(self.start), self.options.method
         metric = self.factory.kind if self.factory else self.options.metric.solve(at.copy())
         prox = None if self.prox is None else proximal_step(self.prox, at, 1.0)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem, checked_gradient
+from continuized.problems.base import Array, Problem, check_gradient
 from continuized.process.prox import Prox, proximal_step
 from continuized.solver import array_api as arrays
 from continuized.solver.array_api import inner, norm
@@ -15,7 +15,7 @@ from continuized.solver.metric import Identity, Metric
 from continuized.support.checkpoints.state import Checkpointed
 
 ROUNDING = 64.0  # epsilons: differences below are not looked at
-PROBE = 1e-4  # of the length of x, the step of the first guess of L
+PROBE = 1e-4  # of the length of x, the step of the first estimate of L
 
 
 class Evaluation(NamedTuple):
@@ -31,7 +31,8 @@ class Evaluation(NamedTuple):
 
 
 def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
-    """x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times it."""
+    """Return x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times
+    it."""
     x = at.y - gamma * at.q
     if prox is None:
         return x, at.g, at.q
@@ -48,17 +49,17 @@ class Evaluator(Checkpointed):
     def __init__(self, problem: Problem, like: Array, metric: Metric) -> None:
         self._problem, self.metric = problem, metric
         self._shape, self._dtype = like.shape, like.dtype
-        self._foreign = arrays.namespace(like) is not None
+        self._is_array_api = arrays.namespace(like) is not None
         self.eps = arrays.eps_of(like)
         self.evaluations = self.values = 0  # of f and its gradient, and of f alone
         self.mu_seen = math.inf
         self._largest = 0.0  # of the squared gradients, in the dual norm
 
     def evaluate(self, y: Array) -> Evaluation:
-        """f and its gradient at y."""
+        """Evaluate f and its gradient at y."""
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
-        g = self._checked(g)
+        g = self._check_gradient(g)
         if not (math.isfinite(f) and arrays.is_finite(g)):
             return Evaluation(y, math.inf, g, g)
         q = self._solve(g)
@@ -73,7 +74,7 @@ class Evaluator(Checkpointed):
         self.metric, self._largest = metric, 0.0  # gradients are compared with those to come
 
     def in_new_metric(self, point: Evaluation) -> Evaluation:
-        """The same point in the metric of now."""
+        """Return the same point in the metric of now."""
         q = self._solve(point.g)
         self._largest = max(self._largest, inner(point.g, q))
         return point._replace(q=q)
@@ -83,18 +84,18 @@ class Evaluator(Checkpointed):
             return g
         return self.metric.solve(g).astype(self._dtype, copy=False)
 
-    def _checked(self, g: Any) -> Array:
-        if self._foreign:  # checked already
+    def _check_gradient(self, g: Any) -> Array:
+        if self._is_array_api:  # checked already
             given: Array = g
             return given
         if type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape:
             return g.copy()  # the quick way, which most gradients take
-        array, eps = checked_gradient(g, self._shape)
+        array, eps = check_gradient(g, self._shape)
         self.eps = max(self.eps, eps)
         return array.astype(self._dtype, copy=True)
 
     def first_L(self, at: Evaluation) -> float:
-        """A guess of L, by a short step along the gradient: one evaluation more."""
+        """Estimate L by a short step along the gradient: one evaluation more."""
         length = norm(at.q)
         if length == 0.0:
             return 1.0
@@ -104,7 +105,7 @@ class Evaluator(Checkpointed):
         return seen if seen > 0.0 else 1.0 / step
 
     def contradicts_gradient(self, at: Evaluation) -> bool:
-        """Whether central differences of f along the gradient say that it is another.
+        """Tell whether central differences of f along the gradient say that it is another.
 
         Where f bends as much as it falls on the way, as at a kink, nothing is said; nor where
         differences over other lengths say something else, as they do of a rough f.
@@ -131,7 +132,7 @@ class Evaluator(Checkpointed):
         return error if abs(error) > 0.5 * length + abs(bend) + rounding else 0.0
 
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
-        """The least L that two points allow; 0 where rounding hides it.
+        """Return the least L that two points allow; 0 where rounding hides it.
 
         For a convex f that is L-smooth, L is at least
 

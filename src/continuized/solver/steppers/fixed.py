@@ -9,7 +9,6 @@ a time.  No formula stands here.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +21,7 @@ from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
-from continuized.process.noise import Noise, drawn
+from continuized.process.noise import Noise, draw_noise
 from continuized.process.oracle import Exact, Noisy
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
@@ -34,7 +33,6 @@ from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
 LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 ms of its own
-FAR = 1e4  # of 1 + |x_0|
 FARTHER, FARTHER_FLOAT32 = 1e100, 1e25  # where a minimum is of no use
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
@@ -84,8 +82,7 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
-        looks = tol is not None or stopping.can_be_separated(problem)
-        self.look_at = stopping.FIRST_LOOK if looks else sys.maxsize
+        self.looking = tol is not None or stopping.can_be_separated(problem)
 
     # What the loop asks
 
@@ -96,20 +93,22 @@ class _KnownConstants(Stepper):
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
 
     def next_block(self, left: int) -> int:
-        return min(self.block, left, self.look_at - self.k)
+        if self.looking:
+            left = min(left, stopping.next_look(self.k) - self.k)
+        return min(self.block, left)
 
     def over(self) -> Status | None:
-        """NO_MINIMUM where x separates the data, or f falls for ever; asked at ends of blocks whose
-        lengths double, where no time was taken."""
-        if self.k < self.look_at:
+        """Return NO_MINIMUM where x separates the data, or f falls for ever."""
+        if not (self.looking and stopping.is_time_to_look(self.k)):
             return None
-        self.look_at = 2 * self.look_at + stopping.FIRST_LOOK
         separated = stopping.separates(self.problem, self.x)
         return Status.NO_MINIMUM if separated or self._falls_for_ever() else None
 
     def _falls_for_ever(self) -> bool:
-        """Whether f still falls along -g at a point far beyond x: if so, a convex f does all the
-        way there.  Asked only where tol is to be reached, and x is far from the start already."""
+        """Tell whether f still falls along -g far beyond x: then a convex f does all the way there.
+
+        Asked only where tol is to be reached, and x is far from the start already.
+        """
         if self.tol is None or not self._is_far():
             return False
         g = self._gradient()
@@ -125,10 +124,10 @@ class _KnownConstants(Stepper):
         return arrays.inner(beyond, g) > 0.5 * length * length
 
     def _is_far(self) -> bool:
-        return arrays.norm(self.x) > FAR * (1.0 + arrays.norm(self.start))
+        return arrays.norm(self.x) > stopping.FAR_TO_TELL * (1.0 + arrays.norm(self.start))
 
     def _end_row(self) -> tuple[Any, ...]:
-        """A row of the start or of the end, where f is asked for whatever is recorded."""
+        """Make a row of the start or of the end, where f is asked for whatever is recorded."""
         self.nfev += 1
         row = (self.k, self.t, 0.0, self._value_at_end())
         return (*row, *self.states_at_start) if self.keeping else row
@@ -149,7 +148,7 @@ class _KnownConstants(Stepper):
         return progress
 
     def _set_block(self, seconds: float) -> None:
-        """How many events to draw next, when the block before took this long."""
+        """Set how many events to draw next, when the block before took this long."""
         if self.every_event:
             return
         most = self._at_most(BLOCK if self.recording else LARGE_BLOCK)
@@ -163,11 +162,11 @@ class _KnownConstants(Stepper):
             warn_caller(seen, ConstantsWarning)
 
     def _is_confirmed(self) -> bool:
-        """The test saw the gradient at y (and perhaps noise); it must hold at x too."""
+        """Test again: the test saw the gradient at y (and perhaps noise); it must hold at x too."""
         return self.tol is not None and self._norm(self._gradient()) <= self.tol
 
     def _value(self) -> float:
-        """f after the last event, asked for only where it was not recorded."""
+        """Return f after the last event, asked for only where it was not recorded."""
         if self.recording:
             return self.fun
         if self.asked[0] != self.k:
@@ -193,7 +192,7 @@ class _KnownConstants(Stepper):
         self.jac = self._gradient()
         return Progress(status, row)
 
-    def measure(self) -> float:
+    def evaluate_criterion(self) -> float:
         return self._norm(self.jac)
 
     def result(self, status: Status) -> dict[str, Any]:
@@ -208,7 +207,7 @@ class _KnownConstants(Stepper):
         }
 
     def remark(self) -> str:
-        skipped = checks.skipped_sentence(self.skipped)
+        skipped = checks.describe_skipped(self.skipped)
         if stopping.separates(self.problem, self.x):
             return stopping.NO_MINIMUM + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
@@ -253,14 +252,14 @@ class FixedStepper(_KnownConstants):
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled_calls = 0
-        self.compiled = None if problem.threaded else problem.compiled(self.dtype)
+        self.compiled = None if problem.threaded else problem.compile(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
         # Compiled events at once; 0 where nobody knows how long the first takes.
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled[2])
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 0
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-        """Events i, i + 1, ... of a block until a signal; how many are done, and the signal.
+        """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
 
         Ctrl-C is not heard while compiled events run: as many at once as take `BLOCK_SECONDS`, by
         the time that those before them took.
@@ -269,7 +268,7 @@ class FixedStepper(_KnownConstants):
             return self._advance_in_python(marks, coefs, i)
         if self.at_once == 0:
             return self._first_event(marks, coefs, i)
-        loop = kernel.compiled_loop(self.dtype)
+        loop = kernel.compile_loop(self.dtype)
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
         while True:
@@ -284,11 +283,11 @@ class FixedStepper(_KnownConstants):
             kernel.mix_next(self.work, coefs, i)
 
     def _in_time(self, events: int, seconds: float) -> int:
-        """How many events take `BLOCK_SECONDS`, when so many took these seconds."""
+        """Tell how many events take `BLOCK_SECONDS`, when so many took these seconds."""
         return max(1, min(LARGE_BLOCK, int(events * BLOCK_SECONDS / max(seconds, 1e-9))))
 
     def _first_event(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-        """One event, timed, as `_advance`; a call of the whole loop would take 0.05 ms."""
+        """Let one event happen, timed; a call of the whole loop would take 0.05 ms."""
         assert self.compiled is not None
         grad, _, data = self.compiled
         started = time.perf_counter()
@@ -331,7 +330,7 @@ class FixedStepper(_KnownConstants):
         marks = np.empty((0, self.dim), self.dtype)
         if self.noise is not None:
             assert self.rng is not None
-            marks = drawn(self.noise, self.rng, events.size, self.dim, self.dtype)
+            marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()
         kernel.mix_next(self.work, coefs, 0)
         i, status = 0, None
@@ -357,7 +356,7 @@ class FixedStepper(_KnownConstants):
         return Progress(status, rows)
 
     def _rows(self, events: Events, fun: Array, n: int) -> tuple[Array, ...]:
-        """Of the first n events."""
+        """Return the rows of the first n events."""
         self.fun = float(fun[n - 1])
         rows = (np.arange(self.k + 1, self.k + 1 + n), events.t[:n], events.dt[:n], fun[:n])
         if not self.keeping:
@@ -366,7 +365,7 @@ class FixedStepper(_KnownConstants):
         return (*rows, self.xs[:n].reshape(shape).copy(), self.zs[:n].reshape(shape).copy())
 
     def _skip(self, coefs: Array, i: int) -> int:
-        """Event i without a jump; the number of the next."""
+        """Let event i happen without a jump; return the number of the next."""
         kernel.skip(self.work, coefs, i)
         if self.recording:
             self._keep_states(i)
@@ -374,7 +373,7 @@ class FixedStepper(_KnownConstants):
         return i + 1
 
     def _keep_states(self, i: int) -> None:
-        """After event i of a block."""
+        """Keep the states after event i of a block."""
         self.xs[i] = self.work[kernel.X]
         if self.keeping:
             self.zs[i] = self.work[kernel.Z]
@@ -396,22 +395,20 @@ class FixedStepper(_KnownConstants):
         return self.oracle.calls + self.compiled_calls
 
     def after_restoring(self) -> None:
-        """The tol is that of now.  A warning given before is given again."""
+        """Take the tol of now.  A warning given before is given again."""
         self.watch[checks.TOL2] = checks.squared_tol(self.tol)
-        while self.look_at < self.k:
-            self.look_at = 2 * self.look_at + stopping.FIRST_LOOK
 
 
 class ArrayStepper(_KnownConstants):
     """On arrays of another library, event by event."""
 
+    problem: arrays.ArrayProblem
     _norm = staticmethod(arrays.norm)
 
     def __init__(
-        self, method: Method, problem: arrays.ForeignProblem, tol: float | None, **options: Any
+        self, method: Method, problem: arrays.ArrayProblem, tol: float | None, **options: Any
     ) -> None:
         super().__init__(method, problem, problem.start, tol, **options)
-        self.foreign = problem
         self.x = self.z = problem.start
         self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
@@ -433,8 +430,8 @@ class ArrayStepper(_KnownConstants):
         self, event: Event, a: float, b: float, gamma: float, gamma_prime: float
     ) -> Status | None:
         y, z = mix(self.x, self.z, a, b)
-        g = self.foreign.grad(y)
-        signal = checks.verdict(self.watch, self._judged(y, g), gamma, gamma_prime)
+        g = self.problem.grad(y)
+        signal = checks.verdict(self.watch, self._judge(y, g), gamma, gamma_prime)
         if signal == checks.NOT_FINITE and self.skipping:
             x, self.skipped = y, self.skipped + 1  # no jump: as if the gradient were zero
         elif signal in checks.SIGNALS:
@@ -444,7 +441,7 @@ class ArrayStepper(_KnownConstants):
             self.last = y, g
         if self.recording:
             self.nfev += 1
-            value = self.foreign.fun(x)
+            value = self.problem.fun(x)
             if not math.isfinite(value):
                 return Status.NOT_FINITE
             self.fun = value
@@ -453,19 +450,19 @@ class ArrayStepper(_KnownConstants):
             return Status.CONVERGED
         return None
 
-    def _judged(self, y: Any, g: Any) -> float:
+    def _judge(self, y: Any, g: Any) -> float:
         dy, dg = y - self.last[0], g - self.last[1]
         pairs = ((g, g), (y, y), (dg, dg), (dg, dy), (dy, dy))
-        return float(checks.judge(self.watch, *arrays.inners(self.foreign.xp, *pairs)))
+        return float(checks.judge(self.watch, *arrays.inners(self.problem.xp, *pairs)))
 
     def _value_at_end(self) -> float:
-        return self.foreign.fun(self.x)
+        return self.problem.fun(self.x)
 
     def _gradient(self, at: Any = None) -> Any:
-        return self.foreign.grad(self.x if at is None else at)
+        return self.problem.grad(self.x if at is None else at)
 
     def _go_back(self) -> None:
         self.k, self.x = 0, self.start
 
     def _gradients_asked(self) -> int:
-        return self.foreign.calls
+        return self.problem.calls

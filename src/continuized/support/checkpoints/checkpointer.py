@@ -25,7 +25,7 @@ from typing import Any
 
 from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
-from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, State, capture
+from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, SavedState, capture
 from continuized.support.files import Lock, remove_leftovers
 from continuized.support.progress import warn_caller
 
@@ -80,7 +80,7 @@ class Checkpointer:
         except BaseException:
             self._lock.release()
             raise
-        self._latest: State | None = None  # not written yet
+        self._latest: SavedState | None = None  # not written yet
         self._when = -math.inf
         self._warned = False
 
@@ -148,12 +148,12 @@ class Checkpointer:
             return
         self._when = time.monotonic()
         plain, given = self._latest
-        arrays = {name: a.joined() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
+        arrays = {name: a.join() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
         header = {"identity": self.identity, "state": plain}
         save(self.path, header, arrays, keep=self._sound)
         self._sound, self._latest = True, None
 
-    def _look(self) -> State | None:
+    def _look(self) -> SavedState | None:
         """The checkpoint, or the one before it where it is missing or damaged."""
         try:
             found = load(self.path)
@@ -174,7 +174,7 @@ class Checkpointer:
         if not (isinstance(identity, dict) and isinstance(state, dict)):
             raise CheckpointError(f"{self.path} is no checkpoint: it has no state of a run")
         self._check(identity)
-        return State(state, arrays)
+        return SavedState(state, arrays)
 
     def _look_away(self) -> None:
         """Start anew; but a file that is no checkpoint is somebody's, and not written over."""
@@ -229,7 +229,7 @@ def open_checkpointer(
         checkpointer.release()
 
 
-def checked_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
+def check_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
     """The absolute path of the checkpoint, or a sentence that says what is wrong."""
     check.real(every, "every", minimum=0.0, finite=False, noun="a number of seconds")
     check.flag(resume, "resume")

@@ -6,9 +6,9 @@ An object that is part of a run is `Checkpointed`, and lists the names of what e
     class Counter(Checkpointed):
         changing = ("k", "x", "rng", "clock")
 
-These may be arrays, random generators, `Rows`, what JSON can keep, tuples, lists and dicts of all
-these, and further objects that are Checkpointed.  What is computed from them is computed again in
-`after_restoring`.
+These may be arrays, random generators, `GrowingRows`, what JSON can keep, tuples, lists and dicts
+of all these, and further objects that are Checkpointed.  What is computed from them is computed
+again in `after_restoring`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RowsSoFar(NamedTuple):
     parts: list[Any]
     n: int
 
-    def joined(self) -> Array:
+    def join(self) -> Array:
         parts = self.parts[: self.n]
         single = [not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts]
         if all(single):
@@ -41,13 +41,13 @@ class RowsSoFar(NamedTuple):
         return np.concatenate([(part,) if alone else part for alone, part in rows])
 
 
-class Rows:
+class GrowingRows:
     """Rows that only become more: single numbers, or arrays with a row for each entry.
 
-    >>> rows = Rows()
+    >>> rows = GrowingRows()
     >>> rows.append(1.0)
     >>> rows.append(np.array([2.0, 3.0]))
-    >>> rows.joined().tolist()
+    >>> rows.join().tolist()
     [1.0, 2.0, 3.0]
     """
 
@@ -58,19 +58,20 @@ class Rows:
         self.parts.append(part)
 
     def so_far(self) -> RowsSoFar:
-        """The rows of now, which later ones leave as they are."""
+        """Return the rows of now, which later ones leave as they are."""
         return RowsSoFar(self.parts, len(self.parts))
 
-    def joined(self) -> Array:
-        """All rows as one array."""
-        return self.so_far().joined()
+    def join(self) -> Array:
+        """Join all rows to one array."""
+        return self.so_far().join()
 
     def replace(self, rows: Array) -> None:
-        """Other rows in place of all so far; a list of its own, for `so_far` keeps the old one."""
+        """Put other rows in place of all so far; a list of its own, for `so_far` keeps the old
+        one."""
         self.parts = [rows]
 
 
-class State(NamedTuple):
+class SavedState(NamedTuple):
     """The state of a run: what JSON can keep, and arrays by name."""
 
     plain: dict[str, Any]
@@ -95,9 +96,10 @@ class Checkpointed:
     changing: tuple[str, ...] = ()
 
     def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-        """What changes, as plain data; copies of arrays go into `arrays`, by names with a prefix.
+        """Return what changes, as plain data; copies of arrays go into `arrays`, by names with a
+        prefix.
 
-        `Rows` are not copied but kept as they are so far.
+        `GrowingRows` are not copied but kept as they are so far.
         """
         return {name: _save(getattr(self, name), prefix + name, arrays) for name in self.changing}
 
@@ -119,10 +121,10 @@ class Checkpointed:
         """Compute again what depends on the values that were put back."""
 
 
-def capture(run: Checkpointed) -> State:
+def capture(run: Checkpointed) -> SavedState:
     """The state of a run now."""
     arrays: dict[str, Any] = {}
-    return State(run.save("", arrays), arrays)
+    return SavedState(run.save("", arrays), arrays)
 
 
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
@@ -130,8 +132,8 @@ def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
         return value.save(f"{name}.", arrays)
     if isinstance(value, np.random.Generator):
         return _save(value.bit_generator.state, name, arrays)
-    if isinstance(value, Rows | np.ndarray):
-        arrays[name] = value.so_far() if isinstance(value, Rows) else value.copy("K")
+    if isinstance(value, GrowingRows | np.ndarray):
+        arrays[name] = value.so_far() if isinstance(value, GrowingRows) else value.copy("K")
         return {ARRAY: name}
     if isinstance(value, dict):
         return {key: _save(its, f"{name}.{key}", arrays) for key, its in value.items()}
@@ -145,10 +147,10 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(now, Checkpointed):
         now.restore(saved, arrays)
         return now
-    if isinstance(now, Rows):
+    if isinstance(now, GrowingRows):
         rows = arrays[saved[ARRAY]]
         if isinstance(rows, RowsSoFar):  # of a state that was never written
-            rows = rows.joined()
+            rows = rows.join()
         if rows.dtype.kind not in "fiu" or rows.ndim == 0:
             raise ValueError("rows are arrays of real numbers")
         now.replace(rows)
@@ -171,7 +173,7 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
 
 
 def fingerprint(value: Any) -> str:
-    """A description that is the same in every process; of large arrays, a checksum.
+    """Return a description that is the same in every process; of large arrays, a checksum.
 
     >>> fingerprint(np.zeros(2)), fingerprint([1, None, "two"])
     ('float64 (2,) 374708fff7719dd5', "[1, None, 'two']")
@@ -196,12 +198,12 @@ def fingerprint(value: Any) -> str:
 
 
 def fingerprint_parts(**parts: Any) -> dict[str, str]:
-    """Each part of a run in words; long ones are cut, and told apart by a checksum."""
+    """Describe each part of a run in words; long ones are cut, and told apart by a checksum."""
     return {name: _shorten(fingerprint(value)) for name, value in parts.items()}
 
 
 def probe(like: Array) -> Array:
-    """A vector with no symmetry, to ask a problem, a metric or a prox who they are."""
+    """Make a vector with no symmetry, to ask a problem, a metric or a prox who they are."""
     return np.asarray(np.cos(np.arange(like.size)).astype(like.dtype).reshape(like.shape))
 
 

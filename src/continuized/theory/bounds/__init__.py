@@ -15,12 +15,12 @@ from continuized.network.gossip import Gossip
 from continuized.network.optimisation.a2cid2.method import A2CiD2
 from continuized.network.optimisation.dadao.method import DADAO
 from continuized.network.optimisation.dual.method import Dual
-from continuized.problems.base import Array, Problem, checked_problem
+from continuized.problems.base import Array, Problem, check_problem
 from continuized.process.methods import Continuized, Method
 from continuized.support import validation as check
 from continuized.theory.bounds import network
 from continuized.theory.bounds.paper import THEOREMS, Query, log_A, log_scale, theorem_of
-from continuized.theory.checks import check_constants_hold, checked_counts, name_of, start_of
+from continuized.theory.checks import check_constants_hold, check_counts, name_of, start_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -60,7 +60,7 @@ def bound(
     - network.Gossip, and the exchanges of network.A2CiD2, on a Graph: E |x - mean|^2, with the
       weight e^{theta T_k} at the k-th event where accelerated.
     - network.Dual and network.DADAO on a pair (Graph, network.Objective): E mean_i |w_i - x*|^2,
-      w_i the guesses of the nodes, with such a weight too.  The start of DADAO must be 0.
+      w_i the estimates of the nodes, with such a weight too.  The start of DADAO must be 0.
 
     Noise is refused but for Continuized: no theorem covers it.
 
@@ -119,10 +119,10 @@ def log_bound(
         name = name_of(method)
         raise ValueError(f"no theorem covers noise for {name}; use Continuized, or sigma2=0")
     times = None if t is None else check.times(t, "t")
-    query = Query(times, None if k is None else checked_counts(k), sigma2)
+    query = Query(times, None if k is None else check_counts(k), sigma2)
     if isinstance(method, tuple(ON_NETWORKS)):
         return theorem_of(method, ON_NETWORKS)(method, problem, x0, query)
-    p, x = checked_problem(problem), start_of(problem, x0)
+    p, x = check_problem(problem), start_of(problem, x0)
     if hasattr(method, "prepare"):
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.bounds import marked

@@ -39,7 +39,7 @@ from continuized.theory.checks import ROUNDING, check_constants_hold, excess, mi
 CONSISTENT = 1e-8  # relative residual below which x* counts as a solution of Xx = y
 
 
-class Terms(NamedTuple):
+class TheoremTerms(NamedTuple):
     """A theorem at its start: e_0 (asked for only where it counts), |w_0|^2, and r, c, D_0."""
 
     excess: Callable[[], float]
@@ -62,13 +62,15 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
     return np.asarray(log_of(terms.c * terms.excess() + terms.D) - np.log(terms.c + s))[()]
 
 
-def _coordinates(method: Any, engine: CoordinateStepper, problem: Problem, x0: Array) -> Terms:
+def _coordinates(
+    method: Any, engine: CoordinateStepper, problem: Problem, x0: Array
+) -> TheoremTerms:
     check_constants_hold(engine.process, problem)
     u = x0.ravel() - minimiser(problem).ravel()
     return _coordinate_terms(engine, u, lambda: excess(problem, x0))
 
 
-def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> Terms:
+def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> TheoremTerms:
     if not isinstance(problem, LeastSquares):
         raise ValueError(
             "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
@@ -81,12 +83,14 @@ def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> Term
     return _coordinate_terms(engine, u, lambda: D)
 
 
-def _coordinate_terms(engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]) -> Terms:
+def _coordinate_terms(
+    engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]
+) -> TheoremTerms:
     live = engine.form.L_i > 0.0
     p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
     ratio = np.zeros(live.size)
     ratio[live] = L / p
-    return Terms(
+    return TheoremTerms(
         excess_0,
         float(u @ u),
         mu * float(np.min(p / L, initial=math.inf)) if mu > 0.0 else 0.0,
@@ -95,10 +99,12 @@ def _coordinate_terms(engine: CoordinateStepper, u: Array, excess_0: Callable[[]
     )
 
 
-def _rows(method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array) -> Terms:
+def _rows(
+    method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array
+) -> TheoremTerms:
     start = find_row_start(engine, problem, x0)
     check_row_constants(method, engine, start.rows)
-    return Terms(
+    return TheoremTerms(
         lambda: 0.5 * start.norm2,
         start.inverse_norm2,
         engine.process.mu / engine.R2,
@@ -149,7 +155,7 @@ def _check_labels(X: Array, y: Array, star: Array) -> None:
 
 
 def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows: Array) -> None:
-    """Refuse constants that are known not to hold, and a kappa that is only a guess."""
+    """Refuse constants that are known not to hold, and a kappa that is only an estimate."""
     if not are_exact(rows):
         if method.kappa is None:
             raise ValueError(
@@ -173,7 +179,7 @@ def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows
         )
 
 
-THEOREMS: dict[type, Callable[..., Terms]] = {
+THEOREMS: dict[type, Callable[..., TheoremTerms]] = {
     CoordinateDescent: _coordinates,
     DualCoordinate: _dual,
     StochasticLeastSquares: _rows,

@@ -2,11 +2,11 @@
 
 Gossip, accelerated with damping a and theta_0 = sqrt(mu_g / (2R)):
 E |x_t - mean|^2 <= (1 + a) |x_0 - mean|^2 e^{-a theta_0 t}.  Plain: the rate is mu_g / 2.  A²CiD²
-without gradients is gossip, with a = 1 or plain, whose edges ring together at `A2CiD2.edge_rate`.
+without gradients is gossip, with a = 1 or plain, whose edges tick together at `A2CiD2.edge_rate`.
 
 The dual method: D(y) = sum_i f_i*(y_i) over y with sum_i y_i = 0; f_i is mu-strongly convex and
 L-smooth.  Accelerated: E D(y_t) - D* <= (D(y_0) - D* + |y_0 - y*|^2 / (2L)) e^{-theta t}.  Plain:
-the rate is mu mu_g / (2L), of D(y_0) - D*.  The guesses have
+the rate is mu mu_g / (2L), of D(y_0) - D*.  The estimates have
 sum_i |w_i - x*|^2 <= (2/mu) (D(y) - D*).
 
 DADAO: E mean_i |x_i - x*|^2 <= C e^{-rt} with r = sqrt(mu/L) / (8 sqrt 2) and, from the start 0,
@@ -82,7 +82,7 @@ def dadao_log_bound(method: DADAO, pair: Any, x0: ArrayLike, query: Query) -> Ar
 
 
 def dadao_constant(objective: Objective) -> float:
-    """C of DADAO's bound."""
+    """Return C of DADAO's bound."""
     from continuized.network.optimisation.dual.function import slopes_at_minimiser
 
     L, mu, x_star = objective.L, objective.mu, objective.x_star

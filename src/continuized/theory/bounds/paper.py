@@ -42,12 +42,12 @@ def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callab
 
 
 def log_A(method: Continuized, t: Array) -> Array:
-    """log A_t, elementwise."""
+    """Return log A_t, elementwise."""
     return _each(lambda s: parameters.log_A(s, *method.constants), t)
 
 
 def log_B(method: Continuized, t: Array) -> Array:
-    """log B_t, elementwise."""
+    """Return log B_t, elementwise."""
     return _each(lambda s: parameters.log_B(s, *method.constants), t)
 
 

@@ -25,10 +25,10 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.support.files import check_memory
-from continuized.theory.checks import checked_counts, name_of, start_of
+from continuized.theory.checks import check_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import integrate_moments
-from continuized.theory.moments.pair import Diagonal, Moments, rates_of
+from continuized.theory.moments.pair import DiagonalMarks, Moments, rates_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -72,7 +72,7 @@ def moments(
     - Gossip, p a network.Graph of at most 400 nodes: `fun` is then E |x_t - mean|^2 (see
       `theory.moments.edges`, as for the next).
     - network.Dual, p a pair (Graph, network.Objective) of least squares and at most 400 dual
-      variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i the nodes' guesses.
+      variables, x0 the dual start (0): `fun` is then E mean_i |w_i - x*|^2, w_i a node's estimate.
     - network.DADAO, the same pair, of nodes times dimension at most 8, and the start 0: `fun` is
       E mean_i |x_i - x*|^2 (see `theory.moments.dadao`).
 
@@ -136,11 +136,11 @@ def _full_gradient_moments(
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if t is not None:
         one, start = np.ones_like(lam), np.stack([u0, u0, u0])
-        marks = Diagonal(lam, lam * lam, one, one, variance)
+        marks = DiagonalMarks(lam, lam * lam, one, one, variance)
         found = list(integrate_moments(rates_of(method), marks, start, t))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
-    counts = np.atleast_1d(checked_counts(k))
+    counts = np.atleast_1d(check_counts(k))
     last = int(counts.max(initial=0))
     check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
     rows = moments_at_events(method, lam, u0, last, variance)[counts]

@@ -33,8 +33,8 @@ from continuized.network.optimisation.dadao.method import (
 )
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
-from continuized.process import random_streams as seeds
 from continuized.process.clock.events import Events
+from continuized.process.random_streams import seed_sequence
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
@@ -94,7 +94,7 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     from continuized.network.simulation.instant import InstantEngine
 
     linear = dataclasses.replace(objective, y=np.zeros_like(objective.y))
-    engine = InstantEngine(graph, make_nodes(method, graph, linear), seeds.seed_sequence(0))
+    engine = InstantEngine(graph, make_nodes(method, graph, linear), seed_sequence(0))
     state = engine.nodes.model.state
 
     T = _coordinates(method.steps(graph, objective), state.shape)

@@ -1,7 +1,7 @@
 """Exact second moments of exchanges over edges: gossip, and the dual method on ridge.
 
-u and w are x and z about their limit, b_e = e_i - e_j for the edge e = ij, and when it rings,
-G = b_e b_e^T K: for gossip K is the identity, and for the dual method it takes y to the guesses.
+u and w are x and z about their limit, b_e = e_i - e_j for the edge e = ij, and when it ticks,
+G = b_e b_e^T K: for gossip K is the identity, and for the dual method it takes y to the estimates.
 So E[G] A = Lambda K A, and E[G A G^T] = sum_e P_e b_e (b_e^T K A K b_e) b_e^T = S.
 
 A plain method has w = u, and A' = -gamma (Lambda K A + A K Lambda) + gamma^2 S is all there is.
@@ -32,7 +32,7 @@ from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, s
 LARGEST = 400  # nodes, times the dimension for the dual method
 
 
-class Edges:
+class EdgeMarks:
     """The marks of a graph; K has a block (dim, dim) to a node, or is the identity."""
 
     noise = 0.0
@@ -58,14 +58,14 @@ class Edges:
         return np.asarray(self.steps.size * rows[:, :, None] + columns[:, None, :])
 
     def pull(self, A: Array) -> Array:
-        """Lambda K A."""
+        """Return Lambda K A."""
         nodes, KA = self.graph.nodes, A
         if self.K is not None:
             KA = self.K @ A.reshape(nodes, self.dim, -1)
         return np.asarray(self.laplacian @ KA.reshape(nodes, -1)).reshape(A.shape)
 
     def spread(self, A: Array) -> Array:
-        """S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
+        """Return S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
         ii, jj, ij = A.take(self.ii), A.take(self.jj), A.take(self.ij)
         if self.K is not None:
             K_i, K_j = self.K[self.graph.edges.T]
@@ -123,7 +123,7 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Momen
     g = check_graph(graph)
     if g.nodes > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
-    u, edges = centre(g, x0), Edges(g)
+    u, edges = centre(g, x0), EdgeMarks(g)
     rows = np.empty((len(t), 3, g.nodes))
     for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t)):
         rows[k] = edges.traces(m)
@@ -142,7 +142,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
     u = (check_dual_start(y0, objective) - DualFunction(objective).minimiser).ravel()
     K = np.linalg.inv(objective.hessians())
-    edges, constants = Edges(graph, K), method.constants(graph, objective)
+    edges, constants = EdgeMarks(graph, K), method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
     for k, m in enumerate(edges.follow(constants, method.accelerated, np.outer(u, u), t)):
         A = m[0].take(edges.own)

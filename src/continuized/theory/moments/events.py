@@ -184,7 +184,7 @@ def _share(part: Array, whole: Array) -> float:
 
 
 def _poisson(k: int, t: Array) -> Array:
-    """P(N_t = k)."""
+    """Return P(N_t = k)."""
     with np.errstate(divide="ignore"):
         power = k * np.log(t) if k else np.zeros_like(t)
     return np.exp(power - t - math.lgamma(k + 1.0))

@@ -87,15 +87,15 @@ class Work:
         # As many for each unit of time to come as in the half of them that came last.
         (before, size), self.before = self.before, (t, self.size)
         passed, left = max(t - before, 1e-300), self.last - t
-        pace = 0.5 * self.count / passed
+        speed = 0.5 * self.count / passed
         if self.size < size:
             left = min(left, passed * (self.size - math.log(NOTHING)) / (size - self.size))
-        all_of_them = self.count + pace * left
+        all_of_them = self.count + speed * left
         if all_of_them > MOST:
             hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
             raise ValueError(
                 f"times up to {self.last:.6g} would take {all_of_them:.2g} evaluations of the "
-                f"equation, about {hours:.2g} hours; ask for times up to {MOST / pace:.2g}"
+                f"equation, about {hours:.2g} hours; ask for times up to {MOST / speed:.2g}"
             )
         self.look_at = 2 * self.count
 

@@ -21,12 +21,12 @@ from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import StochasticLeastSquares
 from continuized.marked.separable import SeparableForm
 from continuized.problems import LeastSquares, Problem, Quadratic
-from continuized.problems.base import Array, checked_problem
+from continuized.problems.base import Array, check_problem
 from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import (
-    Diagonal,
+    DiagonalMarks,
     Marks,
     Moments,
     PairMoments,
@@ -54,7 +54,7 @@ class Blocks(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """The rows of the gradient, each at its rate."""
+        """Return the rows of the gradient, each at its rate."""
         return np.asarray(self.p[:, None] * (self.hessian @ A))
 
     def spread(self, A: Array) -> Array:
@@ -62,7 +62,7 @@ class Blocks(NamedTuple):
         return np.where(self.same, self.p[:, None] * (self.hessian @ A @ self.hessian), 0.0)
 
 
-class Batches(NamedTuple):
+class RowMarks(NamedTuple):
     """Rows c, or batches of them: the mean of `batch` independent jumps along a row."""
 
     p: Array
@@ -74,11 +74,12 @@ class Batches(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """E[c c^T] A."""
+        """Return E[c c^T] A."""
         return np.asarray(self.mean @ A)
 
     def spread(self, A: Array) -> Array:
-        """Of batch^2 pairs of rows, `batch` are a row and itself, and the others independent."""
+        """Return E[G A G^T]: of batch^2 pairs of rows, `batch` are a row and itself, others
+        independent."""
         square = self.p * ((self.c @ A) * self.c).sum(axis=1)
         itself = self.c.T @ (square[:, None] * self.c)
         if self.batch == 1:
@@ -92,7 +93,7 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
 
     For rows x* is the solution nearest x_0, and the labels must have no noise.
     """
-    x = start_of(checked_problem(p), x0)
+    x = start_of(check_problem(p), x0)
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
         return _on_quadratic(p, method, x, t)
     if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):
@@ -108,7 +109,7 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
 def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
     engine = method.prepare(p, x)
     mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
-    marks = Diagonal(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
+    marks = DiagonalMarks(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
     rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t)
     return Moments.on_quadratic(p, t, None, rows)
 
@@ -150,7 +151,7 @@ def coordinate_marks(engine: Any) -> Blocks:
     return Blocks(engine.spread(engine.p), *_coordinate_steps(engine), same, hessian)
 
 
-def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, Array]:
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[RowMarks, Array, Array]:
     """Find the marks of rows, or of batches, the basis in which they are, and x_0 - x* in it.
 
     What rounding adds beside what rows see would never decay: the basis spans that alone.
@@ -160,7 +161,7 @@ def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Batches, Array, A
     steps = np.full(c.shape[1], 1.0 / engine.R2)
     weights = np.ones_like(steps) if engine.accelerated else steps
     mean = c.T @ (engine.p[:, None] * c)
-    return Batches(engine.p, steps, weights, c, mean, engine.batch), start.basis, start.u
+    return RowMarks(engine.p, steps, weights, c, mean, engine.batch), start.basis, start.u
 
 
 def _coordinate_steps(engine: Any) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
-from continuized.process.methods import Continuized, CustomContinuized, Method, checked_method
+from continuized.process.methods import Continuized, CustomContinuized, Method, check_method
 
 PairMoments = Array
 
@@ -89,13 +89,13 @@ class Marks(Protocol):
         """The variance that an event adds to every entry of G u."""
 
     def pull(self, A: Array) -> Array:
-        """E[G] A."""
+        """Return E[G] A."""
 
     def spread(self, A: Array) -> Array:
-        """E[G A G^T], for symmetric A."""
+        """Return E[G A G^T], for symmetric A."""
 
 
-class Diagonal(NamedTuple):
+class DiagonalMarks(NamedTuple):
     """Marks under which every coordinate lives alone: G is diagonal, of these E[G] and E[G^2]."""
 
     mean: Array
@@ -105,11 +105,11 @@ class Diagonal(NamedTuple):
     noise: float = 0.0
 
     def pull(self, A: Array) -> Array:
-        """E[G] A, of diagonals."""
+        """Return E[G] A, of diagonals."""
         return self.mean * A
 
     def spread(self, A: Array) -> Array:
-        """E[G A G^T], of diagonals."""
+        """Return E[G A G^T], of diagonals."""
         return self.square * A
 
 
@@ -117,7 +117,7 @@ def rates_of(method: Method) -> Rates:
     """Look up the scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-    if not isinstance(checked_method(method), Continuized):
+    if not isinstance(check_method(method), Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.constants
     return Rates(

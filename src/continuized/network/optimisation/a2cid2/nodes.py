@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.gossip import Constants, give
-from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.gossip import Constants
+from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dual.nodes import mix_pair
-from continuized.network.optimisation.local_solver import Data, gradient, slope
+from continuized.network.optimisation.local_solver import LocalData, gradient, slope
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
+from continuized.process.methods import jump
 from continuized.support.jit import uncounted
 
 
@@ -24,7 +25,7 @@ class SgdNodes(NamedTuple):
     """
 
     constants: Constants
-    data: Data
+    data: LocalData
     length: float  # of a gradient step
     batch: int
     x: Array
@@ -42,7 +43,7 @@ def make_nodes(
     """Make the nodes at the start, where all is 0."""
     x, x_tilde, moved = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
     g, part, weight = np.empty(objective.dim), np.empty(objective.dim), np.empty(1)
-    data = conjugates.make_data(objective, conjugates=False)
+    data = local_solver.make_data(objective, conjugates=False)
     model = SgdNodes(constants, data, length, batch, x, x_tilde, moved, g, part, weight)
     changing = ("x", "x_tilde", "moved")
     return NodeSet(model, objective.dim, changing, edge_rate=edge_rate, step_rates=rates)
@@ -82,7 +83,7 @@ def message(nodes: SgdNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: SgdNodes, work: Array, i: int, c: int, d: float) -> None:
     """Take d/2 off x and alpha~ d off x~."""
     x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
-    x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
+    x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
 
 
 @for_model(SgdNodes)
@@ -94,7 +95,7 @@ def step(nodes: SgdNodes, work: Array, i: int, rng: Any) -> None:
     else:
         batch_slope(nodes, i, rng)
     for c in range(g.size):
-        x[i, c], x_tilde[i, c] = give(x[i, c], x_tilde[i, c], g[c], length, length)
+        x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
         nodes.moved[i, c] -= 2.0 * length * g[c]
 
 

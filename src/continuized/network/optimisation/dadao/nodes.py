@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.dadao import method as dadao
 from continuized.network.optimisation.dadao.method import X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
-from continuized.network.optimisation.local_solver import Data, gradient
+from continuized.network.optimisation.local_solver import LocalData, gradient
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
@@ -23,7 +23,7 @@ class DadaoNodes(NamedTuple):
     """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
 
     steps: Steps
-    data: Data
+    data: LocalData
     state: Array
     slope: Array
 
@@ -31,7 +31,7 @@ class DadaoNodes(NamedTuple):
 def make_nodes(objective: Objective, steps: Steps, edge_rate: float, rates: Array) -> NodeSet:
     """Make the nodes at the start, where all is 0; where they agree, z = z~ = -grad f(w)."""
     dim, tilt = objective.dim, -1.0 / 3.0
-    data = conjugates.make_data(objective, conjugates=False)
+    data = local_solver.make_data(objective, conjugates=False)
     model = DadaoNodes(steps, data, np.zeros((objective.nodes, 6, dim)), np.empty(dim))
     return NodeSet(model, dim, ("state",), edge_rate=edge_rate, step_rates=rates, tilt=tilt)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network.optimisation import local_solver as conjugates
+from continuized.network.optimisation import local_solver
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 
@@ -17,15 +17,15 @@ class DualFunction:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self._data = conjugates.make_data(objective, conjugates=True)
-        self._room = conjugates.make_room(objective.dim)
+        self._data = local_solver.make_data(objective, conjugates=True)
+        self._room = local_solver.make_room(objective.dim)
         self._w = np.zeros((objective.nodes, objective.dim))
         self._node = np.repeat(np.arange(objective.nodes), np.diff(objective.starts))
 
     def slopes(self, y: Array) -> Array:
         """Return the gradient, (nodes, dim)."""
         for i in range(self.objective.nodes):
-            if not conjugates.conjugate_gradient(
+            if not local_solver.gradient_of_conjugate(
                 self._data, i, np.ascontiguousarray(y[i]), self._w[i], self._room
             ):
                 raise ArithmeticError(f"node {i} could not solve its own problem")
@@ -36,7 +36,7 @@ class DualFunction:
         o = self.objective
         w = self.slopes(y) if w is None else w
         predictions = np.einsum("rc,rc->r", o.X, w[self._node])[:, np.newaxis]
-        losses = conjugates.value(o.loss, predictions, o.y, o.row_scale, 0.0, np.ones(1))
+        losses = local_solver.value(o.loss, predictions, o.y, o.row_scale, 0.0, np.ones(1))
         penalties = 0.5 * o.l2 @ (w * w).sum(axis=1)
         return float(np.vdot(y, w) - losses - penalties)
 
@@ -53,9 +53,9 @@ class DualFunction:
 
 def slopes_at_minimiser(objective: Objective) -> Array:
     """Return grad f_i(x*), (nodes, dim)."""
-    data = conjugates.make_data(objective, conjugates=False)
+    data = local_solver.make_data(objective, conjugates=False)
     out = np.empty((objective.nodes, objective.dim))
     for i in range(objective.nodes):
-        conjugates.gradient(data, i, objective.x_star, out[i])
+        local_solver.gradient(data, i, objective.x_star, out[i])
     # Their sum is 0 but for rounding, which is taken off.
     return np.asarray(out - out.mean(axis=0))

@@ -4,11 +4,11 @@ min over w of sum_i f_i(w) is, with a copy of w at each node, the dual of
 
     min D(y) = sum_i f_i*(y_i)    over y with sum_i y_i = 0
 
-and w_i = grad f_i*(y_i) is node i's guess.  When the edge ij ticks, with G = w_i - w_j,
+and w_i = grad f_i*(y_i) is node i's estimate.  When the edge ij ticks, with G = w_i - w_j,
 
     y_i -= gamma G    z_i -= gamma' G        y_j += gamma G    z_j += gamma' G
 
-and between its events a node mixes y and z at the rate theta: the rules of gossip, which is the
+and between its events a node mixes y and z at the rate theta: the steps of gossip, which is the
 case f_i(w) = |w - x_i|^2 / 2.  All start at 0, so that the sums over the nodes stay 0.
 """
 
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.objective import Objective
-from continuized.network.protocol.node_model import GossipModel, RuleSpec
+from continuized.network.protocol.node_model import GossipModel, NodeModelSpec
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
@@ -78,8 +78,8 @@ class Dual:
             return self.constants(graph, objective).theta
         return 0.5 * graph.mu_g * objective.mu / objective.L
 
-    def rules(self, graph: Any, objective: Objective) -> list[RuleSpec]:
-        """Make a rule for each node, for `network.run`: training on real processes.
+    def node_models(self, graph: Any, objective: Objective) -> list[NodeModelSpec]:
+        """Make a model for each node, for `network.run`: training on real processes.
 
         The x of its result are the nodes' w_i; where they agree, they are the minimiser, if no
         node died.  One that dies takes its y_i with it, and the others then agree where the sum
@@ -89,7 +89,7 @@ class Dual:
         check_fits(graph, objective)
         options = self.constants(graph, objective)._asdict()
         return [
-            RuleSpec(
+            NodeModelSpec(
                 FACTORY,
                 {"X": objective.X[objective.rows(i)], "y": objective.y[objective.rows(i)]},
                 {
@@ -113,7 +113,7 @@ class DualModel(GossipModel):
         self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
         gamma: float, gamma_prime: float,
     ) -> None:  # fmt: skip
-        from continuized.network.optimisation import local_solver as conjugates
+        from continuized.network.optimisation import local_solver
 
         rows = np.ascontiguousarray(X, dtype=np.float64)
         super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
@@ -125,9 +125,9 @@ class DualModel(GossipModel):
             np.array([scale]),
             np.array([l2]),
         )
-        self._solve = conjugates.conjugate_gradient
-        self._data = conjugates.make_data(own, conjugates=True)
-        self._room = conjugates.make_room(own.dim)
+        self._solve = local_solver.gradient_of_conjugate
+        self._data = local_solver.make_data(own, conjugates=True)
+        self._room = local_solver.make_room(own.dim)
         self._w = np.zeros(own.dim)
 
     def answer(self) -> Array:

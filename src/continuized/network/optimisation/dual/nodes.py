@@ -6,26 +6,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from continuized.network import gossip as rules
-from continuized.network.gossip import Constants, give
-from continuized.network.optimisation import local_solver as conjugates
-from continuized.network.optimisation.local_solver import Data, conjugate_gradient
+from continuized.network.gossip import Constants
+from continuized.network.optimisation import local_solver
+from continuized.network.optimisation.local_solver import LocalData, gradient_of_conjugate
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import TIME, for_model
 from continuized.problems.base import Array
-from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
-from continuized.support.jit import compile_formulas, uncounted
-
-compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+from continuized.process.methods import jump
+from continuized.support.jit import uncounted
 
 
 class DualNodes(NamedTuple):
     """y, z and w (nodes, dim); w is grad f*(y) of the last time that it was asked for."""
 
     constants: Constants
-    data: Data
+    data: LocalData
     y: Array
     z: Array
     w: Array
@@ -35,8 +32,8 @@ class DualNodes(NamedTuple):
 def make_nodes(objective: Objective, constants: Constants, edge_rate: float) -> NodeSet:
     """Make the nodes at the start, where all is 0; where they agree, y = z = grad f(w)."""
     y, z, w = (np.zeros((objective.nodes, objective.dim)) for _ in range(3))
-    data = conjugates.make_data(objective, conjugates=True)
-    model = DualNodes(constants, data, y, z, w, conjugates.make_room(objective.dim))
+    data = local_solver.make_data(objective, conjugates=True)
+    model = DualNodes(constants, data, y, z, w, local_solver.make_room(objective.dim))
     return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
@@ -59,7 +56,7 @@ def flow_to(nodes: DualNodes, work: Array, i: int, time: float) -> None:
 @for_model(DualNodes)
 def find_answer(nodes: DualNodes, work: Array, i: int) -> bool:
     """Find w = grad f*(y)."""
-    return bool(conjugate_gradient(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
+    return bool(gradient_of_conjugate(nodes.data, i, nodes.y[i], nodes.w[i], nodes.room))
 
 
 @for_model(DualNodes)
@@ -78,7 +75,7 @@ def estimate(nodes: DualNodes, work: Array, i: int, c: int) -> float:
 def pay(nodes: DualNodes, work: Array, i: int, c: int, d: float) -> None:
     """Take gamma d off y and gamma' d off z."""
     y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
-    y[i, c], z[i, c] = give(y[i, c], z[i, c], d, gamma, gamma_prime)
+    y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
 
 
 @for_model(DualNodes)

@@ -53,7 +53,7 @@ class Actor:
         from continuized.network.runtime.node_process import NodeProcess
 
         self._process = NodeProcess(wire_format.unpack(order))
-        self._stream = wire_format.Stream(self._process.codec)
+        self._stream = wire_format.FrameReader(self._process.codec)
         self._inbox: list[Any] = []
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._names: dict[int, str] = {}
@@ -67,7 +67,7 @@ class Actor:
         """Take frames from another actor."""
         self._inbox += self._stream.feed(frames)
         if self._stream.broken:
-            self._stream = wire_format.Stream(self._process.codec)
+            self._stream = wire_format.FrameReader(self._process.codec)
         self._wakes.set()
 
     async def obey(self, command: bytes) -> None:

@@ -36,7 +36,7 @@ def main() -> None:
     order = wire_format.read(orders)
     if order is None:
         return
-    sys.path[:] = order[0]["path"]  # rules may stand wherever the caller can import from
+    sys.path[:] = order[0]["path"]  # models may stand wherever the caller can import from
     worker = Worker(order, reports)
     try:
         asyncio.run(worker.run(orders, int(order[0]["port"])))
@@ -159,7 +159,7 @@ class Incoming(asyncio.Protocol):
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._stream = wire_format.Stream(worker.process.codec)
+        self._stream = wire_format.FrameReader(worker.process.codec)
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -217,7 +217,7 @@ class Outgoing(asyncio.Protocol):
 
 
 def _open_reports() -> BinaryIO:
-    """Keep the standard output for reports alone: what rules print goes to standard error."""
+    """Keep the standard output for reports alone: what node models print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from continuized.network import gossip as rules
-from continuized.network.gossip import Constants, give
+from continuized.network.gossip import Constants
 from continuized.network.simulation.engine import NodeSet
 from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model
 from continuized.problems.base import Array
-from continuized.process import flow
 from continuized.process.flow import equal_weights, mix
-from continuized.support.jit import compile_formulas, jit, uncounted
-
-compile_formulas(*flow.FORMULAS, *rules.FORMULAS)
+from continuized.process.methods import jump
+from continuized.support.jit import jit, uncounted
 
 X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
@@ -37,9 +34,9 @@ def mix_to(work: Array, i: int, time: float, theta: float) -> None:
 
 @uncounted
 def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
-    """Let node i give the transfer of d in coordinate c."""
+    """Let node i give the transfer of d in coordinate c: the jump of the process, with d for g."""
     x, z = X + c, (work.shape[1] + X) // 2 + c
-    work[i, x], work[i, z] = give(work[i, x], work[i, z], d, gamma, gamma_prime)
+    work[i, x], work[i, z] = jump(work[i, x], work[i, z], d, gamma, gamma_prime)
 
 
 @jit

@@ -1,4 +1,4 @@
-"""The noise-adapted L minimises the bound, and reaches the error it promises."""
+"""The noise-adapted L minimises the bound and reaches what it promises; counts have limits."""
 
 import math
 
