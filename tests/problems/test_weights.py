@@ -191,7 +191,10 @@ def test_other_bad_arguments() -> None:
     for y, classes in (([0.5, 1.0], None), ([-1, 1], None), ([0, 3], 3), ([0, 1e300], None)):
         with pytest.raises(ValueError, match=r"y must hold labels 0, 1, \.\.\., classes - 1"):
             cz.problems.SoftmaxRegression(np.eye(2), y, classes=classes)
-    with pytest.raises(TypeError, match=r"classes must be an integer or None, got 2\.5"):
+    for many in (0, 10**400, -(10**400)):
+        with pytest.raises(ValueError, match=r"classes must be an integer from 1 to 2147483647 or"):
+            cz.problems.SoftmaxRegression(np.eye(2), [0, 1], classes=many)
+    with pytest.raises(TypeError, match=r"classes must be an integer from 1 .* got 2\.5"):
         cz.problems.SoftmaxRegression(np.eye(2), [0, 1], classes=2.5)  # type: ignore[arg-type]
 
 

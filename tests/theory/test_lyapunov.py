@@ -265,6 +265,8 @@ def test_bad_input_is_refused():
         lyapunov(r, p)
     with pytest.raises(ValueError, match="infinite at 0"):
         drift(cz.Continuized(L), quadratic(L), 0.0, [1.0], [1.0])
+    with pytest.raises(ValueError, match=r"at most 1e\+150, or squares overflow: got 1e\+200"):
+        drift(cz.Continuized(L), quadratic(L), 1.0, [1.0], [1e200])
     with pytest.raises(ValueError, match="one shape"):
         drift(cz.Continuized(L), quadratic(L), 1.0, [1.0], [1.0, 2.0])
     unknown = cz.Problem(lambda x: 0.0, lambda x: x, L=1.0)

@@ -71,7 +71,8 @@ class StochasticLeastSquares:
 
     def __post_init__(self) -> None:
         check.flag(self.accelerated, "accelerated")
-        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
+        batch = check.whole(self.batch, "batch", minimum=1, maximum=2**31 - 1)
+        object.__setattr__(self, "batch", batch)
         for name in ("R2", "kappa"):
             if getattr(self, name) is not None:
                 check.real(getattr(self, name), name, above=0.0, other="None")

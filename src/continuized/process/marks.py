@@ -154,7 +154,8 @@ class Batches:
 
     def __post_init__(self) -> None:
         check.instance(self.law, "law", "draw", "a law such as cz.marks.Categorical(p)")
-        object.__setattr__(self, "batch", check.whole(self.batch, "batch", minimum=1))
+        batch = check.whole(self.batch, "batch", minimum=1, maximum=2**31 - 1)
+        object.__setattr__(self, "batch", batch)
 
     @property
     def size(self) -> int:

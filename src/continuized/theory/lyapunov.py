@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NODES = 12  # Gauss-Legendre points to a panel
 TOLERANCE = 1e-9  # of the quadrature, relative to phi
 REFINEMENTS = 3
+LARGEST = 1e150  # of a state, whose squares are added up
 TAIL = 45.0  # e^-45 is below rounding
 LARGEST_LOG = 700.0  # e^710 overflows
 
@@ -257,6 +258,9 @@ def _states(
     x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
     if x.shape != z.shape:
         raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
+    largest = float(np.max(np.abs([x, z]), initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"x and z must be at most {LARGEST:g}, or squares overflow: got {largest}")
     if times.ndim == 0:
         check_fits(p, x[np.newaxis])
         return times.reshape(1), x[np.newaxis], z[np.newaxis], True

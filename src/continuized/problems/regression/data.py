@@ -70,7 +70,8 @@ def check_class_labels(y: Array, classes: Any) -> tuple[Array, int]:
     """Return labels 0, ..., classes - 1 as integers, and how many classes there are."""
     if classes is None:
         classes = int(max(y.max(), 0.0)) + 1 if y.max() < INT32_MAX else 0
-    classes = check.whole(classes, "classes", other="None")
+    else:
+        classes = check.whole(classes, "classes", minimum=1, maximum=INT32_MAX, other="None")
     wrong = y[(y != np.floor(y)) | (y < 0.0) | (y >= classes)]
     if wrong.size:
         raise ValueError(
