@@ -23,9 +23,10 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
+from continuized.support.progress import bar
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
-from continuized.theory.moments.integrate import Work, solve
+from continuized.theory.moments.integrate import PERCENT, Work, solve
 from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
@@ -53,7 +54,7 @@ class ScalingDistance(NamedTuple):
     rate: float
 
 
-def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
+def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool = False) -> Array:
     """x(s) of the limiting ODE at increasing times s, one row each; convex where p.mu is 0.
 
     Solved as the paper's first-order system, x' = (2/s)(z - x), z' = -(s/2) grad f(x), or
@@ -61,7 +62,8 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     the first starts from its series, x = x_0 - s^2/8 grad f(x_0) + O(s^4),
     z = x_0 - s^2/4 grad f(x_0) + O(s^4).
 
-    p: a Problem, with L known where mu = 0.  x0: the start.  Raises ValueError where times are
+    p: a Problem, with L known where mu = 0.  x0: the start.  progress: show a bar on standard
+    error.  Raises ValueError where times are
     negative, not in order, or so late that the integration would not end, ArithmeticError where it
     fails.
 
@@ -78,25 +80,28 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike) -> Array:
     mu = float(p.mu or 0.0)
     first = FIRST / math.sqrt(known_L(p) or 1.0) if mu == 0.0 else 0.0  # L = 0: any will do
     early, (rest, places) = s[s <= first], np.unique(s[s > first], return_inverse=True)
-    work = Work(float(s.max(initial=0.0)))
+    last = float(s.max(initial=0.0))
     g = _gradient(p, x, x.ravel())
     rows = [_series(x.ravel(), g, early)[:, 0]]
+    size = max(float(np.abs(x).max(initial=0.0)), float(np.abs(g).max(initial=0.0)), 1e-300)
+    with bar("scaling limit", PERCENT, progress, unit="%") as show:
+        work = Work(last, show)
 
-    def slope(s: float, y: Array) -> Array:
-        work.add(s)
-        return _right_hand_side(p, x, mu, s, y)
+        def slope(s: float, y: Array) -> Array:
+            work.add(s)
+            return _right_hand_side(p, x, mu, s, y)
 
+        if rest.size:
+            solution = solve_ivp(
+                slope,
+                (first, float(rest[-1])),
+                _series(x.ravel(), g, np.array([first]))[0].ravel(),
+                method="DOP853",
+                t_eval=rest,
+                rtol=RTOL,
+                atol=ATOL * size,
+            )
     if rest.size:
-        solution = solve_ivp(
-            slope,
-            (first, float(rest[-1])),
-            _series(x.ravel(), g, np.array([first]))[0].ravel(),
-            method="DOP853",
-            t_eval=rest,
-            rtol=RTOL,
-            atol=ATOL
-            * max(float(np.abs(x).max(initial=0.0)), float(np.abs(g).max(initial=0.0)), 1e-300),
-        )
         if not solution.success:
             raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
         rows.append(solution.y.T[places, : x.size])

@@ -241,3 +241,18 @@ def test_ctrl_c_ends_an_integration():
     p = cz.problems.paper_convex()
     moments(p, cz.Continuized(p.L), np.zeros(100), 1.0)  # compiles
     assert_interrupted(lambda: moments(p, cz.Continuized(p.L), np.zeros(100), 1e6))
+
+
+def test_long_integrations_show_how_far_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    p = cz.problems.Quadratic([1.0, 1e-4], [1.0, 1.0])
+    method = cz.Continuized(p.L, p.mu)
+    quiet = cz.theory.moments(p, method, [0.0, 0.0], 1e3)
+    assert capsys.readouterr().err == ""
+    shown = cz.theory.moments(p, method, [0.0, 0.0], 1e3, progress=True)
+    line = capsys.readouterr().err
+    assert line.startswith("moments ")
+    assert "/100" in line
+    assert "of 1000" in line
+    assert shown.fun == quiet.fun
+    cz.theory.scaling_limit(p, [0.0, 0.0], [1e3], progress=True)
+    assert capsys.readouterr().err.startswith("scaling limit ")

@@ -25,9 +25,10 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.support.files import check_memory
+from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
-from continuized.theory.moments.integrate import integrate_moments
+from continuized.theory.moments.integrate import PERCENT, integrate_moments
 from continuized.theory.moments.pair import DiagonalMarks, Moments, rates_of
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def moments(
     times: ArrayLike | None = None,
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
+    *,
+    progress: bool = False,
 ) -> Moments:
     """Exact E f(x_t) and E |z_t - x*|^2 on a Quadratic, at fixed times or at the k-th event.
 
@@ -86,6 +89,8 @@ def moments(
         Exactly one of them.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    progress : bool
+        Show a progress bar on standard error, where moments are integrated to late times.
 
     Returns
     -------
@@ -112,7 +117,8 @@ def moments(
     if system is None and hasattr(method, "prepare"):
         system = "marks", "marked_moments"
     if system is None:
-        return _full_gradient_moments(p, method, x0, t, k, sigma2)
+        with bar("moments", PERCENT, progress, unit="%") as show:
+            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
     name = name_of(method)
     if t is None:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
@@ -120,13 +126,15 @@ def moments(
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
     module, function = system
     compute = getattr(import_module(f"{__name__}.{module}"), function)
-    found: Moments = compute(p, method, x0, t)
+    with bar("moments", PERCENT, progress, unit="%") as show:
+        found: Moments = compute(p, method, x0, t, show)
     return found
 
 
 def _full_gradient_moments(
-    p: Any, method: Any, x0: ArrayLike, t: Array | None, k: ArrayLike | None, sigma2: float
-) -> Moments:
+    p: Any, method: Any, x0: ArrayLike, t: Array | None, k: ArrayLike | None, sigma2: float,
+    show: Bar,
+) -> Moments:  # fmt: skip
     """The moments of the methods of the paper, at fixed times or at events."""
     if not isinstance(p, Quadratic):
         raise TypeError(
@@ -137,7 +145,7 @@ def _full_gradient_moments(
     if t is not None:
         one, start = np.ones_like(lam), np.stack([u0, u0, u0])
         marks = DiagonalMarks(lam, lam * lam, one, one, variance)
-        found = list(integrate_moments(rates_of(method), marks, start, t))
+        found = list(integrate_moments(rates_of(method), marks, start, t, show=show))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
     counts = np.atleast_1d(check_counts(k))

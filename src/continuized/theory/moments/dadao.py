@@ -35,6 +35,7 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock.events import Events
 from continuized.process.random_streams import seed_sequence
+from continuized.support.progress import Bar
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
@@ -55,7 +56,7 @@ class System(NamedTuple):
     basis: Array  # the states, in columns, that the coordinates belong to
 
 
-def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array) -> Moments:
+def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array, show: Bar) -> Moments:
     """E mean_i |x_i - x*|^2 in `fun`, which `theory.bound` bounds, and E |x~ - x*|^2 in `z2`.
 
     xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for

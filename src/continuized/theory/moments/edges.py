@@ -25,6 +25,7 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
+from continuized.support.progress import Bar, silent
 from continuized.theory.bounds.network import centre, check_dual_start, check_graph, check_pair
 from continuized.theory.moments.integrate import exponentiate, integrate_moments
 from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, symmetrise
@@ -78,13 +79,18 @@ class EdgeMarks:
         return S
 
     def follow(
-        self, constants: Constants, accelerated: bool, start: Array, times: Array
+        self,
+        constants: Constants,
+        accelerated: bool,
+        start: Array,
+        times: Array,
+        show: Bar = silent,
     ) -> Iterator[PairMoments]:
         """Yield (A, B, C) at increasing times, or (A,) for a plain method, from A = `start`."""
         project = partial(remove_means, dim=self.dim)
         if accelerated:
             rates = Rates.constant(*constants)
-            return integrate_moments(rates, self, np.stack([start] * 3), times, project)
+            return integrate_moments(rates, self, np.stack([start] * 3), times, project, show)
         gamma = constants.gamma
 
         def slope(m: Array) -> Array:
@@ -114,7 +120,7 @@ def remove_means(m: Array, dim: int) -> Array:
     return symmetrise(m)
 
 
-def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Moments:
+def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Bar) -> Moments:
     """E |x_t - mean|^2 in `fun`, E |z_t - mean|^2 in `z2`, and a column to a node in xx, xz, zz.
 
     They are sums over the columns of x.  Relative accuracy about 1e-9.  For at most 400 nodes;
@@ -125,12 +131,12 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array) -> Momen
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
     u, edges = centre(g, x0), EdgeMarks(g)
     rows = np.empty((len(t), 3, g.nodes))
-    for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t)):
+    for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t, show)):
         rows[k] = edges.traces(m)
     return Moments.from_rows(t, None, rows[:, 0].sum(axis=1), rows)
 
 
-def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
+def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array, show: Bar) -> Moments:
     """E mean_i |w_i - x*|^2 in `fun`, which `theory.bound` bounds, and E |z - y*|^2 in `z2`.
 
     For f_i(w) = <w, H_i w>/2 - <h_i, w> + const, w_i - x* = H_i^{-1} (y_i - y*_i): K has the blocks
@@ -144,7 +150,7 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array) -> Moments:
     K = np.linalg.inv(objective.hessians())
     edges, constants = EdgeMarks(graph, K), method.constants(graph, objective)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
-    for k, m in enumerate(edges.follow(constants, method.accelerated, np.outer(u, u), t)):
+    for k, m in enumerate(edges.follow(constants, method.accelerated, np.outer(u, u), t, show)):
         A = m[0].take(edges.own)
         fun[k] = np.einsum("iab,ibc,ica->", K, A, K) / graph.nodes  # the trace of K A K
         rows[k] = edges.traces(m)

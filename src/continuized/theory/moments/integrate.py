@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support.progress import Bar, silent
 from continuized.theory.moments.pair import (
     Marks,
     PairMoments,
@@ -38,6 +39,8 @@ FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error i
 NOTHING = 1e-280  # a moment below would soon underflow, and is taken for 0
 FIRST_LOOK = 2**13  # evaluations, after which it is asked how many there will be; later at twice
 MOST = 50_000_000  # evaluations of a slope: an hour or less
+SHOW_EVERY = 1000  # evaluations
+PERCENT = 100
 
 FALL = 1e-3  # what a polynomial may leave of the largest moment: rounding errors grow by 1 / FALL
 FIRST_SPAN = 8.0  # times 1/radius: of the first polynomial; the later ones may be for longer
@@ -50,13 +53,15 @@ def integrate_moments(
     start: PairMoments,
     times: Array,
     project: Callable[[Array], Array] = symmetrise,
+    show: Bar = silent,
 ) -> Iterator[PairMoments]:
     """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
 
-    `project` puts back, after each piece, what rounding has taken from the moments.
+    `project` puts back, after each piece, what rounding has taken from the moments.  `show` is told
+    how far it is, in percent.
     Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
-    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)), _log_size(start))
+    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)), show, _log_size(start))
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
@@ -71,17 +76,20 @@ def integrate_moments(
 class Work:
     """Counts the evaluations on the way to a last time; ValueError where they would not end.
 
-    size: the logarithm of what is followed, where it may fall to NOTHING before that time.
+    show is told how far it is, in percent.  size: the logarithm of what is followed, where it may
+    fall to NOTHING before that time.
     """
 
-    def __init__(self, last: float, size: float = 0.0) -> None:
-        self.last, self.count, self.look_at = last, 0, FIRST_LOOK
+    def __init__(self, last: float, show: Bar, size: float = 0.0) -> None:
+        self.last, self.show, self.count, self.look_at = last, show, 0, FIRST_LOOK
         self.size, self.before = size, (0.0, size)
         self.started = time.perf_counter()
 
     def add(self, t: float) -> None:
         """Count an evaluation at time t."""
         self.count += 1
+        if self.count % SHOW_EVERY == 0:
+            self.show(int(PERCENT * t / self.last), f"t = {t:.4g} of {self.last:.4g}")
         if self.count < self.look_at:
             return
         # As many for each unit of time to come as in the half of them that came last.

@@ -22,6 +22,7 @@ from continuized.marked.rows import StochasticLeastSquares
 from continuized.marked.separable import SeparableForm
 from continuized.problems import LeastSquares, Problem, Quadratic
 from continuized.problems.base import Array, check_problem
+from continuized.support.progress import Bar, silent
 from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.integrate import integrate_moments
@@ -88,14 +89,14 @@ class RowMarks(NamedTuple):
         return np.asarray(share * itself + (1.0 - share) * (self.mean @ A @ self.mean))
 
 
-def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
+def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) -> Moments:
     """E f(x_t), and E |x_t - x*|^2 in the sum of xx, for coordinates and rows (see `moments`).
 
     For rows x* is the solution nearest x_0, and the labels must have no noise.
     """
     x = start_of(check_problem(p), x0)
     if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
-        return _on_quadratic(p, method, x, t)
+        return _on_quadratic(p, method, x, t, show)
     if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):
         raise TypeError(
             f"moments of {method.name} on {type(p).__name__} are not known exactly; use "
@@ -103,39 +104,41 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array) -> Moments:
         )
     if p.dim > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} columns, X has {p.dim}")
-    return _on_least_squares(p, method, x, t)
+    return _on_least_squares(p, method, x, t, show)
 
 
-def _on_quadratic(p: Quadratic, method: CoordinateDescent, x: Array, t: Array) -> Moments:
+def _on_quadratic(
+    p: Quadratic, method: CoordinateDescent, x: Array, t: Array, show: Bar
+) -> Moments:
     engine = method.prepare(p, x)
     mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
     marks = DiagonalMarks(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
-    rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t)
+    rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t, show)
     return Moments.on_quadratic(p, t, None, rows)
 
 
-def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array) -> Moments:
+def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array, show: Bar) -> Moments:
     engine = method.prepare(p, x)
     if isinstance(method, CoordinateDescent):
         marks: Marks = coordinate_marks(engine)
         basis, u = np.eye(p.dim), x.ravel() - minimiser(p).ravel()
     else:
         marks, basis, u = row_marks(engine, p, x)
-    m = basis @ follow(engine, marks, np.outer(u, u), t) @ basis.T
+    m = basis @ follow(engine, marks, np.outer(u, u), t, show) @ basis.T
     X = (p.X.toarray() if p.is_sparse else p.X).astype(np.float64)  # or X^T X is off by 1e-7
     hessian = X.T @ X / len(X) + p.l2 * np.eye(p.dim)
     fun = minimum(p) + 0.5 * np.einsum("tij,ij->t", m[:, 0], hessian)
     return Moments.from_rows(t, None, fun, np.einsum("tbii->tbi", m))
 
 
-def follow(engine: Any, marks: Marks, start: Array, times: Array) -> Array:
+def follow(engine: Any, marks: Marks, start: Array, times: Array, show: Bar = silent) -> Array:
     """Integrate the pair moments from E uu = `start`; shape (len(times), 3, *start.shape)."""
     if engine.accelerated:
         rates = rates_of(engine.process)._replace(gamma=lambda t: 1.0)  # marks have their steps
         project = symmetrise
     else:
         rates, project = Rates.constant(0.0, 1.0, 1.0), _let_z_be_x
-    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project))
+    found = list(integrate_moments(rates, marks, np.stack([start] * 3), times, project, show))
     return np.array(found).reshape(len(times), 3, *start.shape)
 
 
