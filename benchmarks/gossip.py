@@ -13,8 +13,9 @@ import numpy as np
 from benchmarks.outcome import TIMED, Contest, Curve, Entry, Panel, Suite
 from benchmarks.timing import Contestant, Say, WrongError, compete
 from continuized import network
-from continuized.network.gossip import give, mix_over
+from continuized.network.gossip import mix_over
 from continuized.problems.base import Array
+from continuized.process.methods import jump
 
 TOL = 1e-6
 SEEDS = 5
@@ -95,8 +96,8 @@ def in_python(graph: Any, values: Array, exchanges: int) -> Averaged:
             x[node], z[node] = mix_over(x[node], z[node], t - last[node], theta)
             last[node] = t
         d = x[i] - x[j]
-        x[i], z[i] = give(x[i], z[i], d, gamma, gamma_prime)
-        x[j], z[j] = give(x[j], z[j], -d, gamma, gamma_prime)
+        x[i], z[i] = jump(x[i], z[i], d, gamma, gamma_prime)
+        x[j], z[j] = jump(x[j], z[j], -d, gamma, gamma_prime)
     for node, since in enumerate(last):
         x[node], z[node] = mix_over(x[node], z[node], times[-1] - since, theta)
     return Averaged(np.array(x), np.array(z), exchanges)

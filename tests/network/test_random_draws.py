@@ -55,9 +55,9 @@ def grid_share_is(drawn: list[int], shares: np.ndarray) -> bool:
 def test_a_node_of_the_simulator_draws_edges_by_their_rates(bias: float) -> None:
     P, first = np.array([0.2, 0.5, 0.3, 0.2, 0.5, 0.3]), np.array([0, 3, 4, 5, 6])
     upto = np.cumsum(P * np.array([bias, *np.ones(5)]))
-    drawn = [draw_edge.py_func(first, upto, 0, u) for u in GRID.tolist()]
+    drawn = [draw_edge(first, upto, 0, u) for u in GRID.tolist()]
     assert grid_share_is(drawn, P[:3]) == (bias == 1.0)
-    assert {draw_edge.py_func(first, upto, 2, u) for u in (0.0, 0.5, 1.0 - 2.0**-53)} == {4}
+    assert {draw_edge(first, upto, 2, u) for u in (0.0, 0.5, 1.0 - 2.0**-53)} == {4}
 
 
 def ask_again(node: Node, u: float) -> int:

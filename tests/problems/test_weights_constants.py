@@ -59,7 +59,7 @@ def test_curvatures_give_the_hessian(kind: str, form: str) -> None:
     p = make(kind, form, True, True)
     w = np.random.default_rng(8).standard_normal(p.dim)
     rows = np.arange(len(p.y))
-    S, q = p.sampled(w, rows)
+    S, q = p.sample_curvatures(w, rows)
     S = S.toarray() if p.is_sparse else S
     assert np.all((q >= 0.0) & (q <= p.curvature))
     M = S.T @ (q[:, None] * S) / len(rows) + p.l2 * np.diag([1.0] * (S.shape[1] - 1) + [0.0])

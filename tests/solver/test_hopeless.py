@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.solver import stopping
 from continuized.solver.metric import Identity
-from continuized.solver.steppers import adaptive
 from continuized.solver.steppers.evaluations import Evaluator
 from tests.invariants.registry import same_bits
 
@@ -149,10 +149,10 @@ def test_data_that_can_be_separated_end_the_run(metric: Any) -> None:
 def test_data_that_can_be_separated_have_a_minimum_with_a_prox(
     prox: Any, L: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(adaptive, "FIRST_LOOK", 16)
+    monkeypatch.setattr(stopping, "FIRST_LOOK", 16)
     r = cz.minimize(separable(), np.zeros(5), prox=prox, L=L, tol=1e-5, rng=0)
     assert r.status is cz.Status.CONVERGED
-    assert separable().separated_by(r.x)
+    assert separable().is_separated_by(r.x)
     assert "separates" not in r.message
 
 

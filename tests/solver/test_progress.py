@@ -101,8 +101,8 @@ def test_compiled_events_give_back_control(cost: float, monkeypatch: pytest.Monk
     p = cz.Problem(lambda x: 0.25 * float(x @ x), compiled_grad)
     plain = cz.minimize(p, X0, L=1.0, rng=0, maxiter=3000)
     now, calls = [0.0], []
-    grad, fun, data = p.compiled(np.dtype(np.float64))
-    compiled = kernel.compiled_loop
+    grad, fun, data = p.compile(np.dtype(np.float64))
+    compiled = kernel.compile_loop
 
     def one(*given: Any) -> None:
         now[0] += cost
@@ -118,8 +118,8 @@ def test_compiled_events_give_back_control(cost: float, monkeypatch: pytest.Monk
 
         return loop
 
-    monkeypatch.setattr(p, "compiled", lambda dtype: (one, fun, data))
-    monkeypatch.setattr(kernel, "compiled_loop", timed_loop)
+    monkeypatch.setattr(p, "compile", lambda dtype: (one, fun, data))
+    monkeypatch.setattr(kernel, "compile_loop", timed_loop)
     clock = SimpleNamespace(perf_counter=lambda: now[0])
     monkeypatch.setattr("continuized.solver.steppers.fixed.time", clock)
     r = cz.minimize(p, X0, L=1.0, rng=0, maxiter=3000)
