@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from continuized.problems.base import Array
 from continuized.solver.array_api import namespace
 from continuized.solver.result import Path, Trace
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows
+
+MANY = (list, np.ndarray)
 
 
 class Recorder(Checkpointed):
@@ -29,7 +32,7 @@ class Recorder(Checkpointed):
 
     def __init__(self, columns: Sequence[str], most: int | None = None) -> None:
         self.columns = {name: GrowingRows() for name in columns}
-        self.most, self.length = most, 0
+        self.most, self.length = math.inf if most is None else most, 0
 
     def add(self, rows: Sequence[Any]) -> None:
         """A row, or several: for each column a number, an array of rows, or a list of them."""
@@ -39,8 +42,8 @@ class Recorder(Checkpointed):
             else:
                 column.parts.append(part)
         first = rows[0]  # always of numbers, such as k or t
-        self.length += len(first) if isinstance(first, list | np.ndarray) else 1
-        while self.most is not None and self.length > self.most:
+        self.length += len(first) if type(first) in MANY else 1
+        while self.length > self.most:
             for column in self.columns.values():
                 column.replace(column.join()[::2])
             self.length = (self.length + 1) // 2

@@ -7,13 +7,12 @@ from typing import Any
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox
-from continuized.process.stepper import next_doubling
 from continuized.solver.array_api import inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
-# Events, after which x is asked whether it separates the data; again at each doubling.  Before, tol
-# may be reached, which is an answer too.
-FIRST_LOOK = 1024
+# Events, after which a hopeless run is looked for; before, tol may be reached, which is an answer
+# too.  Later after a block that is eight times as long, and so on.
+FIRST_LOOK, LOOK_FACTOR = 1024, 9
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP = 1e100  # of 1 + |x_0|: a run ends there
 NO_MINIMUM = (
@@ -68,12 +67,15 @@ class Criterion:
 
 
 def next_look(k: int) -> int:
-    """Return when, after k events, a hopeless run is looked for: blocks of events that double.
+    """Return when, after k events, a hopeless run is looked for: at ends of blocks of events.
 
-    >>> next_look(0), next_look(1024), next_look(3072)
-    (1024, 3072, 7168)
+    >>> next_look(0), next_look(1024), next_look(9216)
+    (1024, 9216, 82944)
     """
-    return next_doubling(k + FIRST_LOOK, FIRST_LOOK) - FIRST_LOOK
+    look = FIRST_LOOK
+    while look <= k:
+        look *= LOOK_FACTOR
+    return look
 
 
 def is_time_to_look(k: int) -> bool:

@@ -106,6 +106,10 @@ def jit(
     if signature is not None:
         dispatcher.compile(signature)
         dispatcher.disable_compile()
+        # Numba looks a function that is given to another one up by its types, at every call of the
+        # other, for 30 microseconds; there is nothing to look for.
+        (only,) = dispatcher.overloads.values()
+        dispatcher.get_compile_result = lambda signature: only
     return dispatcher
 
 

@@ -162,16 +162,16 @@ def one_of(
     ValueError: side must be "left", "middle" or "right", got 'midle'; did you mean "middle"?
     """
     names = list(choices)
+    if isinstance(value, str) and value in names:
+        return str(value)
     what = _either([f'"{each}"' for each in names], other)
     if not isinstance(value, str):
         raise refusal(TypeError, name, what, value)
-    if value not in names:
-        import difflib  # here: --help loads this module, and has no use for it
+    import difflib  # here: --help loads this module, and has no use for it
 
-        near = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.5)
-        advice = f'did you mean "{near[0]}"?' if near else ""
-        raise refusal(ValueError, name, what, value, advice)
-    return str(value)
+    near = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.5)
+    advice = f'did you mean "{near[0]}"?' if near else ""
+    raise refusal(ValueError, name, what, value, advice)
 
 
 def function(value: Any, name: str, what: str = "a function of x", advice: str = "") -> Any:

@@ -289,7 +289,7 @@ def test_the_work_of_an_exchange_is_estimated_from_below(given: dict[str, float]
     nodes = make_nodes(np.arange(3.0)[:, None], network.Gossip().constants(graph))
     engine = MessageEngine(graph, nodes, seed_sequence(0), faults)
     events = engine.make_stream(seed_sequence(0)).draw(20_000)
-    engine.run(events, 0, math.inf, 300, engines.Tests.none())
+    engine.run(events, 0, math.inf, 300, engines.NO_TESTS)
     ticks = np.searchsorted(events.t, engine.t)
     steps = (engine.network.counts[heap.PUSHED] + ticks) / engine.messages
     assert 1.0 <= steps / faults.steps_per_exchange(3) < 20.0

@@ -15,7 +15,7 @@ from continuized.app.verify.marked import cut_into_runs
 from continuized.network import DADAO, Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import Tests
+from continuized.network.simulation.engine import NO_TESTS
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
@@ -109,7 +109,7 @@ def _measure_imbalance(subject: Subject, g: Graph, x0: Array, method: Gossip, se
     engine = subject.messages(g, nodes, root, faults)
     before, events, done = engine.balance(), _draw(engine, root, TICKS), 0
     for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
-        done, _ = engine.run(events, done, stop, NO_LIMIT, Tests.none())
+        done, _ = engine.run(events, done, stop, NO_LIMIT, NO_TESTS)
     return float(np.abs(engine.balance() - before).max()) / (2.0 * float(np.sum(np.abs(x0))))
 
 

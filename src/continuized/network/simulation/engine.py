@@ -95,10 +95,13 @@ class Tests(NamedTuple):
     rows: Array
     before: int = 0  # exchanges before the block, where every event is one
 
-    @classmethod
-    def none(cls) -> Tests:
-        """Make no tests."""
-        return cls(np.iinfo(np.int64).max, np.zeros(2), np.empty((0, 3)))
+    def are_over(self, made: int) -> bool:
+        """Tell whether the last test that was made ends the run."""
+        low, high = self.bounds
+        return not low < self.rows[made - 1, 2] < high
+
+
+NO_TESTS = Tests(NO_LIMIT, np.zeros(2), np.empty((0, 3)))
 
 
 class Engine(Checkpointed):
@@ -145,7 +148,7 @@ class Engine(Checkpointed):
     def advance(self, events: Events) -> None:
         """Let these events happen, and all that comes of them up to the last of them."""
         if events.size:
-            self.run(events, 0, float(events.t[-1]), NO_LIMIT, Tests.none())
+            self.run(events, 0, float(events.t[-1]), NO_LIMIT, NO_TESTS)
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Put a state back: arrays of the same shape are written in place."""
@@ -183,6 +186,8 @@ class Engine(Checkpointed):
     def tilt(self) -> Array:
         """Return the sum of the living's gradients where they will agree."""
         died, joined = self.ledger
+        if not self.ledger.any():
+            return np.zeros(self.nodes.dim)
         with np.errstate(invalid="ignore"):  # of a run that diverged
             return np.asarray(self.nodes.tilt * (joined - died))
 

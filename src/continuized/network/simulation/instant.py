@@ -9,7 +9,14 @@ import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.engine import (
+    NO_TESTS,
+    WARM_UP,
+    Engine,
+    NodeSet,
+    Tests,
+    check_solved,
+)
 from continuized.network.simulation.node_models.interface import (
     TIME,
     disagreement,
@@ -129,7 +136,7 @@ class InstantEngine(Engine):
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
-        self.run(WARM_UP, 0, -1.0, 0, Tests.none())
+        self.run(WARM_UP, 0, -1.0, 0, NO_TESTS)
 
     def run(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
@@ -148,9 +155,7 @@ class InstantEngine(Engine):
             )  # fmt: skip
             check_solved(found)
             made += tested
-            low, high = tests.bounds
-            out = tested > 0 and not low < tests.rows[made - 1, 2] < high
-            more = done < end and not out
+            more = done < end and not (tested > 0 and tests.are_over(made))
             if more:
                 self.slice.fit(time.perf_counter() - began)
         self._count(done - begin)

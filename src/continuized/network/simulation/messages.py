@@ -17,7 +17,14 @@ from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
-from continuized.network.simulation.engine import WARM_UP, Engine, NodeSet, Tests, check_solved
+from continuized.network.simulation.engine import (
+    NO_TESTS,
+    WARM_UP,
+    Engine,
+    NodeSet,
+    Tests,
+    check_solved,
+)
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
@@ -74,7 +81,7 @@ class MessageEngine(Engine):
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
-        self.run(WARM_UP, 0, -1.0, 1, Tests.none())
+        self.run(WARM_UP, 0, -1.0, 1, NO_TESTS)
 
     def run(
         self, events: Events, done: int, stop: float, most: int, tests: Tests

@@ -152,8 +152,11 @@ class _KnownConstants(Stepper):
         if self.every_event:
             return
         most = self._at_most(BLOCK if self.recording else LARGE_BLOCK)
-        slow = seconds >= BLOCK_SECONDS  # Ctrl-C is heard between blocks
-        self.block = max(1, self.block // 2) if slow else min(most, 2 * self.block)
+        if not self.timed:
+            self.block = most
+        else:
+            slow = seconds >= BLOCK_SECONDS
+            self.block = max(1, self.block // 2) if slow else min(most, 2 * self.block)
 
     def _warn_of_witnesses(self) -> None:
         seen = None if self.warned else checks.witness_sentence(self.watch)
