@@ -134,6 +134,7 @@ class Task(NamedTuple):
     times: Array
     noise: Noise | None
     root: Root
+    compiled: Compiled | None  # the problem
 
     @property
     def columns(self) -> int:
@@ -146,10 +147,9 @@ class Task(NamedTuple):
 
         Users' own gradients may take longer, those in Python about 5 microseconds at least.
         """
-        compiled = self.problem.compile(self.x0.dtype)
-        if compiled is None:
+        if self.compiled is None:
             return 5e-6
-        return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in compiled.data))
+        return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in self.compiled.data))
 
     @property
     def numbers(self) -> int:
@@ -270,7 +270,8 @@ def _make_task(
     asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
     if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
-    return Task(problem, method, start, int(steps or 0), asked, noise, root)
+    compiled = problem.compile(start.dtype)
+    return Task(problem, method, start, int(steps or 0), asked, noise, root, compiled)
 
 
 def _check_hours(task: Task, runs: int, workers: int) -> None:
@@ -337,7 +338,7 @@ def _compile_parts(task: Task) -> CompiledParts | None:
 
     if not runs_compiled(task.method):
         return None
-    problem = task.problem.compile(task.x0.dtype)
+    problem = task.compiled
     if problem is None or problem.fun is None:
         return None
     if task.steps:

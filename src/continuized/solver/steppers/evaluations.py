@@ -60,7 +60,9 @@ class Evaluator(Checkpointed):
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
         g = self._check_gradient(g)
-        if not (math.isfinite(f) and arrays.is_finite(g)):
+        # A finite |g|^2 shows that g is; a metric is given none that is not.
+        plain = isinstance(self.metric, Identity)
+        if not (math.isfinite(f) and (plain or arrays.is_finite(g))):
             return Evaluation(y, math.inf, g, g)
         q = self._solve(g)
         square = inner(g, q)
