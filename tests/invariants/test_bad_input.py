@@ -238,7 +238,7 @@ def test_noise_of_the_wrong_type(noise: Any) -> None:
     refuses(TypeError, "noise must be a noise model such as cz.noise.Gaussian", noise=noise)
 
 
-@pytest.mark.parametrize("t", [[1.0, 2.0], "1.0", None, 1j])
+@pytest.mark.parametrize("t", [["1.0"], "1.0", None, 1j])
 def test_a_time_that_is_no_number(t: Any) -> None:
     r = cz.minimize(square, X0, lambda x: x, L=1.0, rng=0, maxiter=5, record="path")
     with pytest.raises(TypeError) as caught:

@@ -67,3 +67,19 @@ def test_at_needs_a_path_and_a_side() -> None:
         run(cz.Continuized(1.0), p, record=True).at(0.0)
     with pytest.raises(ValueError, match="side must be"):
         run(cz.Continuized(1.0), p).at(0.0, side="middle")
+
+
+@pytest.mark.parametrize("shape", [(4,), (2, 2), (0,), (1, 4, 1)])
+def test_many_times_are_asked_for_at_once(shape: tuple[int, ...]) -> None:
+    p = cz.problems.paper_strongly_convex()
+    r = cz.minimize(p, np.zeros(3), maxiter=9, rng=0, record="path")
+    times = np.linspace(0.0, r.trace.t[-1], max(math.prod(shape), 1))[: math.prod(shape)]
+    for side in ("right", "left"):
+        x, z = r.at(times.reshape(shape), side)
+        assert x.shape == z.shape == (*shape, 3)
+        for one, (a, b) in enumerate(zip(x.reshape(-1, 3), z.reshape(-1, 3), strict=True)):
+            alone = r.at(times[one], side)
+            assert np.array_equal(a, alone[0])
+            assert np.array_equal(b, alone[1])
+    with pytest.raises(ValueError, match="t must be a number in"):
+        r.at([0.0, 2.0 * r.trace.t[-1]])

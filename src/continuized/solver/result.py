@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult
 
 from continuized.problems.base import Array
 from continuized.process.flow import mix
 from continuized.process.methods import Method
+from continuized.solver.array_api import namespace
 from continuized.support import validation as check
 
 
@@ -120,17 +122,27 @@ class Result(OptimizeResult):  # type: ignore[misc]
     path: Path | None
     method: Method
 
-    def at(self, t: float, side: str = "right") -> tuple[Array, Array]:
-        """(x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
+    def at(self, t: ArrayLike, side: str = "right") -> tuple[Array, Array]:
+        """Return (x_t, z_t), exactly, for 0 <= t <= the last event.  Needs record="path".
 
-        The path is right-continuous: at an event it has the value after the jump;
-        side="left" gives the one before it.  Raises ValueError where there is no path, or t is
-        not in it.
+        t is one time, or an array of them: x and z then have its axes in front of their own.  The
+        path is right-continuous: at an event it has the value after the jump; side="left" gives the
+        one before it.  Raises ValueError where there is no path, or t is not in it.
         """
         if self.path is None:
             raise ValueError('the path was not recorded; call minimize with record="path"')
         check.one_of(side, "side", ("right", "left"))
-        times, last = self.path.t, float(self.path.t[-1])
+        if not (isinstance(t, list | tuple) or getattr(t, "ndim", 0) > 0):
+            return self._state_at(self.path, t, side)
+        given = check.array(t, "t")
+        states = [self._state_at(self.path, s, side) for s in given.ravel().tolist()]
+        xp = namespace(self.path.x) or np
+        shape = (*given.shape, *self.path.x.shape[1:])
+        x, z = ([state[n] for state in states] or [self.path.x[:0]] for n in (0, 1))
+        return xp.reshape(xp.stack(x), shape), xp.reshape(xp.stack(z), shape)
+
+    def _state_at(self, path: Path, t: Any, side: str) -> tuple[Array, Array]:
+        times, last = path.t, float(path.t[-1])
         advice = "the last event is where the path ends"
         # As a float of Python: a NumPy float64 would make float32 states wider.
         t = check.real(t, "t", minimum=0.0, maximum=last, advice=advice)
@@ -138,9 +150,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
         i = max(i, 0)
         last = i + 1 < len(times) and times[i + 1] == t
         # Up to an event, the gap as it was drawn: t - T_i has lost digits.
-        dt = float(self.path.dt[i + 1]) if last else t - float(times[i])
+        dt = float(path.dt[i + 1]) if last else t - float(times[i])
         a, b = self.method.flow(float(times[i]), float(t), dt)
-        x, z = mix(self.path.x[i], self.path.z[i], a, b)
+        x, z = mix(path.x[i], path.z[i], a, b)
         return x, z
 
     def __dir__(self) -> list[str]:
