@@ -291,3 +291,11 @@ def test_points_whose_squares_overflow(scale: float) -> None:
     assert known.status is cz.Status.NOT_FINITE
     assert same_bits(known.x, scale * x0)
     assert "The square of |x| is too large for a float" in known.message
+
+
+@pytest.mark.parametrize("L", [None, 1e170])
+def test_f_is_told_where_the_square_of_its_gradient_overflows(L: float | None) -> None:
+    r = cz.minimize(lambda x: 1e160 * float(x.sum()), [1.0, 1.0], lambda x: np.full(2, 1e160), L=L)
+    assert r.status is cz.Status.NOT_FINITE
+    assert r.fun == 2e160
+    assert r.x.tolist() == [1.0, 1.0]

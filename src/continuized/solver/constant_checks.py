@@ -125,7 +125,7 @@ def scale_of_gradients(watch: Array, f0: float) -> None:
     A gradient is a sum that may cancel, as at a warm start; its rounding errors are those of the
     terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
     """
-    scale = 2.0 * watch[L] * abs(f0)
+    scale = 2.0 * float(watch[L]) * abs(f0)
     if math.isfinite(scale):
         watch[G_MAX] = scale
 

@@ -140,11 +140,13 @@ class AdaptiveStepper(Stepper):
             self._make_metric(start)
         self.best = self.last = self.evaluator.evaluate(start)
         self.first_slope = norm(self.last.g)
-        value = self.last.f + (0.0 if self.prox is None else self.prox.value(start))
+        value = self.evaluator.last_value
+        value += 0.0 if self.prox is None else self.prox.value(start)
         # What the user is shown; with prox, the point after the last step.
         self.shown = start, value if self.prox is None else math.inf
         row = (0, 0.0, value)
-        if not math.isfinite(self.last.f):
+        if not math.isfinite(self.last.f):  # or the square of its gradient
+            self.best = self.last = self.last._replace(f=self.evaluator.last_value)
             return Progress(Status.NOT_FINITE, row)
         known = self.options.method
         # In a metric that is made to be the curvature, L is near 1.

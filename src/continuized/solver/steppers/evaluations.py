@@ -52,6 +52,7 @@ class Evaluator(Checkpointed):
         self._is_array_api = arrays.namespace(like) is not None
         self.eps = arrays.eps_of(like)
         self.evaluations = self.values = 0  # of f and its gradient, and of f alone
+        self.last_value = math.nan  # f as it was given, whatever the gradient was
         self.mu_seen = math.inf
         self._largest = 0.0  # of the squared gradients, in the dual norm
 
@@ -59,7 +60,7 @@ class Evaluator(Checkpointed):
         """Evaluate f and its gradient at y."""
         self.evaluations += 1
         f, g = self._problem.value_and_gradient(arrays.copy(y))
-        g = self._check_gradient(g)
+        g, self.last_value = self._check_gradient(g), f
         # A finite |g|^2 shows that g is; a metric is given none that is not.
         plain = isinstance(self.metric, Identity)
         if not (math.isfinite(f) and (plain or arrays.is_finite(g))):

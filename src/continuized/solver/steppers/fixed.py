@@ -389,7 +389,8 @@ class FixedStepper(_KnownConstants):
         return Exact.__call__(self.oracle, asked).copy()  # the user may use it again
 
     def _norm(self, g: Array) -> float:
-        return float(np.linalg.norm(g))
+        with np.errstate(over="ignore"):  # it is infinity then, as it should be
+            return float(np.linalg.norm(g))
 
     def _go_back(self) -> None:
         self.k, self.work[kernel.X] = 0, self.start.ravel()
