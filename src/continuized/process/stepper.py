@@ -55,7 +55,7 @@ class Status(Enum):
     MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol.", 1
     CLOCK_ENDED = "The recorded clock has no further events.", 2
     CALLBACK = "The callback raised StopIteration.", 99
-    # Told by the steppers: with known constants by way of `solver.constant_checks`.
+    # Told by the steppers (`solver.steppers`): with known constants, most by `constant_checks`.
     NOT_FINITE = (
         "A value of f, a gradient or an iterate was not finite; x is the last good point. "
         "A larger L, or a fun and jac without overflow, may help.",
@@ -76,7 +76,7 @@ class Status(Enum):
         "rough, or not convex, or jac not its gradient.",
         6,
     )
-    NO_MINIMUM = "It seems that f has no minimum; x is the best point so far.", 7
+    NO_MINIMUM = "It seems that f has no minimum; x is where the run was then.", 7
 
     @property
     def success(self) -> bool:

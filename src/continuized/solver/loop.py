@@ -91,10 +91,10 @@ class Loop(Checkpointed):
 
     def _status_at_end(self) -> Status:
         """Why a run is over that none of its events ended: tol, maxiter, or the clock."""
-        tol, maxiter = self.limits
+        tol = self.limits.tol
         if tol is not None and self.stepper.evaluate_criterion() <= tol:
             return Status.CONVERGED
-        if self.stepper.k < maxiter:
+        if self.stepper.k < self.limits.maxiter:
             return Status.CLOCK_ENDED
         return Status.COMPLETED if tol is None else Status.MAXITER
 

@@ -1,4 +1,6 @@
-"""What tol is compared with where constants are unknown, and what the user is told of it."""
+"""When hopeless runs are looked for and what the user is told of them; and what tol is compared
+with where constants are unknown.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from continuized.solver.steppers.evaluations import Evaluation
 FIRST_LOOK, LOOK_FACTOR = 1024, 9
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP = 1e100  # of 1 + |x_0|: a run ends there
-NO_MINIMUM = (
+SEPARATED = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."
 )

@@ -135,3 +135,17 @@ def test_noise_on_a_flat_coordinate_by_hand():
     np.testing.assert_allclose(at_events.zz[:, 0], expected, rtol=1e-11)
     at_times = moments(p, cz.Continuized(L), [0.0], t, sigma2=V)
     np.testing.assert_allclose(at_times.zz[:, 0], V * t**3 / (12 * L**2), rtol=1e-10)
+
+
+def test_discrete_methods_of_ones_own_have_moments_at_events() -> None:
+    class Own(cz.Method):
+        name = "own"
+        L, mu = 4.0, 0.0
+
+        def coefficients(self, *event: float) -> tuple[float, float, float, float, float]:
+            return 0.0, 0.0, 0.5 / self.L, 0.5 / self.L, 0.0
+
+    p = cz.problems.Quadratic([1.0, 4.0])
+    m = cz.theory.moments(p, Own(), [1.0, 1.0], k=[0, 3])
+    after = np.array([(1.0 - 0.5 / 4.0) ** 3, (1.0 - 0.5) ** 3])
+    np.testing.assert_allclose(m.fun, [2.5, 0.5 * np.array([1.0, 4.0]) @ after**2], rtol=1e-13)

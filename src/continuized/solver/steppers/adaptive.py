@@ -29,7 +29,7 @@ from continuized.solver.metric_factory import MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import (
     FAR_TO_STOP,
-    NO_MINIMUM,
+    SEPARATED,
     Criterion,
     is_time_to_look,
     separates,
@@ -344,7 +344,7 @@ class AdaptiveStepper(Stepper):
         }
 
     def remark(self) -> str:
-        separated = NO_MINIMUM if self._separates(self.end.y) else ""
+        separated = SEPARATED if self._separates(self.end.y) else ""
         return separated + describe_skipped(self.skipped)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -212,7 +212,7 @@ class _KnownConstants(Stepper):
     def remark(self) -> str:
         skipped = checks.describe_skipped(self.skipped)
         if stopping.separates(self.problem, self.x):
-            return stopping.NO_MINIMUM + skipped
+            return stopping.SEPARATED + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
             return stopping.TOO_LARGE + skipped
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]

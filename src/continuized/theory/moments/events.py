@@ -16,7 +16,8 @@ import math
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.process.clock.clocks import Unit
+from continuized.process.methods import Continuized, Method, check_method
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
 
 Number = float | Array
@@ -31,7 +32,7 @@ LARGEST = 2**27  # numbers in memory at once
 
 def moments_at_events(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
     """The moments at events 0, ..., last; shape (last + 1, 3, dim)."""
-    if isinstance(method, GradientDescent | Nesterov):
+    if isinstance(check_method(method).clock(), Unit):  # it counts iterations
         return _iterate(method, lam, u0, last, variance)
     if isinstance(method, Continuized) and method.start == math.inf:
         return _resolvent_powers(rates_of(method), lam, u0, last, variance)
