@@ -236,8 +236,8 @@ def test_bad_proxes(make: Any, error: Any, words: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"prox": 3.0}, TypeError, "prox must be None, such as"),
-        ({"prox": L1}, TypeError, "prox must be None, such as"),
+        ({"prox": 3.0}, TypeError, "prox must be None, an object such as"),
+        ({"prox": L1}, TypeError, "prox must be None, an object such as"),
         ({"prox": L1(1.0), "metric": np.ones(3)}, ValueError, "do not go together"),
         ({"prox": L1(1.0), "method": "nesterov"}, ValueError, 'method="continuized"'),
         ({"prox": L1(1.0), "noise": cz.noise.Gaussian(1.0)}, ValueError, "without noise="),

@@ -201,7 +201,7 @@ def check_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
     """A Prox from what the user gave, for x of this shape."""
     if prox is None:
         return None
-    what = "None, such as cz.prox.L1(0.1), or a function prox(v, step)"
+    what = "None, an object such as cz.prox.L1(0.1), or a function prox(v, step)"
     check.instance(prox, "prox", "__call__", what)
     if isinstance(prox, Box):
         prox.check_shape(shape)

@@ -75,7 +75,7 @@ def minimize(
         from its curvature (the Hessian, a sample of its rows, a sketch of low rank, its
         diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
         L and mu, if given, are those in the norm of P.
-    prox : None, such as `cz.prox.L1(0.1)`, or a function prox(v, step)
+    prox : None, an object such as `cz.prox.L1(0.1)`, or a function prox(v, step)
         Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own

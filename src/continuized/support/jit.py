@@ -93,7 +93,7 @@ def _is_covered(kind: Any) -> bool:
 
 def is_ours(thing: Any) -> bool:
     """Tell whether a function or class stands in this package: then the cache's stamp covers it."""
-    return bool(thing.__module__.partition(".")[0] == __name__.partition(".")[0])
+    return str(thing.__module__).partition(".")[0] == __name__.partition(".")[0]
 
 
 def jit(
