@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from typing import Any
 
@@ -11,6 +12,7 @@ from scipy import optimize
 from scipy.optimize import LinearConstraint, OptimizeWarning
 
 import continuized as cz
+from continuized.adapters.scipy import PASSED_ON
 from tests.helpers.scipy_functions import FUNCTIONS, booth, booth_grad, run
 
 
@@ -247,3 +249,10 @@ def test_nothing_of_the_users_is_changed() -> None:
     assert x0.tolist() == [0.0, 0.0]
     assert options == {"rng": 0, "maxiter": 50}
     assert np.array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+
+
+def test_every_option_of_minimize_can_be_given_through_scipy() -> None:
+    ours = set(inspect.signature(cz.minimize).parameters)
+    scipys = set(inspect.signature(cz.scipy_method).parameters) | set(PASSED_ON)
+    # Bounds are a prox, and the method is the one that SciPy is given.
+    assert ours - scipys == {"unknown", "method", "prox", "noise"}

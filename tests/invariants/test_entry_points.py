@@ -22,6 +22,7 @@ import continuized as cz
 from continuized import network, theory
 from continuized.adapters import sklearn as estimators
 from tests.helpers.odd_values import odd_values
+from tests.invariants.registry import METHODS
 
 SECONDS = 2.0
 LONGEST = 600  # characters of a sentence
@@ -270,3 +271,10 @@ def describe(odd: dict[str, Any]) -> str:
         except Exception:
             texts.append(f"{name}=<{type(value).__name__}>")
     return f"({', '.join(texts)})"
+
+
+def test_every_public_method_is_tried_here_and_on_every_problem() -> None:
+    classes = {n: getattr(cz, n) for n in cz.__all__ if isinstance(getattr(cz, n), type)}
+    public = {n for n, kind in classes.items() if issubclass(kind, cz.Method) and n != "Method"}
+    assert public <= set(ENTRY_POINTS)
+    assert public <= {type(make(1.0, 0.5)).__name__ for make in METHODS.values()}

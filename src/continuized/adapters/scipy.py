@@ -70,7 +70,7 @@ def scipy_method(
     tol : float
         Stop when the norm of the gradient (with bounds, of the gradient mapping) is at most tol;
         1e-6 by default, also where maxiter is given.
-    maxiter, L, mu, metric, clock, rng, record, progress, nonfinite, checkpoint, every, resume
+    L, mu, metric
         Options, as in `cz.minimize`.  Without L it is found on the way.
     start : float
         An option: that of `cz.Continuized`, which needs L.
@@ -79,7 +79,10 @@ def scipy_method(
     finite_differences : "2-point", "3-point" or "cs"
         An option: how to make gradients where jac is not given.
     finite_diff_rel_step : float or array
-        An option: their relative step.  Other options are warned of, and not used.
+        An option: their relative step.
+    **options
+        maxiter, clock, rng, record, progress, nonfinite, checkpoint, every and resume, as in
+        `cz.minimize`.  Others are warned of, and not used.
 
     Returns
     -------

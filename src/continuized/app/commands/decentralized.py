@@ -28,16 +28,18 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
               help="LIBSVM, CSV, npy or npz.  [default: made up, with the seed]")  # fmt: skip
 @click.option("--loss", type=click.Choice(["ridge", "logistic"]), default="ridge",
               show_default=True)  # fmt: skip
-@click.option("--l2", type=float, help="Of l2/2 |w|^2 beside the mean loss.  [default: 1/rows]")
+@click.option("--l2", type=float,
+              help="Of the penalty l2/2 |w|^2 beside the mean loss.  [default: 1/rows]")  # fmt: skip
 @options.graph_options(DEFAULT)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
 @click.option("--tol", type=float, default=1e-8, show_default=True,
-              help="Of the nodes' mean squared distance to the solution, relative.")  # fmt: skip
+              help="End at this mean squared distance to x*, relative to |x*|^2.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
 @click.option("--slow", type=float, default=10.0, show_default=True,
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of all random numbers.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="Write the figure and the report here.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

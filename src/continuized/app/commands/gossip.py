@@ -57,10 +57,11 @@ class MethodRun(NamedTuple):
               show_default=True, help="Simulated, or real nodes: processes, or Ray.")  # fmt: skip
 @options.fault_options("--loss")
 @click.option("--tol", type=float, default=1e-8, show_default=True,
-              help="Of the squared error, relative to the start.")  # fmt: skip
+              help="End at this squared error, relative to the start.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
               help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of all random numbers.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False),
               help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

@@ -33,8 +33,8 @@ def fault_options(*spellings: str) -> Callable[[Any], Any]:
                      help="The part of messages that are lost, of the four that make an exchange."),
         click.option("--duplication", type=float, default=0.0, help="The part that come twice."),
         click.option("--delay", type=float, default=0.0,
-                     help="The mean of a message's, in units of the time in which one tick of all "
-                     "edges together is expected."),
+                     help="The mean delay of a message, in units of the time in which one tick of "
+                     "all edges together is expected."),
         click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
                      help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}."),
         click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die."),

@@ -26,7 +26,8 @@ KS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)  # and the last one: the rows of 
     show_default=True,
     help="The folder to write to; made if need be.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of all random numbers.")  # fmt: skip
 @click.option(
     "--steps",
     type=click.IntRange(1, 100_000),

@@ -22,12 +22,14 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("--loss", type=click.Choice(["logistic", "ridge"]), default="logistic",
               show_default=True)  # fmt: skip
-@click.option("--l2", type=float, help="Of l2/2 |w|^2 beside the mean loss.  [default: 1/n]")
+@click.option("--l2", type=float,
+              help="The penalty is l2/2 |w|^2, beside the mean loss.  [default: 1/n]")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True,
-              help="Of the duality gap (auto, dual; l2 > 0), or gradient norm.")  # fmt: skip
+              help="End at this duality gap (auto, dual; l2 > 0), or gradient norm.")  # fmt: skip
 @click.option("--maxiter", type=click.IntRange(min=0), help="The most events.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of all random numbers.")  # fmt: skip
 @click.option("--checkpoint", type=click.Path(path_type=Path, dir_okay=False),
               help="Keep the state of the run here, and go on from it if it is there.")  # fmt: skip
 @click.option("--every", type=click.FloatRange(min=0.0), default=30.0, show_default=True,

@@ -19,7 +19,8 @@ TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
 
 @click.command("verify")
 @click.option("--quick", is_flag=True, help="A tenth of the runs and of the random states.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+              help="The seed of all random numbers.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
 @click.option(
     "--out",
