@@ -174,10 +174,10 @@ def test_a_prox_that_is_not_finite_ends_the_run_at_the_last_good_point(
     assert r.x.tolist() == [3.0, 4.0] if good == 0 else r.fun < 1e-2
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered")  # of the squares in f
+@pytest.mark.filterwarnings("ignore:overflow encountered in (?!divide)")  # of the squares in f
 @pytest.mark.parametrize("L", [None, 2.0])
 def test_a_prox_so_far_away_that_f_overflows_is_no_success(L: float | None) -> None:
-    r = cz.minimize(TWO, [3.0, 4.0], prox=cz.prox.Simplex(1e300), L=L, rng=0, maxiter=20)
+    r = cz.minimize(TWO, [3.0, 4.0], prox=cz.prox.Simplex(1e300), L=L, rng=0, maxiter=200)
     assert r.status is cz.Status.NOT_FINITE
     assert r.x.tolist() == [3.0, 4.0]
 

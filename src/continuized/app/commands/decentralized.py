@@ -29,7 +29,7 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 @click.option("--loss", type=click.Choice(["ridge", "logistic"]), default="ridge",
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float,
-              help="Of the penalty l2/2 |w|^2 beside the mean loss.  [default: 1/rows]")  # fmt: skip
+              help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/rows]")  # fmt: skip
 @options.graph_options(DEFAULT)
 @click.option("--method", type=click.Choice([*METHODS, "all"]), default="dual", show_default=True)
 @click.option("--tol", type=float, default=1e-8, show_default=True,

@@ -23,7 +23,7 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
 @click.option("--loss", type=click.Choice(["logistic", "ridge"]), default="logistic",
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float,
-              help="The penalty is l2/2 |w|^2, beside the mean loss.  [default: 1/n]")  # fmt: skip
+              help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/n]")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True,
               help="End at this duality gap (auto, dual; l2 > 0), or gradient norm.")  # fmt: skip

@@ -37,7 +37,8 @@ def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, 
     if prox is None:
         return x, at.g, at.q
     x = proximal_step(prox, x, gamma)
-    mapping = (at.y - x) / gamma
+    with np.errstate(over="ignore"):  # of a prox that goes very far; the run ends then
+        mapping = (at.y - x) / gamma
     return x, mapping, mapping
 
 
