@@ -257,9 +257,9 @@ class FixedStepper(_KnownConstants):
         self.compiled_calls = 0
         self.compiled = None if problem.threaded else problem.compile(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
-        # Compiled events at once; 0 where nobody knows how long the first takes.
+        # Compiled events at once: one, where nobody knows how long it takes.
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled[2])
-        self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 0
+        self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
@@ -269,8 +269,6 @@ class FixedStepper(_KnownConstants):
         """
         if self.compiled is None:
             return self._advance_in_python(marks, coefs, i)
-        if self.at_once == 0:
-            return self._first_event(marks, coefs, i)
         loop = kernel.compile_loop(self.dtype)
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
@@ -288,23 +286,6 @@ class FixedStepper(_KnownConstants):
     def _in_time(self, events: int, seconds: float) -> int:
         """Tell how many events take `BLOCK_SECONDS`, when so many took these seconds."""
         return max(1, min(LARGE_BLOCK, int(events * BLOCK_SECONDS / max(seconds, 1e-9))))
-
-    def _first_event(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
-        """Let one event happen, timed; a call of the whole loop would take 0.05 ms."""
-        assert self.compiled is not None
-        grad, _, data = self.compiled
-        started = time.perf_counter()
-        grad(self.work[kernel.Y], self.g, data)
-        self.at_once = self._in_time(1, time.perf_counter() - started)
-        self.compiled_calls += 1
-        if len(marks) > 0:
-            self.g += marks[i]
-        signal = kernel.step(self.g, self.work, coefs, self.watch, i)
-        if signal in checks.SIGNALS:
-            return i, signal
-        if self.recording:
-            self._keep_states(i)
-        return i + 1, signal
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
