@@ -12,28 +12,36 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-if TYPE_CHECKING:
-    from continuized import network, problems, theory
-    from continuized.adapters.scipy import scipy_method
-    from continuized.marked.coordinate import CoordinateDescent
-    from continuized.marked.dual import DualCoordinate
-    from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
-    from continuized.problems import Problem
-    from continuized.process import clock, flow, marks, noise, parameters, prox
-    from continuized.process.methods import (
-        Continuized,
-        CustomContinuized,
-        GradientDescent,
-        Method,
-        Nesterov,
-    )
-    from continuized.process.stepper import Status
-    from continuized.solver import metric
-    from continuized.solver.ensemble import Ensemble, ensemble
-    from continuized.solver.minimize import minimize
-    from continuized.solver.result import ConstantsWarning, Result
-    from continuized.support.checkpoints.checkpointer import CheckpointWarning
-    from continuized.support.checkpoints.files import CheckpointError
+if TYPE_CHECKING:  # the same names once more, for type checkers
+    from continuized import network as network
+    from continuized import problems as problems
+    from continuized import theory as theory
+    from continuized.adapters.scipy import scipy_method as scipy_method
+    from continuized.marked.coordinate import CoordinateDescent as CoordinateDescent
+    from continuized.marked.dual import DualCoordinate as DualCoordinate
+    from continuized.marked.rows import Kaczmarz as Kaczmarz
+    from continuized.marked.rows import StochasticLeastSquares as StochasticLeastSquares
+    from continuized.problems import Problem as Problem
+    from continuized.process import clock as clock
+    from continuized.process import flow as flow
+    from continuized.process import marks as marks
+    from continuized.process import noise as noise
+    from continuized.process import parameters as parameters
+    from continuized.process import prox as prox
+    from continuized.process.methods import Continuized as Continuized
+    from continuized.process.methods import CustomContinuized as CustomContinuized
+    from continuized.process.methods import GradientDescent as GradientDescent
+    from continuized.process.methods import Method as Method
+    from continuized.process.methods import Nesterov as Nesterov
+    from continuized.process.stepper import Status as Status
+    from continuized.solver import metric as metric
+    from continuized.solver.ensemble import Ensemble as Ensemble
+    from continuized.solver.ensemble import ensemble as ensemble
+    from continuized.solver.minimize import minimize as minimize
+    from continuized.solver.result import ConstantsWarning as ConstantsWarning
+    from continuized.solver.result import Result as Result
+    from continuized.support.checkpoints.checkpointer import CheckpointWarning as CheckpointWarning
+    from continuized.support.checkpoints.files import CheckpointError as CheckpointError
 
 # The public classes and functions, and the public modules, with their homes in this package.
 _HOMES = {
@@ -70,37 +78,8 @@ _MODULES = {
     "theory": "theory",
 }
 
-__all__ = [
-    "CheckpointError",
-    "CheckpointWarning",
-    "ConstantsWarning",
-    "Continuized",
-    "CoordinateDescent",
-    "CustomContinuized",
-    "DualCoordinate",
-    "Ensemble",
-    "GradientDescent",
-    "Kaczmarz",
-    "Method",
-    "Nesterov",
-    "Problem",
-    "Result",
-    "Status",
-    "StochasticLeastSquares",
-    "clock",
-    "ensemble",
-    "flow",
-    "marks",
-    "metric",
-    "minimize",
-    "network",
-    "noise",
-    "parameters",
-    "problems",
-    "prox",
-    "scipy_method",
-    "theory",
-]
+if not TYPE_CHECKING:  # which would want every name written out a third time
+    __all__ = sorted([*_HOMES, *_MODULES])
 
 
 def __getattr__(name: str) -> Any:
@@ -112,4 +91,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *_HOMES, *_MODULES])

@@ -11,7 +11,7 @@ import pytest
 import continuized as cz
 from continuized.solver.loop import Loop
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints.state import RowsSoFar, capture
+from continuized.support.checkpoints.state import GrowingRows, capture
 from tests.helpers.interrupted_runs import NOISE, RIDGE, Stop, resumed_until_done, same
 from tests.invariants.registry import problem
 
@@ -45,7 +45,7 @@ def forget(monkeypatch: pytest.MonkeyPatch, part: str) -> None:
         old[last] = new[last]
         if part in arrays:
             value = fresh.arrays[part]
-            arrays[part] = value.join() if isinstance(value, RowsSoFar) else value
+            arrays[part] = value.join() if isinstance(value, GrowingRows) else value
         real(self, plain, arrays)
 
     monkeypatch.setattr(Loop, "restore", restore)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from continuized.support.checkpoints import files
-from continuized.support.signals import uninterrupted
+from continuized.support.files import uninterrupted
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,6 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.support import files
 from continuized.support import validation as check
-from continuized.support.signals import uninterrupted
 
 LOSSES = ("logistic", "ridge")
 FORMAT = 2  # 1 had no names
@@ -55,7 +54,7 @@ def save(path: Path, model: Model) -> Path:
     del header["w"]
     content = io.BytesIO()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    with uninterrupted():
+    with files.uninterrupted():
         np.savez(content, w=model.w, header=text)
     return files.write(path, content.getvalue())
 

@@ -3,7 +3,8 @@
 Every gradient in a jump is replaced by P^-1 g, and L and mu are those of f in that norm; the
 flow is unchanged, and all theorems hold.  A metric close to the Hessian makes L/mu small.
 
-A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P itself.
+A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P itself.  A P of
+`size` variables takes a g of any shape, as so many rows: each of the columns is a vector.
 """
 
 from __future__ import annotations
@@ -18,10 +19,8 @@ from continuized.support import validation as check
 from continuized.support.threads import inner
 
 __all__ = [
-    "Columns",
     "Dense",
     "Diagonal",
-    "Flattened",
     "Identity",
     "LowRank",
     "Metric",
@@ -61,13 +60,19 @@ class Identity(Metric):
         return g
 
 
+def _columns(g: Array, size: int) -> Array:
+    return g.reshape(size, g.size // max(size, 1))  # -1 cannot be told where there are none
+
+
 class Diagonal(Metric):
-    """P = diag(entries), all > 0; for a matrix of variables, of its rows.
+    """P = diag(entries), all > 0.
 
     Raises ValueError unless entries is a vector of finite numbers > 0.
 
     >>> Diagonal([1.0, 2.0]).solve(np.array([2.0, 6.0])).tolist()
     [2.0, 3.0]
+    >>> Diagonal([1.0, 2.0]).solve(np.full(4, 8.0)).tolist()  # two rows of two
+    [8.0, 8.0, 4.0, 4.0]
     """
 
     name = "diag"
@@ -77,11 +82,11 @@ class Diagonal(Metric):
         self.size = self._entries.size
 
     def solve(self, g: Array) -> Array:
-        return np.asarray(g / self._entries.reshape(-1, *[1] * (g.ndim - 1)))
+        return np.asarray(_columns(g, self.size) / self._entries[:, None]).reshape(g.shape)
 
 
 class Dense(Metric):
-    """A symmetric positive definite matrix P; for a matrix of variables, P for each column.
+    """A symmetric positive definite matrix P.
 
     P is inverted once, so that a step costs one product.  What errors the inverse has, the
     metric has: it stays symmetric, which is all that the theorems ask for.
@@ -115,7 +120,7 @@ class Dense(Metric):
     def solve(self, g: Array) -> Array:
         from continuized.solver.kernels.gram import symmetric_product
 
-        columns = np.ascontiguousarray(g.reshape(self.size, -1), dtype=np.float64)
+        columns = np.ascontiguousarray(_columns(g, self.size), dtype=np.float64)
         out = np.empty_like(columns)
         symmetric_product(self._inverse, columns, out)
         return out.reshape(g.shape)
@@ -151,36 +156,10 @@ class LowRank(Metric):
         self._ratios = np.maximum(values / rest - 1.0, 0.0)
 
     def solve(self, g: Array) -> Array:
-        parts = np.einsum("ij,i...->j...", self._U, g)
-        shares = (self._ratios / (1.0 + self._ratios)).reshape(-1, *[1] * (g.ndim - 1))
-        return np.asarray((g - np.einsum("ij,j...->i...", self._U, shares * parts)) / self._rest)
-
-
-class Flattened(Metric):
-    """A metric for all the entries of an array of variables, taken as one vector.
-
-    >>> Flattened(Diagonal([1.0, 2.0, 4.0, 8.0])).solve(np.full((2, 2), 8.0)).tolist()
-    [[8.0, 4.0], [2.0, 1.0]]
-    """
-
-    def __init__(self, metric: Any) -> None:
-        self._metric, self.name = metric, metric.name
-        self._shape: tuple[int, ...] = (-1,)
-
-    def solve(self, g: Array) -> Array:
-        return np.asarray(self._metric.solve(g.reshape(self._shape))).reshape(g.shape)
-
-
-class Columns(Flattened):
-    """A metric for each column of the variables, which may be given in any shape.
-
-    >>> Columns(Diagonal([1.0, 2.0])).solve(np.full(4, 8.0)).tolist()  # two rows of two
-    [8.0, 8.0, 4.0, 4.0]
-    """
-
-    def __init__(self, metric: Any) -> None:
-        super().__init__(metric)
-        self._shape = metric.size, -1
+        columns = _columns(g, self.size)
+        shares = (self._ratios / (1.0 + self._ratios))[:, None]
+        along = np.einsum("ij,jc->ic", self._U, shares * np.einsum("ij,ic->jc", self._U, columns))
+        return np.asarray((columns - along) / self._rest).reshape(g.shape)
 
 
 class Own(Metric):
@@ -213,23 +192,19 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     ('diag', 'dense')
     """
     if hasattr(metric, "solve") and not isinstance(metric, type):
-        is_ours = isinstance(metric, Diagonal | Dense | LowRank)
-        return fit_to_shape(metric, shape) if is_ours else Own(metric)
-    if not isinstance(metric, np.ndarray | list | tuple):
+        if not isinstance(metric, Diagonal | Dense | LowRank):
+            return Own(metric)
+        ours = metric
+    elif isinstance(metric, np.ndarray | list | tuple):
+        values = check.array(metric, "metric")
+        ours = Diagonal(values) if values.ndim == 1 else Dense(values)
+    else:
         names = ", ".join(f'"{name}"' for name in NAMES)
         what = f"None, {names}, an array, or an object with solve(g) = P^-1 g"
         raise check.refusal(TypeError, "metric", what, metric)
-    values = check.array(metric, "metric")
-    return fit_to_shape(Diagonal(values) if values.ndim == 1 else Dense(values), shape)
-
-
-def fit_to_shape(metric: Diagonal | Dense | LowRank, shape: tuple[int, ...]) -> Metric:
-    """Fit a metric to an x of this shape: to its first axis, or to all of its entries."""
-    if shape and metric.size == shape[0]:
-        return metric
-    if metric.size == math.prod(shape):
-        return Flattened(metric)
-    raise ValueError(
-        f"the metric is one of {metric.size} variables, but x0 has shape {shape}: give one for "
-        "its first axis or for all of its entries"
-    )
+    if ours.size not in (*shape[:1], math.prod(shape)):
+        raise ValueError(
+            f"the metric is one of {ours.size} variables, but x0 has shape {shape}: give one for "
+            "its first axis or for all of its entries"
+        )
+    return ours

@@ -63,16 +63,13 @@ class MetricFactory:
     def build(self, w: Array, number: int) -> metrics.Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         rng = np.random.default_rng(child(self.root, METRICS, number))
-        made: Any
         with threads.blas_on_one_thread():
             if self.kind == "diag":
                 diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
-                made = metrics.Diagonal(diagonal)
-            elif self.kind == "gram":
-                made = metrics.Dense.of(gram(self.problem, w.ravel(), rng))
-            else:
-                made = nystrom(self.problem, w.ravel(), rng)
-        return made if w.size == made.size and w.ndim == 1 else metrics.Columns(made)
+                return metrics.Diagonal(diagonal)
+            if self.kind == "gram":
+                return metrics.Dense.of(gram(self.problem, w.ravel(), rng))
+            return nystrom(self.problem, w.ravel(), rng)
 
 
 def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
@@ -184,7 +181,7 @@ def _sparse_gram(X: Any, weights: Array) -> Array:
     return np.asarray(upper + np.triu(upper, 1).T)
 
 
-def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Any:
+def nystrom(p: Any, w: Array, rng: np.random.Generator) -> metrics.Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
     n, d = len(p.y), p.variables

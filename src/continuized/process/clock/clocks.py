@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -223,7 +223,7 @@ class Merged(Clock):
 
 
 class _MergedStream(Stream):
-    """Keeps the next few events of every clock, and gives them in the order of their times.
+    """Draws the next few events of every clock, and sorts them by time and number of the clock.
 
     How many are drawn ahead depends on the number of clocks alone, so that how a run is cut into
     blocks does not change its events, and a run that is resumed draws the same ones again.
@@ -235,104 +235,53 @@ class _MergedStream(Stream):
     def __init__(self, streams: list[Stream]) -> None:
         super().__init__(self._no_gaps)
         self._streams = streams
-        n = len(streams)
-        self._ahead = max(1, min(self.AHEAD, self.ALTOGETHER // n))
-        self._waiting = np.full((n, self._ahead), np.inf)
-        self._own = np.full((n, self._ahead), -1)
-        self._counts, self._given = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        for whose in range(n):
-            self._refill(whose)
-        # Sorted is a heap.  Clocks that have no event are last, and left out of it.
-        self._heap = np.argsort(self._waiting[:, 0], kind="stable")
-        self._size = int(np.count_nonzero(self._counts))
+        self._ahead = max(1, min(self.AHEAD, self.ALTOGETHER // len(streams)))
+        self._ends: list[tuple[float, int]] = []  # a heap: the last event drawn of each clock
+        self._sort([self._draw_ahead(whose) for whose in range(len(streams))])
 
     def _no_gaps(self, n: int) -> Floats:
         raise NotImplementedError("a merged clock is drawn with its times")
 
-    def _refill(self, whose: int) -> None:
-        """The next events of a clock, all of whose events were given; none where it has ended."""
+    def _draw_ahead(self, whose: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Draw the times and marks of the next events of a clock; none where it has ended."""
         events = self._streams[whose].draw(self._ahead)
-        self._waiting[whose, : events.size] = events.t
-        marks = events.marks
-        if marks is not None:
-            if marks.size and (marks.ndim != 1 or marks.dtype.kind not in "iu"):
+        marks, own = np.full((events.size, 2), (whose, -1)), events.marks
+        if events.size:
+            heapq.heappush(self._ends, (float(events.t[-1]), whose))
+        if own is not None and own.size:
+            if own.ndim != 1 or own.dtype.kind not in "iu":
                 raise ValueError(
                     "clocks can be merged if their marks are integers, got marks of shape "
-                    f"{marks.shape[1:]} and dtype {marks.dtype}"
+                    f"{own.shape[1:]} and dtype {own.dtype}"
                 )
-            self._own[whose, : events.size] = marks
-        self._counts[whose], self._given[whose] = events.size, 0
+            marks[:, 1] = own
+        return events.t, marks
+
+    def _sort(self, blocks: list[tuple[Floats, NDArray[np.int64]]]) -> None:
+        """Sort all events not given yet; the first `_ready` come before any that is drawn later."""
+        t, marks = (np.concatenate(part) for part in zip(*blocks, strict=True))
+        order = np.lexsort((marks[:, 0], t))  # which leaves the order of one clock's as it is
+        t, marks = t[order], marks[order]
+        self._t, self._pairs, self._ready = t, marks, t.size
+        if self._ends:
+            end, whose = self._ends[0]
+            first = (t < end) | ((t == end) & (marks[:, 0] <= whose))
+            self._ready = int(np.count_nonzero(first))
 
     def draw(self, n: int) -> Events:
         """Draw the next n events."""
-        t, marks, done = np.empty(n), np.empty((n, 2), np.int64), 0
-        merge, sift = _compile_merge()
-        state = (self._waiting, self._own, self._counts, self._given, self._heap)
-        while done < n and self._size:
-            whose = int(self._heap[0])
-            if self._given[whose] == self._counts[whose]:
-                self._refill(whose)
-                if not self._counts[whose]:
-                    self._size -= 1
-                    self._heap[0] = self._heap[self._size]
-                sift(self._waiting, self._given, self._heap, self._size)
-                continue
-            done = merge(*state, self._size, t, marks, done)
-        t, marks = t[:done], marks[:done]
+        while self._ready < n and self._ends:
+            blocks = [(self._t, self._pairs)]
+            # What was drawn of a clock that ends first is ready when it is drawn on.  With as many
+            # as half of all clocks, there are no more events to sort than a few times those ready.
+            for _ in range(max(n // self._ahead, len(self._ends) // 2) + 1):
+                if self._ends:
+                    blocks.append(self._draw_ahead(heapq.heappop(self._ends)[1]))
+            self._sort(blocks)
+        n = min(n, self._ready)
+        (t, self._t), (marks, self._pairs) = (np.split(a, [n]) for a in (self._t, self._pairs))
+        self._ready -= n
         events = Events(self.k, self.t, t, np.diff(t, prepend=self.t), marks)
-        if done:
-            self.k, self.t = self.k + done, float(t[-1])
+        if n:
+            self.k, self.t = self.k + n, float(t[-1])
         return events
-
-
-def _sift(times: Any, given: Any, heap: Any, size: int) -> None:
-    """Let the first clock of a heap sink to its place by (time of the next event, number)."""
-    place, whose = 0, heap[0]
-    t = times[whose, given[whose]]
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        below = heap[child]
-        t_below = times[below, given[below]]
-        if child + 1 < size:
-            other = heap[child + 1]
-            t_other = times[other, given[other]]
-            if t_other < t_below or (t_other == t_below and other < below):
-                child, below, t_below = child + 1, other, t_other
-        if t < t_below or (t == t_below and whose < below):
-            break
-        heap[place] = below
-        place = child
-    heap[place] = whose
-
-
-def _merge(
-    times: Any,
-    own: Any,
-    counts: Any,
-    given: Any,
-    heap: Any,
-    size: int,
-    t: Any,
-    marks: Any,
-    done: int,
-) -> int:
-    """Events in the order of their times, up to the last one drawn of the clock that is first."""
-    while done < t.size:
-        whose = heap[0]
-        i = given[whose]
-        t[done] = times[whose, i]
-        marks[done, 0], marks[done, 1] = whose, own[whose, i]
-        done += 1
-        given[whose] = i + 1
-        if i + 1 == counts[whose]:
-            break
-        _sift(times, given, heap, size)
-    return done
-
-
-@cache
-def _compile_merge() -> tuple[Any, Any]:
-    from continuized.support.jit import compile_formulas, jit
-
-    compile_formulas(_sift)
-    return jit(_merge), jit(_sift)

@@ -25,7 +25,7 @@ from typing import Any
 
 from continuized.support import validation as check
 from continuized.support.checkpoints.files import CheckpointError, load, previous, save
-from continuized.support.checkpoints.state import Checkpointed, RowsSoFar, SavedState, capture
+from continuized.support.checkpoints.state import Checkpointed, GrowingRows, SavedState, capture
 from continuized.support.files import Lock, remove_leftovers
 from continuized.support.progress import warn_caller
 
@@ -75,8 +75,6 @@ class Checkpointer:
             self._found = self._look() if resume else None
             if not resume:
                 self._look_away()
-            if not self._sound:
-                self._check_previous()
         except BaseException:
             self._lock.release()
             raise
@@ -148,7 +146,7 @@ class Checkpointer:
             return
         self._when = time.monotonic()
         plain, given = self._latest
-        arrays = {name: a.join() if isinstance(a, RowsSoFar) else a for name, a in given.items()}
+        arrays = {name: a.join() if isinstance(a, GrowingRows) else a for name, a in given.items()}
         header = {"identity": self.identity, "state": plain}
         save(self.path, header, arrays, keep=self._sound)
         self._sound, self._latest = True, None
@@ -177,17 +175,15 @@ class Checkpointer:
         return SavedState(state, arrays)
 
     def _look_away(self) -> None:
-        """Start anew; but a file that is no checkpoint is somebody's, and not written over."""
+        """Start anew; but a file that is no checkpoint is somebody's own, and is not replaced."""
         try:
             load(self.path)
             self._sound = True
+            return
         except (FileNotFoundError, NotADirectoryError):
             pass  # the first write says so, if it is the folder that is missing
         except CheckpointError as error:
             raise CheckpointError(f"{error}; remove it, or give another path") from error
-
-    def _check_previous(self) -> None:
-        """Refuse to replace a file that is somebody's own, though it has the name of ours."""
         before = previous(self.path)
         try:
             load(before)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from continuized.support import files
-from continuized.support.signals import uninterrupted
 from continuized.support.validation import AdvisedError
 
 FORMAT = 2
@@ -53,7 +51,7 @@ def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: boo
         if array.dtype.hasobject:  # NumPy would pickle it
             raise TypeError(f"a checkpoint holds numbers, but {name} has dtype {array.dtype}")
     buffer = io.BytesIO()
-    with uninterrupted(), zipfile.ZipFile(buffer, "w") as archive:
+    with files.uninterrupted(), zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = bytes(DIGEST)
         for name, array in members.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
@@ -107,17 +105,7 @@ def _arrays(data: bytes) -> dict[str, Array]:
         for member in archive.infolist():
             if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(data):
                 raise ValueError("members of a checkpoint are not compressed")
-            content = archive.read(member)
-            stream = io.BytesIO(content)
-            version = np.lib.format.read_magic(stream)
-            read_header = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version]
-            shape, by_columns, dtype = read_header(stream)
-            if dtype.hasobject:
-                raise ValueError("a checkpoint holds numbers")
-            flat = np.frombuffer(content, dtype, math.prod(shape), stream.tell())
-            array = flat.reshape(shape[::-1]).T if by_columns else flat.reshape(shape)
-            arrays[member.filename.removesuffix(".npy")] = array.copy("K")
+            with archive.open(member) as stream:  # its bytes are read as far as they go, no farther
+                array = np.lib.format.read_array(stream, allow_pickle=False)
+            arrays[member.filename.removesuffix(".npy")] = array
     return arrays

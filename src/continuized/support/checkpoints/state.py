@@ -26,23 +26,10 @@ ARRAY = "array"  # the key under which plain data names the array that stands in
 LONGEST = 300  # characters of a fingerprint
 
 
-class RowsSoFar(NamedTuple):
-    """The first n parts of a list that only grows: joined when they are written, not before."""
-
-    parts: list[Any]
-    n: int
-
-    def join(self) -> Array:
-        parts = self.parts[: self.n]
-        single = [not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts]
-        if all(single):
-            return np.array(parts)
-        rows = zip(single, parts, strict=True)
-        return np.concatenate([(part,) if alone else part for alone, part in rows])
-
-
 class GrowingRows:
     """Rows that only become more: single numbers, or arrays with a row for each entry.
+
+    They are joined when they are read or written, not before.
 
     >>> rows = GrowingRows()
     >>> rows.append(1.0)
@@ -51,19 +38,25 @@ class GrowingRows:
     [1.0, 2.0, 3.0]
     """
 
-    def __init__(self) -> None:
-        self.parts: list[Any] = []
+    def __init__(self, parts: list[Any] | None = None, n: int | None = None) -> None:
+        self.parts: list[Any] = [] if parts is None else parts
+        self._n = n  # how many of the parts count; all where it is None
 
     def append(self, part: Any) -> None:
         self.parts.append(part)
 
-    def so_far(self) -> RowsSoFar:
+    def so_far(self) -> GrowingRows:
         """Return the rows of now, which later ones leave as they are."""
-        return RowsSoFar(self.parts, len(self.parts))
+        return GrowingRows(self.parts, len(self.parts))
 
     def join(self) -> Array:
         """Join all rows to one array."""
-        return self.so_far().join()
+        parts = self.parts[: self._n]
+        single = [not isinstance(part, np.ndarray) or part.ndim == 0 for part in parts]
+        if all(single):
+            return np.array(parts)
+        rows = zip(single, parts, strict=True)
+        return np.concatenate([(part,) if alone else part for alone, part in rows])
 
     def replace(self, rows: Array) -> None:
         """Put other rows in place of all so far; a list of its own, for `so_far` keeps the old
@@ -149,7 +142,7 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
         return now
     if isinstance(now, GrowingRows):
         rows = arrays[saved[ARRAY]]
-        if isinstance(rows, RowsSoFar):  # of a state that was never written
+        if isinstance(rows, GrowingRows):  # of a state that was never written
             rows = rows.join()
         if rows.dtype.kind not in "fiu" or rows.ndim == 0:
             raise ValueError("rows are arrays of real numbers")
