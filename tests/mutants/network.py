@@ -11,7 +11,7 @@ from continuized.network.optimisation.dadao.method import Steps
 from continuized.network.protocol.transitions import APPLIED
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from tests.mutants.mutant import Mutant
 
 

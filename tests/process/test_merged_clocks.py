@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import continuized as cz
-from continuized.process.clock import Merged, Poisson, Recorded, Unit
-from continuized.process.clock.clocks import _MergedStream
+from continuized.process.clock import Merged, Poisson, Recorded, Unit, _MergedStream
 from continuized.process.marks import Categorical
 from continuized.support.checkpoints.state import capture
 from tests.invariants.registry import same_bits

@@ -55,7 +55,7 @@ NESTEROV = {"method": cz.Nesterov(1.5), "clock": cz.clock.Poisson(1), "noise": N
 STREAM = ("stream.k", "stream.t", "stream.generators")
 FULL_PARTS = {
     *(f"stepper.{name}" for name in ("k", "t", "carry", "fun", "nfev", "rng", "work", "watch")),
-    *("stepper.oracle.calls", "stepper.oracle.eps", "stepper.compiled_calls", *STREAM),
+    *("stepper.oracle.calls", "stepper.oracle.eps", *STREAM),
     *(f"recorder.columns.{name}" for name in ("k", "t", "dt", "fun", "x", "z")),
 }
 MARKED_PARTS = {
@@ -65,9 +65,9 @@ MARKED_PARTS = {
     *(f"recorder.columns.{name}" for name in ("k", "t", "fun", "passes")),
     *STREAM,
 }  # fmt: skip
-# compiled_calls has a test below.  The rounding of answers and the carry of marked methods'
+# The rounding of answers and the carry of marked methods'
 # processes are the same at any time, and a stream that forgets one of its parts refuses to go on.
-UNSEEN = {"stepper.compiled_calls", "stepper.oracle.eps", *STREAM}
+UNSEEN = {"stepper.oracle.eps", *STREAM}
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_each_part_of_the_state_is_put_back(
         "stream",
         "stepper.work",
         "stepper.watch",
-        "stepper.compiled_calls",
+        "stepper.oracle.calls",
     ],
 )
 def test_a_forgotten_part_changes_the_result(

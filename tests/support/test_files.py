@@ -161,7 +161,6 @@ def test_a_path_is_free_again_after_a_state_that_could_not_be_put_back(tmp_path:
     assert run(path).nit == 20
 
 
-@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
 @pytest.mark.parametrize("kind", ["text", "another name", "pipe", "folder"])
 def test_what_has_the_name_of_the_lock_stays(kind: str, tmp_path: Path) -> None:
     taken, victim = tmp_path / ".run.lock", tmp_path / "victim"
@@ -197,7 +196,6 @@ print(path.with_name(f".{path.name}.lock").exists())
 """
 
 
-@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
 def test_a_forked_process_does_not_take_the_lock_with_it(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FORKED, tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -218,7 +216,6 @@ except BlockingIOError as error:
 """
 
 
-@pytest.mark.skipif(files.fcntl is None, reason="no locks here")
 def test_a_lock_is_held_where_the_disk_is_full(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL, tmp_path / "run"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -54,7 +54,7 @@ class Finite(Law, Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Categorical:
+class Categorical(Finite):
     """Mark i with probability p[i], in O(1) by Walker's alias method.
 
     Each draw takes one uniform number: its integer part chooses a column of the table, its
@@ -79,18 +79,16 @@ class Categorical:
 
     @property
     def size(self) -> int:
-        """How many marks there are."""
         return self.threshold.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
-        """Draw n independent marks from rng."""
         u = rng.random(n) * self.size
         column = np.minimum(u.astype(np.int64), self.size - 1)
         return np.where(u - column < self.threshold[column], column, self.alias[column])
 
 
 @dataclass(frozen=True, eq=False)
-class Stratified:
+class Stratified(Finite):
     """Mark i with probability p[i], and in every pass nearly as often as that says.
 
     Of len(p) marks in a row, counted from the first of a draw, mark i comes len(p) p[i] times,
@@ -115,7 +113,6 @@ class Stratified:
 
     @property
     def size(self) -> int:
-        """How many marks there are."""
         return self.sums.size
 
     def draw(self, rng: np.random.Generator, n: int) -> Ints:
@@ -138,7 +135,7 @@ class Stratified:
 
 
 @dataclass(frozen=True, eq=False)
-class Batches:
+class Batches(Finite):
     """A mark is a batch: `batch` marks of another law, drawn one by one, so that one may be there
     twice.
 
@@ -173,7 +170,7 @@ class Batches:
 
 
 @dataclass(eq=False)
-class Changing:
+class Changing(Finite):
     """A law that a run may replace by another between two blocks of events.
 
     now: the law that holds.  is_drawn: whether marks were drawn, from this law or one before.
@@ -224,13 +221,13 @@ def mark_shares(clock: Any) -> Floats | None:
     >>> mark_shares(Merged([Poisson(0, 1.0, Categorical([1.0])), fair])).tolist()
     [0.625, 0.375]
     """
-    from continuized.process.clock import Merged  # clocks draw from laws, and so import this module
+    from continuized.process.clock import Merged, Poisson, Unit  # which import this module
 
     if not isinstance(clock, Merged):
         return probabilities(getattr(clock, "marks", None))
     its = tuple(clock.clocks)
-    rates = np.array([_rate(each) for each in its])
-    if np.any(np.isnan(rates)):
+    rates = np.array([each.rate for each in its if isinstance(each, Poisson | Unit)])
+    if rates.size < len(its):
         return None
     shares: Floats = rates / rates.max()  # whose sum cannot overflow
     shares /= shares.sum()
@@ -244,15 +241,6 @@ def mark_shares(clock: Any) -> Floats | None:
     for share, p in zip(shares, known, strict=True):
         total[: p.size] += share * p
     return total
-
-
-def _rate(clock: Any) -> float:
-    """Return the events per unit of time; NaN where it is not known."""
-    from continuized.process.clock import Poisson, Unit
-
-    if isinstance(clock, Unit):
-        return 1.0
-    return float(clock.rate) if isinstance(clock, Poisson) else np.nan
 
 
 def batch_of(law: Any) -> int:

@@ -61,7 +61,7 @@ def check_noise(noise: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Noise):
     """Additive Gaussian noise of covariance `variance` times the identity.
 
     Raises TypeError or ValueError unless the variance is a finite number >= 0.
@@ -77,9 +77,7 @@ class Gaussian:
         object.__setattr__(self, "variance", variance)
 
     def draw(self, rng: np.random.Generator, n: int, dim: int) -> NDArray[np.float64]:
-        """Draw n independent noise vectors from rng, as rows of length dim."""
         return math.sqrt(self.variance) * rng.standard_normal((n, dim))
 
     def sigma2(self, dim: int) -> float:
-        """Return the total variance E|noise|^2 = variance dim."""
         return self.variance * dim

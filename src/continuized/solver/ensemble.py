@@ -14,14 +14,13 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
-from continuized.process import clock as clocks
 from continuized.process.methods import Method, check_method
 from continuized.process.noise import Noise, check_noise, draw_noise
 from continuized.process.random_streams import (
@@ -287,11 +286,11 @@ def _check_hours(task: Task, runs: int, workers: int) -> None:
 
 
 def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
+    instead = "fewer steps" if task.steps else "fewer times"
     if keep == "mean":  # what is under way, or waits for its turn, and a few sums
         runs = min(runs, CHUNK * (2 * workers + 2))
-        instead = "fewer steps" if task.steps else "fewer times"
     else:
-        instead = 'keep="mean", fewer runs or fewer ' + ("steps" if task.steps else "times")
+        instead = f'keep="mean", fewer runs or {instead}'
     columns = task.columns * (2 if task.steps else 1)
     check_memory(8 * runs * columns, f"{runs} runs of {task.columns} values", instead)
 
@@ -301,8 +300,8 @@ def _check_memory(task: Task, runs: int, keep: str, workers: int) -> None:
 
 def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chunk]:
     """Fill the rows, and give them back in their order."""
-    engine = _compile_parts(task)
-    if engine is None:
+    loop = _compile_loop(task)
+    if loop is None:
         for part in rows:
             for j in range(len(part.fun)):
                 _python_run(task, part.first + j, part.t[j], part.fun[j])
@@ -313,7 +312,7 @@ def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chun
     with ThreadPoolExecutor(threads) as pool:
         try:
             for part in rows:
-                waiting.append(pool.submit(_run_compiled, task, engine, part, over))
+                waiting.append(pool.submit(_run_compiled, task, loop, part, over))
                 if len(waiting) > 2 * threads:  # bounds the memory of what waits for its turn
                     yield waiting.pop(0).result()
             while waiting:
@@ -323,34 +322,23 @@ def run_chunks(task: Task, rows: Iterator[Chunk], threads: int) -> Iterator[Chun
             pool.shutdown(cancel_futures=True)
 
 
-class CompiledParts(NamedTuple):
-    """The compiled parts of an ensemble, made before the threads start: each is compiled once."""
+def _compile_loop(task: Task) -> Any:
+    """Compile the loop over a block of events; None where a part of it is only Python.
 
-    problem: Compiled
-    loop: Any
-    flow: Any  # None where the values are wanted at events
-
-
-def _compile_parts(task: Task) -> CompiledParts | None:
-    """The compiled parts; None where one of them is only Python."""
+    All is compiled here, before the threads start: there it would be once for each of them.
+    """
     from continuized.process.compiled import compile_fill, runs_compiled
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
 
-    if not runs_compiled(task.method):
+    if not runs_compiled(task.method) or task.compiled is None or task.compiled.fun is None:
         return None
-    problem = task.compiled
-    if problem is None or problem.fun is None:
-        return None
-    if task.steps:
-        loop, flow = compile_steps(task.x0.dtype), None
-    else:
-        loop = compile_times(task.x0.dtype)
-        flow = compile_flow(task.method.flow_rule)
     compile_fill(task.method.rule)
-    return CompiledParts(problem, loop, flow)
+    if task.steps:
+        return compile_steps(task.x0.dtype)
+    return partial(compile_times(task.x0.dtype), compile_flow(task.method.flow_rule))
 
 
-def _run_compiled(task: Task, engine: CompiledParts, rows: Chunk, over: list[bool]) -> Chunk:
+def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
     from continuized.process.compiled import rows_of_coefficients
     from continuized.solver.kernels.ensemble import Asked
 
@@ -358,7 +346,8 @@ def _run_compiled(task: Task, engine: CompiledParts, rows: Chunk, over: list[boo
     states = np.tile(task.x0.ravel(), (2, runs, 1))
     dim = states.shape[2]
     scratch = np.empty((2, dim), dtype)
-    grad, fun, data = engine.problem
+    assert task.compiled is not None
+    grad, fun, data = task.compiled
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     keys = [TIMES] if task.noise is None else [TIMES, MARKS]
     roots = branches(task.root, range(rows.first, rows.first + runs), keys)
@@ -377,13 +366,12 @@ def _run_compiled(task: Task, engine: CompiledParts, rows: Chunk, over: list[boo
         marks = np.empty((0, 0, 0), dtype)
         if task.noise is not None:
             marks = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
-        block = (grad, fun, data, states, scratch, coefs, marks)
+        where: Any = k
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
-            engine.loop(*block, k, rows.fun)
         else:
-            asked = Asked(task.method.constants, t0, t, task.times, passed)
-            engine.loop(*block, engine.flow, asked, rows.fun)
+            where = Asked(task.method.constants, t0, t, task.times, passed)
+        loop(grad, fun, data, states, scratch, coefs, marks, where, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
@@ -404,21 +392,18 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     """Run i by `minimize`.  A run that fails has no values (NaN) after its end."""
     from continuized.solver.minimize import minimize
 
-    root = child(task.root, i)
-    common: dict[str, Any] = {"method": task.method, "noise": task.noise, "rng": root}
-    fun[:] = np.nan
+    root, steps = child(task.root, i), task.steps
+    if not steps:  # up to the first event after the last of the times
+        stream = task.method.clock(root).stream()
+        while stream.t <= task.times[-1]:
+            events = stream.draw(_block(task, stream.k, 1))
+            steps += int(np.searchsorted(events.t, task.times[-1], side="right"))
+        steps += 1
+    how: dict[str, Any] = {"maxiter": steps, "record": True if task.steps else "path"}
+    r = minimize(task.problem, task.x0, method=task.method, noise=task.noise, rng=root, **how)
+    t[:], fun[:] = np.nan, np.nan
     if task.steps:
-        t[:] = np.nan
-        r = minimize(task.problem, task.x0, maxiter=task.steps, **common)
         t[: len(r.trace)], fun[: len(r.trace)] = r.trace.t, r.trace.fun
-        return
-    stream, blocks = task.method.clock(root).stream(), []
-    while stream.t <= task.times[-1]:
-        blocks.append(stream.draw(_block(task, stream.k, 1)))
-    events_t, gaps = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("t", "dt"))
-    passed = int(np.searchsorted(events_t, task.times[-1], side="right")) + 1
-    clock = clocks.Recorded(events_t[:passed], gaps[:passed])
-    r = minimize(task.problem, task.x0, clock=clock, record="path", **common)
     last = r.trace.t[-1]
     for j, s in enumerate(task.times.tolist()):
         if s <= last:

@@ -41,18 +41,16 @@ def _sources_stamp() -> str:
     return digest.hexdigest()
 
 
-def _add_stamp(locator: Any) -> Any:
-    def get_source_stamp(self: Any) -> str:
-        return _sources_stamp()
-
-    return type("Stamped" + locator.__name__, (locator,), {"get_source_stamp": get_source_stamp})
-
-
 class _CacheImpl(caching.CompileResultCacheImpl):
     pass
 
 
-_CacheImpl._locator_classes = [_add_stamp(c) for c in _CacheImpl._locator_classes]
+def _add_stamp(kind: Any) -> Any:
+    stamp = {"get_source_stamp": lambda _: _sources_stamp()}
+    return type(f"Stamped{kind.__name__}", (kind,), stamp)
+
+
+_CacheImpl._locator_classes = [_add_stamp(kind) for kind in _CacheImpl._locator_classes]
 
 
 class _Cache(caching.FunctionCache):

@@ -16,7 +16,7 @@ from continuized.network import DADAO, A2CiD2, Gossip, Graph, Objective
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
 from tests.helpers.dadao_reference import (
     XT,

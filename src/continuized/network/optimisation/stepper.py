@@ -10,9 +10,9 @@ import numpy as np
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.stepper import Progress, Status, Stepper
-from continuized.solver.recording import Recorder
+from continuized.solver.result import Recorder
 
 if TYPE_CHECKING:
     from continuized.network.simulation.engine import Engine

@@ -20,7 +20,7 @@ from continuized.network.simulation.node_models.interface import (
 )
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
-from continuized.process.clock.events import Events, Stream
+from continuized.process.clock import Events, Stream
 from continuized.process.marks import Categorical
 from continuized.process.random_streams import Root
 from continuized.process.stepper import NO_LIMIT

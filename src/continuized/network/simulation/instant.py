@@ -27,7 +27,7 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.random_streams import ROWS, Root, generator
 from continuized.support.checkpoints.state import GrowingRows
 from continuized.support.jit import fetch, jit

@@ -28,7 +28,7 @@ from continuized.network.simulation.engine import (
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.random_streams import LINKS, Root, generator
 from continuized.support.checkpoints.state import GrowingRows
 

@@ -12,9 +12,9 @@ from continuized.network.result import Outcome, Trace, rounding_of_mean
 from continuized.network.simulation.engine import Engine, Tests
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
-from continuized.solver.recording import Recorder
+from continuized.solver.result import Recorder
 from continuized.support.checkpoints.files import CheckpointError
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start

@@ -63,7 +63,7 @@ class Asked(NamedTuple):
     passed: Array
 
 
-def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, asked, out):
+def pass_times(flow, grad, fun, data, states, scratch, coefficients, marks, asked, out):
     """A block of events of every run, up to the last of `asked.times`.
 
     out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
@@ -97,7 +97,7 @@ def pass_times(grad, fun, data, states, scratch, coefficients, marks, flow, aske
 
 
 def _shared_types(dtype: Any) -> tuple[Any, ...]:
-    """The types of the arguments that both loops begin with."""
+    """The types of the arguments that both loops have."""
     grad = types.FunctionType(numba_types.gradient_type(dtype))
     fun = types.FunctionType(numba_types.value_type(dtype))
     blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
@@ -119,7 +119,7 @@ def compile_times(dtype: Any) -> Any:
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
     flow = types.FunctionType(numba_types.flow_type())
-    signature = types.void(*_shared_types(dtype), flow, asked, matrix(np.float64))
+    signature = types.void(flow, *_shared_types(dtype), asked, matrix(np.float64))
     return jit(pass_times, signature, no_cfunc_wrapper=True)
 
 

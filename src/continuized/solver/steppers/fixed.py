@@ -22,13 +22,13 @@ from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.process.noise import Noise, draw_noise
-from continuized.process.oracle import Exact, Noisy
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
+from continuized.solver.steppers.evaluations import FullGradient
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
@@ -56,7 +56,7 @@ class _KnownConstants(Stepper):
     _gradient: Callable[..., Any]  # at x or at a point, without noise, an array of the run's own
     _norm: Callable[[Any], float]
     _go_back: Callable[[], None]  # to the start
-    _gradients_asked: Callable[[], int]
+    oracle: Any  # whose `calls` are the gradients asked for
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class _KnownConstants(Stepper):
             "fun": self.fun,
             "jac": self.jac,
             "nfev": self.nfev,
-            "njev": self._gradients_asked(),
+            "njev": self.oracle.calls,
             "method": self.method,
             "skipped": self.skipped,
         }
@@ -228,9 +228,7 @@ class FixedStepper(_KnownConstants):
     noise, rng: the noise of the gradients, and what draws it.
     """
 
-    changing = (
-        "k", "t", "carry", "fun", "nfev", "compiled_calls", "oracle", "rng", "work", "watch",
-    )  # fmt: skip
+    changing = ("k", "t", "carry", "fun", "nfev", "oracle", "rng", "work", "watch")
 
     def __init__(
         self,
@@ -246,7 +244,7 @@ class FixedStepper(_KnownConstants):
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
         self.noise, self.rng = noise, rng
         self.dim, self.dtype = start.size, start.dtype
-        self.oracle = (Exact if noise is None else Noisy)(problem, start)
+        self.oracle: FullGradient = FullGradient(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
@@ -254,7 +252,6 @@ class FixedStepper(_KnownConstants):
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
-        self.compiled_calls = 0
         self.compiled = None if problem.threaded else problem.compile(self.dtype)
         self.g = np.empty(self.dim, self.dtype)
         # Compiled events at once: one, where nobody knows how long it takes.
@@ -276,16 +273,13 @@ class FixedStepper(_KnownConstants):
             started = time.perf_counter()
             done, signal = loop(grad, data, *buffers, coefs[: i + self.at_once], self.watch, i)
             seconds = time.perf_counter() - started
-            self.compiled_calls += done - i + (signal in checks.SIGNALS)
-            self.at_once = self._in_time(done - i, seconds)
+            self.oracle.calls += done - i + (signal in checks.SIGNALS)
+            in_time = int((done - i) * BLOCK_SECONDS / max(seconds, 1e-9))
+            self.at_once = max(1, min(LARGE_BLOCK, in_time))
             if signal != checks.GO_ON or done == len(coefs):
                 return done, signal
             i = done
             kernel.mix_next(self.work, coefs, i)
-
-    def _in_time(self, events: int, seconds: float) -> int:
-        """Tell how many events take `BLOCK_SECONDS`, when so many took these seconds."""
-        return max(1, min(LARGE_BLOCK, int(events * BLOCK_SECONDS / max(seconds, 1e-9))))
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
@@ -367,7 +361,7 @@ class FixedStepper(_KnownConstants):
 
     def _gradient(self, at: Array | None = None) -> Array:
         asked = self.x.copy() if at is None else at
-        return Exact.__call__(self.oracle, asked).copy()  # the user may use it again
+        return self.oracle(asked).copy()  # the user may use it again
 
     def _norm(self, g: Array) -> float:
         with np.errstate(over="ignore"):  # it is infinity then, as it should be
@@ -375,9 +369,6 @@ class FixedStepper(_KnownConstants):
 
     def _go_back(self) -> None:
         self.k, self.work[kernel.X] = 0, self.start.ravel()
-
-    def _gradients_asked(self) -> int:
-        return self.oracle.calls + self.compiled_calls
 
     def after_restoring(self) -> None:
         """Take the tol of now.  A warning given before is given again."""
@@ -394,6 +385,7 @@ class ArrayStepper(_KnownConstants):
         self, method: Method, problem: arrays.ArrayProblem, tol: float | None, **options: Any
     ) -> None:
         super().__init__(method, problem, problem.start, tol, **options)
+        self.oracle = problem
         self.x = self.z = problem.start
         self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
@@ -448,6 +440,3 @@ class ArrayStepper(_KnownConstants):
 
     def _go_back(self) -> None:
         self.k, self.x = 0, self.start
-
-    def _gradients_asked(self) -> int:
-        return self.problem.calls

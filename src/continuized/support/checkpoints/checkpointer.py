@@ -86,10 +86,19 @@ class Checkpointer:
     def around(self, run: Checkpointed) -> Iterator[None]:
         """Around the loop: first the state found is put back, and at the end the last is written.
 
-        OSError where the first state cannot be written: better now than after an hour.
+        CheckpointError where the state found is not one of such a run; OSError where the first one
+        cannot be written: better now than after an hour.
         """
         if self._found is not None:
-            self._restore(run, *self._found)
+            try:
+                run.restore(*self._found)
+            except CheckpointError:
+                raise
+            except Exception as error:
+                raise CheckpointError(
+                    f"the checkpoint {self.path} does not hold the state of such a run",
+                    "give another path, or resume=False",
+                ) from error
             self._found = None
         self._latest = capture(run)
         try:
@@ -109,18 +118,6 @@ class Checkpointer:
     def release(self) -> None:
         """Let other runs have the path."""
         self._lock.release()
-
-    def _restore(self, run: Checkpointed, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Put the state back; CheckpointError where it is not one of such a run."""
-        try:
-            run.restore(plain, arrays)
-        except CheckpointError:
-            raise
-        except Exception as error:
-            raise CheckpointError(
-                f"the checkpoint {self.path} does not hold the state of such a run",
-                "give another path, or resume=False",
-            ) from error
 
     def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
@@ -171,7 +168,13 @@ class Checkpointer:
         identity, state = header.get("identity"), header.get("state")
         if not (isinstance(identity, dict) and isinstance(state, dict)):
             raise CheckpointError(f"{self.path} is no checkpoint: it has no state of a run")
-        self._check(identity)
+        for part, now in self.identity.items():
+            if identity.get(part) != now:
+                raise OtherRunError(
+                    f"the checkpoint {self.path} is of another run: its {part} is "
+                    f"{identity.get(part)}, but now it is {now}",
+                    "give another path, or resume=False",
+                )
         return SavedState(state, arrays)
 
     def _look_away(self) -> None:
@@ -194,15 +197,6 @@ class Checkpointer:
                 f"{before} is no checkpoint, but the one before {self.path} is kept there",
                 "move it, or give another path",
             ) from error
-
-    def _check(self, saved: dict[str, str]) -> None:
-        for part, now in self.identity.items():
-            if saved.get(part) != now:
-                raise OtherRunError(
-                    f"the checkpoint {self.path} is of another run: its {part} is "
-                    f"{saved.get(part)}, but now it is {now}",
-                    "give another path, or resume=False",
-                )
 
 
 @contextmanager

@@ -33,7 +33,7 @@ from continuized.network.optimisation.dadao.method import (
 )
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
-from continuized.process.clock.events import Events
+from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
 from continuized.support.progress import Bar
 from continuized.theory.bounds.network import check_dadao_start

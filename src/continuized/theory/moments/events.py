@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from continuized.problems.base import Array
-from continuized.process.clock.clocks import Unit
+from continuized.process.clock import Unit
 from continuized.process.methods import Continuized, Method, check_method
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
 
