@@ -10,6 +10,7 @@ import pytest
 
 import continuized as cz
 from continuized import Status
+from continuized.solver.steppers import fixed
 from tests.helpers.half_square import X0, identity, square
 from tests.invariants.registry import problem, same_bits, user_fun
 
@@ -89,6 +90,20 @@ def test_a_gradient_that_noise_makes_small_is_not_convergence() -> None:
             square, np.array([3.0]), identity, L=4.0, noise=noise, tol=5e-3, maxiter=300, rng=seed
         )
         assert (r.status is Status.CONVERGED) == (abs(r.jac[0]) <= 5e-3)
+
+
+def test_small_gradients_between_slices_of_compiled_events_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Slow compiled events are taken a few at once; after each of these the next one is mixed."""
+    p = cz.problems.Quadratic([1.0], [3.0])
+    how: Any = {"noise": cz.noise.Gaussian(4.0), "tol": 0.02, "maxiter": 300, "rng": 0}
+    whole = cz.minimize(p, [0.0], **how)
+    monkeypatch.setattr(fixed, "BLOCK_SECONDS", -1.0)
+    monkeypatch.setattr(fixed, "QUICK_NUMBERS", 0)
+    sliced = cz.minimize(p, [0.0], **how)
+    assert whole.njev > whole.nit + 2  # gradients that were small, but not at x
+    assert sliced.trace.fun.tolist() == whole.trace.fun.tolist()
 
 
 @pytest.mark.parametrize("python", [False, True], ids=["compiled", "Python"])

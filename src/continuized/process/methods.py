@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 from continuized.process import clock as clocks
 from continuized.process import coefficients
@@ -48,12 +48,6 @@ class Info(NamedTuple):
 
     y: Any
     g: Any
-
-
-class Oracle(Protocol):
-    """Gives the gradient at x that an event with this mark is served."""
-
-    def __call__(self, x: Any, mark: Any) -> Any: ...
 
 
 def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
@@ -122,8 +116,13 @@ class Method:
         """The state before the first event: z_0 = x_0."""
         return State(0, 0.0, x0, x0)
 
-    def step(self, state: State, event: clocks.Event, oracle: Oracle) -> tuple[State, Info]:
-        """Go from the state after one event to that after the next, and change nothing given."""
+    def step(
+        self, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
+    ) -> tuple[State, Info]:
+        """Go from the state after one event to that after the next, and change nothing given.
+
+        oracle: (x, mark) -> the gradient at x that an event with this mark is served.
+        """
         k, t, dt, mark = event
         a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
         y, z = mix(state.x, state.z, a, b)

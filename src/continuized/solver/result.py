@@ -17,8 +17,6 @@ from continuized.solver.array_api import namespace
 from continuized.support import validation as check
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows
 
-MANY = (list, np.ndarray)
-
 
 class ConstantsWarning(UserWarning):
     """The gradients seen contradict the L or mu that was given.
@@ -111,7 +109,7 @@ class Recorder(Checkpointed):
             else:
                 column.parts.append(part)
         first = rows[0]  # always of numbers, such as k or t
-        self.length += len(first) if type(first) in MANY else 1
+        self.length += len(first) if hasattr(first, "__len__") else 1
         while self.length > self.most:
             for column in self.columns.values():
                 column.replace(column.join()[::2])

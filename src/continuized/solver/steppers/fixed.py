@@ -261,25 +261,22 @@ class FixedStepper(_KnownConstants):
     def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
 
-        Ctrl-C is not heard while compiled events run: as many at once as take `BLOCK_SECONDS`, by
-        the time that those before them took.
+        Ctrl-C is not heard while compiled events run: they are as many at once as take
+        `BLOCK_SECONDS`, by the time that those before them took.
         """
         if self.compiled is None:
             return self._advance_in_python(marks, coefs, i)
-        loop = kernel.compile_loop(self.dtype)
+        loop, end = kernel.compile_loop(self.dtype), i + self.at_once
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
-        while True:
-            started = time.perf_counter()
-            done, signal = loop(grad, data, *buffers, coefs[: i + self.at_once], self.watch, i)
-            seconds = time.perf_counter() - started
-            self.oracle.calls += done - i + (signal in checks.SIGNALS)
-            in_time = int((done - i) * BLOCK_SECONDS / max(seconds, 1e-9))
-            self.at_once = max(1, min(LARGE_BLOCK, in_time))
-            if signal != checks.GO_ON or done == len(coefs):
-                return done, signal
-            i = done
-            kernel.mix_next(self.work, coefs, i)
+        started = time.perf_counter()
+        done, signal = loop(grad, data, *buffers, coefs[:end], self.watch, i)
+        in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
+        self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
+        self.oracle.calls += done - i + (signal in checks.SIGNALS)
+        if done == end < len(coefs):  # the loop saw no further event to mix for
+            kernel.mix_next(self.work, coefs, end)
+        return done, signal
 
     def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
