@@ -56,28 +56,17 @@ class CheckpointWarning(UserWarning):
 class Checkpointer:
     """Writes the checkpoints of one run, and has found the one that it goes on from.
 
-    `identity` says what run it is, a sentence for each of its parts; a checkpoint in which one
-    of them is another is refused.
+    It is made while the path is locked (`open_checkpointer`).  `identity` says what run it is, a
+    sentence for each of its parts; a checkpoint in which one of them is another is refused.
     """
 
     def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
         self.path, self.every, self.identity = path, every, identity
-        try:
-            self._lock = Lock(path)
-        except BlockingIOError as error:
-            raise CheckpointError(
-                f"the checkpoint {path} is in use by {error}",
-                "wait for it to end, or give another path",
-            ) from None
         self._sound = False  # whether the file at `path` is good, and so may replace the previous
-        try:
-            remove_leftovers(path)
-            self._found = self._look() if resume else None
-            if not resume:
-                self._look_away()
-        except BaseException:
-            self._lock.release()
-            raise
+        remove_leftovers(path)
+        self._found = self._look() if resume else None
+        if not resume:
+            self._look_away()
         self._latest: SavedState | None = None  # not written yet
         self._when = -math.inf
         self._warned = False
@@ -114,10 +103,6 @@ class Checkpointer:
             yield
         finally:
             self._try()
-
-    def release(self) -> None:
-        """Let other runs have the path."""
-        self._lock.release()
 
     def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
@@ -212,11 +197,18 @@ def open_checkpointer(
     if path is None:
         yield None
         return
-    checkpointer = Checkpointer(path, float(every), bool(resume), identity())
+    parts = identity()
     try:
-        yield checkpointer
+        lock = Lock(path)
+    except BlockingIOError as error:
+        raise CheckpointError(
+            f"the checkpoint {path} is in use by {error}",
+            "wait for it to end, or give another path",
+        ) from None
+    try:
+        yield Checkpointer(path, float(every), bool(resume), parts)
     finally:
-        checkpointer.release()
+        lock.release()
 
 
 def check_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
