@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, RowLabels, batch_events, row_events
+from continuized.marked.kernels.events import ALPHA, RowLabels, row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -184,11 +184,9 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.indptr, indices = layout.index_arrays(rows)
-        self.kept, self.indices = layout.keep_occurring(indices, x0.size)  # other entries of x stay
-        self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
-        self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
-        self.size = max(int(self.indptr[-1]), len(self.costs), 1)
+        self.kept, self.columns = layout.columns_of(rows)  # other entries of x stay
+        self.rhs = problem.y  # type: ignore[attr-defined]
+        self.count_entries(self.columns)
         self.scalars = np.array(layout.REBASED)
         self.x0 = np.array(x0.ravel(), dtype=np.float64)
         self.pairs = layout.pairs_at(self.x0[self.kept])
@@ -200,11 +198,10 @@ class RowStepper(MarkedStepper):
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        events = row_events if self.batch == 1 else batch_events
         rows = RowLabels(self.factors, self.rhs)
-        columns = layout.SparseColumns(self.indptr, self.indices, self.values)
-        step = 1.0 / self.R2
-        events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
+        steps = (1.0 / self.R2, self.accelerated)
+        known = (coefficients, rows, self.columns, *steps)
+        row_events(marks.reshape(-1, self.batch), *known, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from continuized.marked.kernels.layout import SparseColumns
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
 from continuized.process.clock import Events
@@ -81,6 +82,12 @@ class MarkedStepper(Stepper):
         self.carry = self.cost = 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
         self.rows_made, self.recorded, self.last_fun = 0, -1, math.nan
+
+    def count_entries(self, columns: SparseColumns) -> None:
+        """Set the costs and the size from the columns, or rows, that the marks touch."""
+        entries = np.diff(columns.indptr).astype(np.int64)
+        self.costs = np.maximum(entries, 1)
+        self.size = max(int(columns.indptr[-1]), entries.size, 1)
 
     # What differs between coordinates and rows
 

@@ -262,7 +262,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 
 @jit
 def block_events(
-    marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
+    marks, coefficients, members, bounds, terms, loss, columns, scalars, points, images
 ):
     """Take a step on a block B at each mark: with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma'
     weights_B g.
@@ -317,59 +317,22 @@ class RowLabels(NamedTuple):
 
 @jit
 def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Take steps of stochastic least squares: at a mark i, with the residual r of the row a =
-    factors_i a_i, x -= step r a and z -= gamma' r a.
+    """Take steps of stochastic least squares: at a row of marks, a batch, with g the mean over its
+    marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row, x -= step g and
+    z -= gamma' g.
 
-    The rows are given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in
-    the coordinates `indices`.
+    All residuals are of the same x: they are taken before anything is subtracted.  The rows are
+    given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in the
+    coordinates `indices`.
     """
     factors, rhs = rows
     indptr, indices, values = columns
-    alpha, beta = scalars[ALPHA], scalars[BETA]
-    far = are_far(indices, pairs)
-    for e in range(marks.size):
-        if e + AHEAD < marks.size:
-            coming = marks[e + AHEAD]
-            fetch(factors, coming)
-            fetch(rhs, coming)
-            fetch_column(coming, indptr, indices, values)
-        if e + 2 * AHEAD < marks.size:
-            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
-        if far and e + IMAGES_AHEAD < marks.size:
-            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
-        i = np.uintp(marks[e])
-        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        gamma_prime = coefficients[e, GAMMA_PRIME]
-        if accelerated:
-            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
-            if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
-                alpha, beta = REBASED
-        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
-        residual *= factors[i] * factors[i]
-        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
-        ds = step * residual - alpha * dd
-        subtract_column(begin, end, indices, values, ds, dd, pairs)
-    scalars[ALPHA], scalars[BETA] = alpha, beta
-
-
-@jit
-def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Take steps of least squares in batches: at a row of marks, with g the mean over its marks i
-    of r_i a_i, r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -=
-    gamma' g.
-
-    All residuals are of the same x: they are taken before anything is subtracted.
-    """
-    factors, rhs = rows
-    indptr, indices, values = columns
-    batch = marks.shape[1]
+    events, batch = marks.shape
+    marks = marks.reshape(marks.size)
     residuals = np.empty(batch)
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    for e in range(marks.shape[0]):
-        if e + 1 < marks.shape[0]:
-            for j in range(batch):
-                fetch_column(marks[e + 1, j], indptr, indices, values)
+    far = are_far(indices, pairs)
+    for e in range(events):
         gamma_prime = coefficients[e, GAMMA_PRIME]
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
@@ -377,13 +340,23 @@ def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars,
                 rebase(alpha, beta, pairs)
                 alpha, beta = REBASED
         for j in range(batch):
-            i = np.uintp(marks[e, j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            m = e * batch + j
+            if m + AHEAD < marks.size:
+                coming = marks[m + AHEAD]
+                fetch(factors, coming)
+                fetch(rhs, coming)
+                fetch_column(coming, indptr, indices, values)
+            if m + 2 * AHEAD < marks.size:
+                fetch(indptr, marks[m + 2 * AHEAD])  # which fetch_column reads
+            if far and m + IMAGES_AHEAD < marks.size:
+                fetch_images(marks[m + IMAGES_AHEAD], indptr, indices, pairs)
+            i = np.uintp(marks[m])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             slope = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs)
             residuals[j] = factors[i] * factors[i] * (slope - rhs[i]) / batch
         for j in range(batch):
-            i = np.uintp(marks[e, j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            i = np.uintp(marks[e * batch + j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
             ds = step * residuals[j] - alpha * dd
             subtract_column(begin, end, indices, values, ds, dd, pairs)

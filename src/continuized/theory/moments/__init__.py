@@ -29,7 +29,7 @@ from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import PERCENT, integrate_moments
-from continuized.theory.moments.pair import DiagonalMarks, Moments, rates_of
+from continuized.theory.moments.pair import Marks, Moments, rates_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -144,7 +144,7 @@ def _full_gradient_moments(
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if t is not None:
         one, start = np.ones_like(lam), np.stack([u0, u0, u0])
-        marks = DiagonalMarks(lam, lam * lam, one, one, variance)
+        marks = Marks.diagonal(lam, lam * lam, one, one, variance)
         found = list(integrate_moments(rates_of(method), marks, start, t, show=show))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,43 +74,27 @@ class Rates(NamedTuple):
         return cls(lambda t: theta, lambda t: theta, lambda t: gamma, lambda t: gamma_prime)
 
 
-class Marks(Protocol):
+class Marks(NamedTuple):
     """What events do: the means over the marks, and the steps of each coordinate.
 
-    The steps of x are gamma(t) * steps, those of z are gamma'(t) * weights.
+    pull: A -> E[G] A.  spread: A -> E[G A G^T], for symmetric A.  The steps of x are
+    gamma(t) * steps, those of z are gamma'(t) * weights.  noise: the variance that an event adds to
+    every entry of G u.
     """
 
-    @property
-    def steps(self) -> Array: ...
-    @property
-    def weights(self) -> Array: ...
-    @property
-    def noise(self) -> float:
-        """The variance that an event adds to every entry of G u."""
-
-    def pull(self, A: Array) -> Array:
-        """Return E[G] A."""
-
-    def spread(self, A: Array) -> Array:
-        """Return E[G A G^T], for symmetric A."""
-
-
-class DiagonalMarks(NamedTuple):
-    """Marks under which every coordinate lives alone: G is diagonal, of these E[G] and E[G^2]."""
-
-    mean: Array
-    square: Array
+    pull: Callable[[Array], Array]
+    spread: Callable[[Array], Array]
     steps: Array
     weights: Array
     noise: float = 0.0
 
-    def pull(self, A: Array) -> Array:
-        """Return E[G] A, of diagonals."""
-        return self.mean * A
-
-    def spread(self, A: Array) -> Array:
-        """Return E[G A G^T], of diagonals."""
-        return self.square * A
+    @classmethod
+    def diagonal(
+        cls, mean: Array, square: Array, steps: Array, weights: Array, noise: float = 0.0
+    ) -> Marks:
+        """Make marks under which every coordinate lives alone: G is diagonal, of these E[G] and
+        E[G^2]."""
+        return cls(lambda A: mean * A, lambda A: square * A, steps, weights, noise)
 
 
 def rates_of(method: Method) -> Rates:
