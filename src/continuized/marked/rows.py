@@ -184,9 +184,9 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.kept, self.columns = layout.columns_of(rows)  # other entries of x stay
+        self.kept, self.entries = layout.columns_of(rows)  # other entries of x stay
         self.rhs = problem.y  # type: ignore[attr-defined]
-        self.count_entries(self.columns)
+        self.count_entries(self.entries)
         self.scalars = np.array(layout.REBASED)
         self.x0 = np.array(x0.ravel(), dtype=np.float64)
         self.pairs = layout.pairs_at(self.x0[self.kept])
@@ -200,7 +200,7 @@ class RowStepper(MarkedStepper):
     def take(self, marks: Array, coefficients: Array) -> None:
         rows = RowLabels(self.factors, self.rhs)
         steps = (1.0 / self.R2, self.accelerated)
-        known = (coefficients, rows, self.columns, *steps)
+        known = (coefficients, rows, self.entries, *steps)
         row_events(marks.reshape(-1, self.batch), *known, self.scalars, self.pairs)
 
     def point(self) -> Array:

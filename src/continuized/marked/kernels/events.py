@@ -328,7 +328,7 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
     factors, rhs = rows
     indptr, indices, values = columns
     events, batch = marks.shape
-    marks = marks.reshape(marks.size)
+    drawn = marks.ravel()
     residuals = np.empty(batch)
     alpha, beta = scalars[ALPHA], scalars[BETA]
     far = are_far(indices, pairs)
@@ -341,21 +341,21 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
                 alpha, beta = REBASED
         for j in range(batch):
             m = e * batch + j
-            if m + AHEAD < marks.size:
-                coming = marks[m + AHEAD]
+            if m + AHEAD < drawn.size:
+                coming = drawn[m + AHEAD]
                 fetch(factors, coming)
                 fetch(rhs, coming)
                 fetch_column(coming, indptr, indices, values)
-            if m + 2 * AHEAD < marks.size:
-                fetch(indptr, marks[m + 2 * AHEAD])  # which fetch_column reads
-            if far and m + IMAGES_AHEAD < marks.size:
-                fetch_images(marks[m + IMAGES_AHEAD], indptr, indices, pairs)
-            i = np.uintp(marks[m])
+            if m + 2 * AHEAD < drawn.size:
+                fetch(indptr, drawn[m + 2 * AHEAD])  # which fetch_column reads
+            if far and m + IMAGES_AHEAD < drawn.size:
+                fetch_images(drawn[m + IMAGES_AHEAD], indptr, indices, pairs)
+            i = np.uintp(drawn[m])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             slope = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs)
             residuals[j] = factors[i] * factors[i] * (slope - rhs[i]) / batch
         for j in range(batch):
-            i = np.uintp(marks[e * batch + j])
+            i = np.uintp(drawn[e * batch + j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
             ds = step * residuals[j] - alpha * dd
