@@ -1,11 +1,8 @@
-"""Coordinate descent, plain and accelerated (the continuized process with
-coordinates for marks).
+"""Coordinate descent, plain and accelerated: the continuized process with coordinates for marks.
 
-Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
-with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
-and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
-process with S for L (Even, Hendrikx and Massoulie 2020), and `theory.bound` has them.  All of this
-holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
+The bounds are those of the process with S = max_i L_i / p_i^2 for L (Even, Hendrikx and Massoulie
+2020), and `theory.bound` has them.  S is least at p_i proportional to sqrt(L_i): (sum sqrt L_i)^2.
+All of this holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
 """
 
 from __future__ import annotations

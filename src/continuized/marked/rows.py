@@ -26,6 +26,8 @@ from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
 
+Given = tuple[float | None, float | None, float | None]  # R2, kappa and mu, as far as they are
+
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
 FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
 BLOCK_NUMBERS = 2**16  # entries of X made dense at once, or as many as H has, if that is more
@@ -165,7 +167,7 @@ class RowStepper(MarkedStepper):
         super().__init__(problem)
         self.accelerated, self.name = method.accelerated, method.name
         self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
-        self.row = row_constants(rows, p, factors, *given)
+        self.row = row_constants(rows, p, factors, given)
         self.exact = given == (None, None, None) and are_exact(rows)
         self.for_another_law = method.for_another_law
         law, used = Categorical(p), self.row
@@ -201,7 +203,7 @@ class RowStepper(MarkedStepper):
         rows = RowLabels(self.factors, self.rhs)
         steps = (1.0 / self.R2, self.accelerated)
         known = (coefficients, rows, self.entries, *steps)
-        row_events(marks.reshape(-1, self.batch), *known, self.scalars, self.pairs)
+        row_events(marks, *known, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
@@ -223,12 +225,7 @@ def are_exact(rows: Any) -> bool:
 
 
 def row_constants(
-    rows: Any,
-    p: Array,
-    factors: Array,
-    R2: float | None = None,
-    kappa: float | None = None,
-    mu: float | None = None,
+    rows: Any, p: Array, factors: Array, given: Given = (None, None, None)
 ) -> RowConstants:
     """Return R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
 
@@ -236,18 +233,17 @@ def row_constants(
     """
     from scipy import sparse
 
+    R2, kappa, mu = given
     if R2 is None or kappa is None or (mu is None and are_exact(rows)):
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
         find = _compute_exactly if are_exact(rows) else _estimate
-        R2, kappa, mu = find(scaled, p, R2, kappa, mu)
+        R2, kappa, mu = find(scaled, p, given)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
-def _compute_exactly(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
-    d = a.shape[1]
+def _compute_exactly(a: Any, p: Array, given: Given) -> tuple[float, float, float]:
+    (R2, kappa, mu), d = given, a.shape[1]
     H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
     values, vectors = np.linalg.eigh(H)
     live = values > FULL_RANK * values[-1]
@@ -283,13 +279,11 @@ def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
         yield at, a[at].toarray()
 
 
-def _estimate(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
+def _estimate(a: Any, p: Array, given: Given) -> tuple[float, float, float]:
     """Take R2 = max |a|^2 and mu = 0, which hold; estimate kappa as if H were diagonal, for rare
     columns make it far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i.
     """
-    squares = a.power(2)
+    (R2, kappa, mu), squares = given, a.power(2)
     if R2 is None:
         R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
     if kappa is None:

@@ -65,16 +65,14 @@ def is_due(alpha, beta):
 
 # The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.
 #
-# The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d
-# (`layout`), or, for methods without acceleration, u itself, a vector.  An event of coordinate i
+# The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d,
+# or, for methods without acceleration, u itself, a vector.  An event of coordinate i
 #
 #     takes the slope       sum_r A_ri loss'(u_r, y_r),
 #     and then subtracts    A_ri (the change of x_i, scaled)  from every u_r,
 #
-# r over the entries of the column, which are values[indptr[i]:indptr[i + 1]] in the rows `indices`.
-# Where the column is dense there are no indices (None): entry k is in row k.  The squared loss has
-# no targets (None): its images are the residuals u - y.  So each case is compiled apart, with
-# nothing of the others in its loops; `images.ndim`, too, is known when Numba compiles.
+# r over the entries of the column.  What is None (`layout`: indices, targets) and `images.ndim` are
+# known when Numba compiles: each case is compiled apart, with nothing of the others in its loops.
 #
 # All dense columns have the same rows.  So one sweep over the images can subtract a column and
 # take the slope along the column of the next event, while an image is at hand.
@@ -168,10 +166,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 
     u = A diag(scale) x, A given by columns, H(v) = v log v + (1-v) log(1-v) (`layout` has the
     arguments).  At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal
-    step), x_i -= steps_i g and z_i -= gamma' weights_i g.
-
-    points and images are pairs (s, d), or vectors, where the steps are plain: there is no z then,
-    and `points.ndim` is known when Numba compiles.
+    step), x_i -= steps_i g and z_i -= gamma' weights_i g.  points are x and z as pairs, or where
+    the steps are plain x alone, a vector; so are their images.
 
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
@@ -270,8 +266,7 @@ def block_events(
     Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
     `coordinate_events`, on a function without entropy and with scale 1.
 
-    All of g is of the same x: it is taken before anything is subtracted.  Where points and images
-    are vectors, the steps are plain.
+    All of g is of the same x: it is taken before anything is subtracted.
     """
     steps, weights, ridge, center, _, _ = terms
     kind, c, targets = loss
@@ -321,18 +316,17 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
     marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row, x -= step g and
     z -= gamma' g.
 
-    All residuals are of the same x: they are taken before anything is subtracted.  The rows are
-    given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in the
-    coordinates `indices`.
+    All residuals are of the same x: they are taken before anything is subtracted.  Rows are given
+    as the columns of A are, and x and z in the place of the images.
     """
     factors, rhs = rows
     indptr, indices, values = columns
-    events, batch = marks.shape
+    batch = 1 if marks.ndim == 1 else marks.shape[1]  # known when Numba compiles, where it is 1
     drawn = marks.ravel()
     residuals = np.empty(batch)
     alpha, beta = scalars[ALPHA], scalars[BETA]
     far = are_far(indices, pairs)
-    for e in range(events):
+    for e in range(marks.shape[0]):
         gamma_prime = coefficients[e, GAMMA_PRIME]
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])

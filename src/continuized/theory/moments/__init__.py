@@ -116,19 +116,18 @@ def moments(
     system = next((row for kind, row in SYSTEMS.items() if isinstance(method, kind)), None)
     if system is None and hasattr(method, "prepare"):
         system = "marks", "marked_moments"
-    if system is None:
-        with bar("moments", PERCENT, progress, unit="%") as show:
-            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
     name = name_of(method)
-    if t is None:
+    if system is not None and t is None:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
-    if sigma2 > 0.0:
+    if system is not None and sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
-    module, function = system
-    compute = getattr(import_module(f"{__name__}.{module}"), function)
     with bar("moments", PERCENT, progress, unit="%") as show:
+        if system is None:
+            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
+        module, function = system
+        compute = getattr(import_module(f"{__name__}.{module}"), function)
         found: Moments = compute(p, method, x0, t, show)
-    return found
+        return found
 
 
 def _full_gradient_moments(

@@ -36,7 +36,7 @@ from continuized.theory.moments.pair import (
 )
 
 LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
-COORDINATES_OR_ROWS = (CoordinateDescent, StochasticLeastSquares)
+ON_LEAST_SQUARES = (CoordinateDescent, StochasticLeastSquares)
 
 
 def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -51,7 +51,7 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) 
         marks = Marks.diagonal(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
         rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t, show)
         return Moments.on_quadratic(p, t, None, rows)
-    if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):
+    if not (isinstance(p, LeastSquares) and isinstance(method, ON_LEAST_SQUARES)):
         raise TypeError(
             f"moments of {method.name} on {type(p).__name__} are not known exactly; use "
             "CoordinateDescent on a Quadratic or LeastSquares, or rows on LeastSquares"
@@ -88,8 +88,13 @@ def _let_z_be_x(m: PairMoments) -> PairMoments:
 
 def coordinate_marks(engine: Any) -> Marks:
     """Find the marks of coordinates of any quadratic form, or of blocks of them."""
+    form: SeparableForm = engine.form
+    if form.entropy > 0.0:
+        raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
+    A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
+    hessian = form.c * (A.T @ A) + np.diag(form.ridge)
     block = engine.spread(np.arange(engine.p.size))
-    p, same, hessian = engine.spread(engine.p)[:, None], block[:, None] == block, _hessian(engine)
+    p, same = engine.spread(engine.p)[:, None], block[:, None] == block
 
     def pull(A: Array) -> Array:
         """The rows of the gradient, each at its rate."""
@@ -134,12 +139,3 @@ def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
     weights = np.divide(1.0, engine.p, out=np.zeros(live.size), where=live)
     steps, weights = engine.spread(steps), engine.spread(weights)
     return steps, weights if engine.accelerated else steps
-
-
-def _hessian(engine: Any) -> Array:
-    form: SeparableForm = engine.form
-    if form.entropy > 0.0:
-        raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
-    A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
-    hessian: Array = form.c * (A.T @ A) + np.diag(form.ridge)
-    return hessian

@@ -215,9 +215,3 @@ def symmetrise(m: Array) -> Array:
 def sizes(m: PairMoments) -> Array:
     """E uu and E ww of each coordinate where it lives alone, else the largest of all."""
     return m[::2] if m.ndim == 2 else np.diagonal(m[::2], axis1=1, axis2=2).max(axis=1)
-
-
-def units(squares: Array) -> tuple[Array, Array]:
-    """The units of u and w where their squares have these `sizes`; 1 in place of 0."""
-    u, w = np.sqrt(np.where(squares > 0.0, squares, 1.0))
-    return np.asarray(u), np.asarray(w)
