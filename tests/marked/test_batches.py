@@ -10,7 +10,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import rows as row_methods
-from continuized.marked.kernels.events import RowLabels, row_events
+from continuized.marked.kernels.events import row_events
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients
@@ -142,8 +142,9 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     events = cz.clock.Poisson(0, marks=engines[0].law).stream().draw(100)
     steps = coefficients(engines[0].process, events, 0.0)
     for e, times in zip(engines, (1, 3), strict=True):
-        marks, rows = np.repeat(events.marks[:, None], times, axis=1), RowLabels(e.factors, e.rhs)
-        row_events(marks, steps, rows, e.entries, 1.0 / e.R2, accelerated, e.scalars, e.pairs)
+        marks = np.repeat(events.marks[:, None], times, axis=1)
+        known = (e.factors, e.rhs, e.entries, 1.0 / e.R2, accelerated)
+        row_events(marks, steps, *known, e.scalars, e.pairs)
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 

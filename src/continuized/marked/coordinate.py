@@ -14,7 +14,7 @@ import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, block_events, coordinate_events
+from continuized.marked.kernels.events import block_events, coordinate_events
 from continuized.marked.separable import SeparableForm, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
@@ -80,32 +80,30 @@ class CoordinateDescent:
 class CoordinateStepper(MarkedStepper):
     """A run of coordinate steps: the state, and what may be asked of it between two blocks.
 
-    pairs, image_pairs: x with z, and their images, as `kernels.layout` says; vectors where there is
-    no z.
+    pairs and image_pairs, the images of these, are vectors where there is no z.
     """
 
     unit, largest = "coordinate", "max_L_i"  # what a mark is, and the largest of its constants
-    changing = (*MarkedStepper.changing, "events", "scalars", "pairs", "image_pairs")
+    changing = (*MarkedStepper.changing, "events", "image_pairs")
 
     def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
-        super().__init__(problem)
-        self.form, self.accelerated = form, method.accelerated
-        self.name = method.name
-        self.start = method.start
+        super().__init__(problem, method, form.columns, x0)
+        self.form, self.start = form, method.start
         # Plain steps are the same whatever the law, as long as every coordinate comes.
         self.for_another_law = "the method sampling= the same" if self.accelerated else ""
         p = _probabilities(method.sampling, form.L_i, self.unit)
         self._set_law(p, np.ones(form.L_i.size))
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
-        self.count_entries(form.columns)
-        self.scalars, self.events = np.array(layout.REBASED), np.zeros(1, np.int64)
+        self.events = np.zeros(1, np.int64)
         self._value: float | None = None
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
-        self.pairs, self.image_pairs = x0.astype(np.float64), form.image(x0) - self.shift
-        if self.accelerated:
-            self.pairs, self.image_pairs = map(layout.pairs_at, (self.pairs, self.image_pairs))
+        self.image_pairs = form.image(x0) - self.shift
+        if not self.accelerated:
+            self.pairs = x0.astype(np.float64)
+        else:
+            self.image_pairs = layout.pairs_at(self.image_pairs)
             if form.columns.indices is None:  # dense columns run in SIMD lanes: s and d apart
                 self.image_pairs = np.asfortranarray(self.image_pairs)
 
@@ -171,16 +169,13 @@ class CoordinateStepper(MarkedStepper):
         """Turn a value for each mark into one for each coordinate."""
         return values
 
-    def _now(self, pairs: Array) -> Array:
-        return layout.at_factor(pairs, self.scalars[ALPHA])
-
     def coordinates(self) -> Array:
         """Return x, the coordinates now."""
-        return self._now(self.pairs)
+        return self.at_x(self.pairs)
 
     def images(self) -> Array:
         """Return u = A diag(scale) x, as carried along."""
-        return self.form.spread(self.shift + self._now(self.image_pairs))
+        return self.form.spread(self.shift + self.at_x(self.image_pairs))
 
     def point(self) -> Array:
         """Return the point in the problem's own variables."""

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, RowLabels, row_events
+from continuized.marked.kernels.events import row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -95,7 +95,21 @@ class StochasticLeastSquares:
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
-        rows = _rows_of(problem, type(self).__name__)
+        from scipy import sparse
+
+        who = type(self).__name__
+        if not isinstance(problem, LeastSquares):
+            raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
+        problem.refuse_extras(who)
+        if problem.l2 != 0.0:
+            raise ValueError(
+                f"{who} is for least squares without l2, got l2 = {problem.l2}; use "
+                "CoordinateDescent or DualCoordinate"
+            )
+        if problem.dim == 0:
+            raise ValueError("the problem has no variables: there is nothing to project on")
+        check_squares(problem.row_norms2, problem.X)
+        rows = sparse.csr_array(problem.X)
         return RowStepper(self, problem, rows, *self._weights(problem), x0)
 
     def _weights(self, problem: Any) -> tuple[Array, Array]:
@@ -133,27 +147,8 @@ class Kaczmarz(StochasticLeastSquares):
         return norms2 / norms2.sum(), factors
 
 
-def _rows_of(problem: Problem, who: str) -> Any:
-    from scipy import sparse
-
-    if not isinstance(problem, LeastSquares):
-        raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
-    problem.refuse_extras(who)
-    if problem.l2 != 0.0:
-        raise ValueError(
-            f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "
-            "or DualCoordinate"
-        )
-    if problem.dim == 0:
-        raise ValueError("the problem has no variables: there is nothing to project on")
-    check_squares(problem.row_norms2, problem.X)
-    return sparse.csr_array(problem.X)
-
-
 class RowStepper(MarkedStepper):
     """A run of row steps: the state, and what may be asked of it between blocks."""
-
-    changing = (*MarkedStepper.changing, "scalars", "pairs")
 
     def __init__(
         self,
@@ -164,8 +159,9 @@ class RowStepper(MarkedStepper):
         factors: Array,
         x0: Array,
     ) -> None:
-        super().__init__(problem)
-        self.accelerated, self.name = method.accelerated, method.name
+        self.kept, self.entries = layout.columns_of(rows)  # other entries of x stay
+        self.x0 = np.array(x0.ravel(), dtype=np.float64)
+        super().__init__(problem, method, self.entries, self.x0[self.kept])
         self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
         self.row = row_constants(rows, p, factors, given)
         self.exact = given == (None, None, None) and are_exact(rows)
@@ -186,12 +182,7 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.kept, self.entries = layout.columns_of(rows)  # other entries of x stay
         self.rhs = problem.y  # type: ignore[attr-defined]
-        self.count_entries(self.entries)
-        self.scalars = np.array(layout.REBASED)
-        self.x0 = np.array(x0.ravel(), dtype=np.float64)
-        self.pairs = layout.pairs_at(self.x0[self.kept])
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -200,14 +191,12 @@ class RowStepper(MarkedStepper):
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        rows = RowLabels(self.factors, self.rhs)
-        steps = (1.0 / self.R2, self.accelerated)
-        known = (coefficients, rows, self.entries, *steps)
-        row_events(marks, *known, self.scalars, self.pairs)
+        known = (self.factors, self.rhs, self.entries, 1.0 / self.R2, self.accelerated)
+        row_events(marks, coefficients, *known, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = layout.at_factor(self.pairs, self.scalars[ALPHA])
+        x[self.kept] = self.at_x(self.pairs)
         return x
 
 

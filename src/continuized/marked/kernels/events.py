@@ -20,13 +20,10 @@ function of their own, given the arrays, an event takes up to three times as lon
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from continuized.marked.kernels.entropy import entropy_step, logit
-from continuized.marked.kernels.layout import REBASED, D, S
-from continuized.problems.base import Array
+from continuized.marked.kernels.layout import ALPHA, BETA, REBASED, D, S
 from continuized.problems.losses import SQUARED, loss_slope
 from continuized.process.coefficients import GAMMA_PRIME, A, B
 from continuized.process.flow import mix
@@ -36,8 +33,6 @@ ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
-
-ALPHA, BETA = 0, 1  # the entries of `scalars`
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
@@ -303,15 +298,8 @@ def block_events(
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
-class RowLabels(NamedTuple):
-    """What the rows of the data are multiplied by, and their labels."""
-
-    factors: Array
-    rhs: Array
-
-
 @jit
-def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
+def row_events(marks, coefficients, factors, rhs, columns, step, accelerated, scalars, pairs):
     """Take steps of stochastic least squares: at a row of marks, a batch, with g the mean over its
     marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row, x -= step g and
     z -= gamma' g.
@@ -319,7 +307,6 @@ def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, p
     All residuals are of the same x: they are taken before anything is subtracted.  Rows are given
     as the columns of A are, and x and z in the place of the images.
     """
-    factors, rhs = rows
     indptr, indices, values = columns
     batch = 1 if marks.ndim == 1 else marks.shape[1]  # known when Numba compiles, where it is 1
     drawn = marks.ravel()

@@ -9,7 +9,8 @@ import numpy as np
 from continuized.problems.base import Array
 
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
-REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `events.rebase`
+ALPHA, BETA = 0, 1  # the entries of `scalars`
+REBASED = (0.5, -0.5)  # those at the start, and after a `events.rebase`
 
 
 class SparseColumns(NamedTuple):

@@ -152,57 +152,48 @@ def slope(
     a and b are the steps of each coordinate; noise is what it adds to E[G uu G^T] of diagonals.
     """
     uu, uw, ww = m
-    out, inverse = np.empty_like(m), 1.0 / ratio
-    if m.ndim == 2:
-        moments = uu, uw, ww, marks.spread(uu) + noise, marks.pull(uu), marks.pull(uw)
-        _compile()[0](eta, eta_prime, (ratio, inverse, a, b), moments, out)
-        return out
-    # Rounding makes uu and ww not symmetric, and the difference would grow, while all else
-    # decays: here it is not seen, and `symmetrise` takes it out.
-    uu = 0.5 * (uu + uu.T)
-    moments = uu, uw, ww, marks.spread(uu), marks.pull(uu), marks.pull(uw)
-    _compile()[1](eta, eta_prime, (float(ratio), float(inverse), a, b), moments, out)
+    if m.ndim == 3:
+        # Rounding makes uu and ww not symmetric, and the difference would grow, while all else
+        # decays: here it is not seen, and `symmetrise` takes it out.
+        uu = 0.5 * (uu + uu.T)
+    S = marks.spread(uu) + noise if m.ndim == 2 else marks.spread(uu)
+    moments, out = (uu, uw, ww, S, marks.pull(uu), marks.pull(uw)), np.empty_like(m)
+    _compile()(eta, eta_prime, (ratio[()], (1.0 / ratio)[()], a, b), moments, out)
     return out
 
 
-def _sweep_diagonal(
+def _sweep(
     eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
 ) -> None:
-    """All in one pass, which makes no arrays on the way."""
+    """All in one pass, which makes no arrays on the way.  Of full matrices, an entry and its
+    transpose at a time; out.ndim is known when Numba compiles."""
     ratio, inverse, a, b = scales
     uu, uw, ww, S, U, W = moments
     for i in range(len(a)):
-        moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
-        out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
-        out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
-        out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
-
-
-def _sweep_matrix(
-    eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
-) -> None:
-    """The same for full matrices: an entry and its transpose at a time."""
-    ratio, inverse, a, b = scales
-    uu, uw, ww, S, U, W = moments
-    for i in range(len(a)):
-        for j in range(i + 1):
-            w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
-            in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
-            in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
-            in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
-            in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
-            out[0, i, j] = out[0, j, i] = in_uu
-            out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
-            out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
-            out[2, i, j] = out[2, j, i] = in_ww
+        if out.ndim == 2:
+            moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
+            out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
+            out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
+            out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
+        else:
+            for j in range(i + 1):
+                w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
+                in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
+                in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
+                in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
+                in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
+                out[0, i, j] = out[0, j, i] = in_uu
+                out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
+                out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
+                out[2, i, j] = out[2, j, i] = in_ww
 
 
 @cache
-def _compile() -> tuple[Any, Any]:
+def _compile() -> Any:
     from continuized.support.jit import compile_formulas, jit
 
     compile_formulas(flow, jump)
-    return jit(_sweep_diagonal), jit(_sweep_matrix)
+    return jit(_sweep)
 
 
 def symmetrise(m: Array) -> Array:
