@@ -10,8 +10,7 @@ from scipy import sparse
 
 import continuized as cz
 from continuized.marked import rows as row_methods
-from continuized.marked.kernels.events import RowLabels, batch_events, row_events
-from continuized.marked.kernels.layout import SparseColumns
+from continuized.marked.kernels.events import row_events
 from continuized.problems.regression import spectrum
 from continuized.process import reference
 from continuized.process.compiled import coefficients
@@ -138,14 +137,14 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     again = cz.minimize(p, np.zeros(D), method=same, **options)
     assert np.array_equal(one.x, again.x)
     assert one.constants == again.constants
-    # The loop over batches, were it given batches of one, takes the same steps.
+    # A batch that has the same row again and again takes the step of that row.
     engines = [same.prepare(p, np.zeros(D)) for _ in range(2)]
     events = cz.clock.Poisson(0, marks=engines[0].law).stream().draw(100)
     steps = coefficients(engines[0].process, events, 0.0)
-    loops = (row_events, batch_events)
-    for e, loop, marks in zip(engines, loops, (events.marks, events.marks[:, None]), strict=True):
-        rows, columns = RowLabels(e.factors, e.rhs), SparseColumns(e.indptr, e.indices, e.values)
-        loop(marks, steps, rows, columns, 1.0 / e.R2, accelerated, e.scalars, e.pairs)
+    for e, times in zip(engines, (1, 3), strict=True):
+        marks = np.repeat(events.marks[:, None], times, axis=1)
+        known = (e.factors, e.rhs, e.entries, 1.0 / e.R2, accelerated)
+        row_events(marks, steps, *known, e.scalars, e.pairs)
     np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
 
 

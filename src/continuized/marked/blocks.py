@@ -127,15 +127,11 @@ def _of_block(columns: Any, block: Array) -> float:
     """Find the largest eigenvalue of X_B^T X_B / n, or a bound of it."""
     X, n = columns[:, block], int(columns.shape[0])
     if not isinstance(X, np.ndarray):
-        X = _without_empty_rows(X)
+        from scipy import sparse
+
+        # Without empty rows: a block should cost what it holds, not a pass over all rows.
+        kept, row = np.unique(X.indices, return_inverse=True)
+        shape = (max(kept.size, 1), X.shape[1])
+        X = sparse.csc_array((X.data, row, X.indptr), shape).tocsr()
     rows = int(X.shape[0])
     return spectrum(X, lambda v: X.T @ (X @ v) / rows).largest * rows / n
-
-
-def _without_empty_rows(X: Any) -> Any:
-    """Turn CSC into CSR: a block should cost what it holds, not a pass over all rows."""
-    from scipy import sparse
-
-    kept, row = np.unique(X.indices, return_inverse=True)
-    shape = (max(kept.size, 1), X.shape[1])
-    return sparse.csc_array((X.data, row, X.indptr), shape).tocsr()

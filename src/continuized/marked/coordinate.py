@@ -1,11 +1,8 @@
-"""Coordinate descent, plain and accelerated (the continuized process with
-coordinates for marks).
+"""Coordinate descent, plain and accelerated: the continuized process with coordinates for marks.
 
-Mark i with probability p_i, coordinate smoothness L_i.  The parameters are those of the process
-with L := S = max_i L_i / p_i^2 (least at p_i proportional to sqrt(L_i): S = (sum sqrt L_i)^2),
-and at an event x_i -= grad_i f / L_i, z_i -= (gamma'/p_i) grad_i f.  The bounds are those of the
-process with S for L (Even, Hendrikx and Massoulie 2020), and `theory.bound` has them.  All of this
-holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
+The bounds are those of the process with S = max_i L_i / p_i^2 for L (Even, Hendrikx and Massoulie
+2020), and `theory.bound` has them.  S is least at p_i proportional to sqrt(L_i): (sum sqrt L_i)^2.
+All of this holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`).
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ import numpy as np
 
 from continuized.marked.blocks import Partition, block_L, partition
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, block_events, coordinate_events
+from continuized.marked.kernels.events import block_events, coordinate_events
 from continuized.marked.separable import SeparableForm, primal_form
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import Problem
@@ -81,36 +78,34 @@ class CoordinateDescent:
 
 
 class CoordinateStepper(MarkedStepper):
-    """A run of coordinate steps: the state, and what may be asked of it between two blocks."""
+    """A run of coordinate steps: the state, and what may be asked of it between two blocks.
+
+    pairs and image_pairs, the images of these, are vectors where there is no z.
+    """
 
     unit, largest = "coordinate", "max_L_i"  # what a mark is, and the largest of its constants
+    changing = (*MarkedStepper.changing, "events", "image_pairs")
 
     def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
-        super().__init__(problem)
-        self.form, self.accelerated = form, method.accelerated
-        self.name = method.name
-        self.start = method.start
+        super().__init__(problem, method, form.columns, x0)
+        self.form, self.start = form, method.start
         # Plain steps are the same whatever the law, as long as every coordinate comes.
         self.for_another_law = "the method sampling= the same" if self.accelerated else ""
         p = _probabilities(method.sampling, form.L_i, self.unit)
         self._set_law(p, np.ones(form.L_i.size))
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
-        self.costs = np.maximum(np.diff(form.indptr).astype(np.int64), 1)
-        self.size = max(int(form.indptr[-1]), x0.size, 1)
-        self.scalars, self.events = np.array(layout.REBASED), np.zeros(1, np.int64)
+        self.events = np.zeros(1, np.int64)
         self._value: float | None = None
-        own = ("scalars", "pairs", "image_pairs") if self.accelerated else ("x", "u")
-        self.changing = (*MarkedStepper.changing, "events", *own)
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
-        images = form.image(x0) - self.shift
-        if self.accelerated:
-            self.pairs, self.image_pairs = layout.pairs_at(x0), layout.pairs_at(images)
-            if not form.indices.size:  # dense columns run in SIMD lanes: s and d apart
-                self.image_pairs = np.asfortranarray(self.image_pairs)
+        self.image_pairs = form.image(x0) - self.shift
+        if not self.accelerated:
+            self.pairs = x0.astype(np.float64)
         else:
-            self.x, self.u = np.array(x0, dtype=np.float64), images
+            self.image_pairs = layout.pairs_at(self.image_pairs)
+            if form.columns.indices is None:  # dense columns run in SIMD lanes: s and d apart
+                self.image_pairs = np.asfortranarray(self.image_pairs)
 
     def _set_law(self, p: Array, metric: Array) -> None:
         """Set the constants for the law p, in the norm |v|^2 = sum metric_i v_i^2."""
@@ -148,23 +143,15 @@ class CoordinateStepper(MarkedStepper):
             marks, coefficients = marks[now:], coefficients[now:]
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        coordinate_events(marks, coefficients, *self._function(), *self._carried_state())
+        coordinate_events(marks, coefficients, *self._arguments())
 
-    def _function(self) -> tuple[layout.CoordinateTerms, layout.Loss, layout.SparseColumns]:
-        """Return what the kernels know of the function."""
+    def _arguments(self) -> tuple[Any, ...]:
+        """Return what the kernels know of the function, and what they change."""
         f = self.form
-        targets = None if f.kind == SQUARED else f.targets
-        terms = layout.CoordinateTerms(
-            self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale
-        )
-        columns = layout.SparseColumns(f.indptr, f.indices if f.indices.size else None, f.values)
-        return terms, layout.Loss(f.kind, f.c, targets), columns
-
-    def _carried_state(self) -> tuple[Array, Array, Array]:
-        """Return what they change: pairs where there is a z, and otherwise x and its images."""
-        if self.accelerated:
-            return self.scalars, self.pairs, self.image_pairs
-        return self.scalars, self.x, self.u
+        terms = (self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        loss = layout.Loss(f.kind, f.c, None if f.kind == SQUARED else f.targets)
+        state = (self.scalars, self.pairs, self.image_pairs)
+        return layout.CoordinateTerms(*terms), loss, f.columns, *state
 
     def _refresh(self) -> None:
         """Compute the images anew: rounding stays in them of all that they once were."""
@@ -172,7 +159,7 @@ class CoordinateStepper(MarkedStepper):
             self.image_pairs[:, layout.S] = self.form.image(self.pairs[:, layout.S]) - self.shift
             self.image_pairs[:, layout.D] = self.form.image(self.pairs[:, layout.D])
         else:
-            self.u[:] = self.form.image(self.x) - self.shift
+            self.image_pairs[:] = self.form.image(self.pairs) - self.shift
 
     def after_restoring(self) -> None:
         self._value = None
@@ -182,17 +169,13 @@ class CoordinateStepper(MarkedStepper):
         """Turn a value for each mark into one for each coordinate."""
         return values
 
-    def _now(self, pairs: Array) -> Array:
-        return layout.at_factor(pairs, self.scalars[ALPHA])
-
     def coordinates(self) -> Array:
         """Return x, the coordinates now."""
-        return self._now(self.pairs) if self.accelerated else self.x.copy()
+        return self.at_x(self.pairs)
 
     def images(self) -> Array:
         """Return u = A diag(scale) x, as carried along."""
-        u = self._now(self.image_pairs) if self.accelerated else self.u
-        return self.form.spread(self.shift + u)
+        return self.form.spread(self.shift + self.at_x(self.image_pairs))
 
     def point(self) -> Array:
         """Return the point in the problem's own variables."""
@@ -218,8 +201,7 @@ class BlockStepper(CoordinateStepper):
         self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
 
     def _run(self, marks: Array, coefficients: Array) -> None:
-        known = (*self._function(), *self.partition)
-        block_events(marks, coefficients, *known, *self._carried_state())
+        block_events(marks, coefficients, *self.partition, *self._arguments())
 
     def spread(self, values: Array) -> Array:
         return self.partition.spread(values)

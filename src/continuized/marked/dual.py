@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels.events import BETA
-from continuized.marked.kernels.layout import REBASED, at_factor, pairs_at
+from continuized.marked.kernels.layout import BETA, REBASED, at_factor, pairs_at
 from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
@@ -159,7 +158,7 @@ class DualStepper(CoordinateStepper):
     def _begin_anew(self) -> None:
         """Let z be x."""
         for pairs in (self.pairs, self.image_pairs):
-            pairs[:] = pairs_at(self._now(pairs))
+            pairs[:] = pairs_at(self.at_x(pairs))
         self.scalars[:] = REBASED
 
     def _follow_metric(self) -> None:

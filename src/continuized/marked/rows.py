@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from continuized.marked.kernels import layout
-from continuized.marked.kernels.events import ALPHA, RowLabels, batch_events, row_events
+from continuized.marked.kernels.events import row_events
 from continuized.marked.stepper import MarkedStepper
 from continuized.problems import LeastSquares, Problem
 from continuized.problems.base import Array
@@ -25,6 +25,8 @@ from continuized.problems.regression.spectrum import spectrum
 from continuized.process.marks import Batches, Categorical, Finite
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
+
+Given = tuple[float | None, float | None, float | None]  # R2, kappa and mu, as far as they are
 
 EXACT_UP_TO = 1000  # columns for which R2, kappa and mu are computed exactly
 FULL_RANK = 1e-12  # relative size below which an eigenvalue of H counts as 0
@@ -93,7 +95,21 @@ class StochasticLeastSquares:
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
-        rows = _rows_of(problem, type(self).__name__)
+        from scipy import sparse
+
+        who = type(self).__name__
+        if not isinstance(problem, LeastSquares):
+            raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
+        problem.refuse_extras(who)
+        if problem.l2 != 0.0:
+            raise ValueError(
+                f"{who} is for least squares without l2, got l2 = {problem.l2}; use "
+                "CoordinateDescent or DualCoordinate"
+            )
+        if problem.dim == 0:
+            raise ValueError("the problem has no variables: there is nothing to project on")
+        check_squares(problem.row_norms2, problem.X)
+        rows = sparse.csr_array(problem.X)
         return RowStepper(self, problem, rows, *self._weights(problem), x0)
 
     def _weights(self, problem: Any) -> tuple[Array, Array]:
@@ -131,27 +147,8 @@ class Kaczmarz(StochasticLeastSquares):
         return norms2 / norms2.sum(), factors
 
 
-def _rows_of(problem: Problem, who: str) -> Any:
-    from scipy import sparse
-
-    if not isinstance(problem, LeastSquares):
-        raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
-    problem.refuse_extras(who)
-    if problem.l2 != 0.0:
-        raise ValueError(
-            f"{who} is for least squares without l2, got l2 = {problem.l2}; use CoordinateDescent "
-            "or DualCoordinate"
-        )
-    if problem.dim == 0:
-        raise ValueError("the problem has no variables: there is nothing to project on")
-    check_squares(problem.row_norms2, problem.X)
-    return sparse.csr_array(problem.X)
-
-
 class RowStepper(MarkedStepper):
     """A run of row steps: the state, and what may be asked of it between blocks."""
-
-    changing = (*MarkedStepper.changing, "scalars", "pairs")
 
     def __init__(
         self,
@@ -162,10 +159,11 @@ class RowStepper(MarkedStepper):
         factors: Array,
         x0: Array,
     ) -> None:
-        super().__init__(problem)
-        self.accelerated, self.name = method.accelerated, method.name
+        self.kept, self.entries = layout.columns_of(rows)  # other entries of x stay
+        self.x0 = np.array(x0.ravel(), dtype=np.float64)
+        super().__init__(problem, method, self.entries, self.x0[self.kept])
         self.batch, given = method.batch, (method.R2, method.kappa, method.mu)
-        self.row = row_constants(rows, p, factors, *given)
+        self.row = row_constants(rows, p, factors, given)
         self.exact = given == (None, None, None) and are_exact(rows)
         self.for_another_law = method.for_another_law
         law, used = Categorical(p), self.row
@@ -184,14 +182,7 @@ class RowStepper(MarkedStepper):
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
         self.p, self.factors = p, factors
-        self.indptr, indices = layout.index_arrays(rows)
-        self.kept, self.indices = layout.keep_occurring(indices, x0.size)  # other entries of x stay
-        self.values, self.rhs = rows.data, problem.y  # type: ignore[attr-defined]
-        self.costs = np.maximum(np.diff(self.indptr).astype(np.int64), 1)
-        self.size = max(int(self.indptr[-1]), len(self.costs), 1)
-        self.scalars = np.array(layout.REBASED)
-        self.x0 = np.array(x0.ravel(), dtype=np.float64)
-        self.pairs = layout.pairs_at(self.x0[self.kept])
+        self.rhs = problem.y  # type: ignore[attr-defined]
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -200,15 +191,12 @@ class RowStepper(MarkedStepper):
         return found if self.batch == 1 else {**found, "batch": self.batch, "L_H": self.L_H}
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        events = row_events if self.batch == 1 else batch_events
-        rows = RowLabels(self.factors, self.rhs)
-        columns = layout.SparseColumns(self.indptr, self.indices, self.values)
-        step = 1.0 / self.R2
-        events(marks, coefficients, rows, columns, step, self.accelerated, self.scalars, self.pairs)
+        known = (self.factors, self.rhs, self.entries, 1.0 / self.R2, self.accelerated)
+        row_events(marks, coefficients, *known, self.scalars, self.pairs)
 
     def point(self) -> Array:
         x = self.x0.copy()
-        x[self.kept] = layout.at_factor(self.pairs, self.scalars[ALPHA])
+        x[self.kept] = self.at_x(self.pairs)
         return x
 
 
@@ -226,12 +214,7 @@ def are_exact(rows: Any) -> bool:
 
 
 def row_constants(
-    rows: Any,
-    p: Array,
-    factors: Array,
-    R2: float | None = None,
-    kappa: float | None = None,
-    mu: float | None = None,
+    rows: Any, p: Array, factors: Array, given: Given = (None, None, None)
 ) -> RowConstants:
     """Return R2, kappa and mu of the rows factors_i a_i drawn with probabilities p_i.
 
@@ -239,18 +222,17 @@ def row_constants(
     """
     from scipy import sparse
 
+    R2, kappa, mu = given
     if R2 is None or kappa is None or (mu is None and are_exact(rows)):
         # A copy of the entries, in float64: sums of squares in float32 would be off by 1e-7.
         scaled = sparse.diags_array(factors) @ rows.astype(np.float64)
         find = _compute_exactly if are_exact(rows) else _estimate
-        R2, kappa, mu = find(scaled, p, R2, kappa, mu)
+        R2, kappa, mu = find(scaled, p, given)
     return RowConstants(float(R2), float(kappa), float(mu or 0.0))
 
 
-def _compute_exactly(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
-    d = a.shape[1]
+def _compute_exactly(a: Any, p: Array, given: Given) -> tuple[float, float, float]:
+    (R2, kappa, mu), d = given, a.shape[1]
     H = sum((block.T @ (p[at, None] * block) for at, block in _blocks(a)), np.zeros((d, d)))
     values, vectors = np.linalg.eigh(H)
     live = values > FULL_RANK * values[-1]
@@ -286,13 +268,11 @@ def _blocks(a: Any) -> Iterator[tuple[slice, Array]]:
         yield at, a[at].toarray()
 
 
-def _estimate(
-    a: Any, p: Array, R2: float | None, kappa: float | None, mu: float | None
-) -> tuple[float, float, float]:
+def _estimate(a: Any, p: Array, given: Given) -> tuple[float, float, float]:
     """Take R2 = max |a|^2 and mu = 0, which hold; estimate kappa as if H were diagonal, for rare
     columns make it far larger than d + 2; never more than 1 / min p, for |a_i|^2_{H^-1} <= 1 / p_i.
     """
-    squares = a.power(2)
+    (R2, kappa, mu), squares = given, a.power(2)
     if R2 is None:
         R2 = float((squares.sum(axis=1) * (p > 0.0)).max()) or 1.0
     if kappa is None:

@@ -32,9 +32,7 @@ class SeparableForm:
     center: Array
     entropy: float
     scale: Array
-    indptr: Array
-    indices: Array
-    values: Array
+    columns: layout.SparseColumns
     targets: Array
     L_i: Array
     mu: float
@@ -43,9 +41,10 @@ class SeparableForm:
 
     def image(self, x: Array) -> Array:
         """Return A diag(scale) x."""
-        if not self.indices.size and self.values.size:
-            return np.asarray((self.scale * x) @ self.values.reshape(x.size, -1))
-        columns = (self.values, self.indices.view(np.int32), self.indptr.astype(np.int64))
+        indptr, indices, values = self.columns
+        if indices is None:
+            return np.asarray((self.scale * x) @ values.reshape(x.size, -1))
+        columns = (values, indices.view(np.int32), indptr.astype(np.int64))
         return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
 
     def spread(self, u: Array) -> Array:
@@ -59,11 +58,10 @@ def primal_form(problem: Problem) -> SeparableForm:
     """Return the problem's own coordinates; TypeError where its coordinate steps are unknown."""
     if isinstance(problem, Quadratic):
         lam, d = problem.eigenvalues, problem.dim
-        empty, none = np.zeros(d + 1, np.uint64), np.zeros(0)
-        ints = np.zeros(0, np.uint32)
+        kept, no_columns = layout.columns_of(np.zeros((d, 0)))
         return SeparableForm(
-            SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), empty, ints, none, none, lam,
-            problem.mu, slice(None), 0,
+            SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), no_columns, np.zeros(0), lam,
+            problem.mu, kept, 0,
         )  # fmt: skip
     if not isinstance(problem, LeastSquares | LogisticRegression):
         raise TypeError(
@@ -73,21 +71,11 @@ def primal_form(problem: Problem) -> SeparableForm:
     problem.refuse_extras("CoordinateDescent")
     check_squares(problem.coordinate_L, problem.X)
     n, d = problem.X.shape
-    indptr, indices, values = _lines(problem.columns.T)
-    kept, indices = layout.keep_occurring(indices, n)
+    kept, columns = layout.columns_of(problem.columns.T)
     return SeparableForm(
-        problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), indptr,
-        indices, values, problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
+        problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), columns,
+        problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
     )  # fmt: skip
-
-
-def _lines(X: Any) -> tuple[Array, Array, Array]:
-    """Return (indptr, indices, values) of X's rows, in X's own memory; a dense X has no indices."""
-    if not isinstance(X, np.ndarray):
-        return *layout.index_arrays(X), X.data
-    n, d = X.shape
-    indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(d)
-    return indptr, np.zeros(0, np.uint32), np.ascontiguousarray(X).ravel()
 
 
 def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
@@ -99,8 +87,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     shrink = 1.0 / (problem.l2 * n)
     smooth = problem.row_norms2 * shrink / n  # of l2/2 |w|^2 along a_i
     check_squares(smooth + 1.0 / n, problem.X)  # 1/n: the losses', so that small ones do not count
-    indptr, indices, values = _lines(problem.X)
-    kept, indices = layout.keep_occurring(indices, d)
+    kept, columns = layout.columns_of(problem.X)
     margins = problem.X @ x0 if np.any(x0) else np.zeros(n)  # 0 is the usual start
     if problem.loss == LOGISTIC:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
@@ -108,8 +95,8 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
     else:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
     form = SeparableForm(
-        SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, indptr, indices,
-        values, np.zeros(d)[kept], smooth + mu, mu, kept, d,
+        SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, columns,
+        np.zeros(d)[kept], smooth + mu, mu, kept, d,
     )  # fmt: skip
     w = form.image(a0)
     with np.errstate(over="ignore"):  # if the first does, the best scale is 0

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from continuized.marked.kernels.layout import ALPHA, REBASED, SparseColumns, at_factor, pairs_at
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
 from continuized.process.clock import Events
@@ -58,14 +59,16 @@ class MarkedStepper(Stepper):
     law: of the marks that the steps are made for.  law_changes: from a pass to the next, perhaps.
     for_another_law: what to give for marks of another law; "" where no step depends on it.
     criterion_is_gap: whether the criterion bounds f - f*.  process: the method whose coefficients
-    are used.  costs: what an event of each mark touches; size: what a pass does.  take: lets the
-    events of these marks happen, with these coefficients.  point: gives x now, in the problem's own
-    variables, a vector of float64.
+    are used.  costs: what an event of each mark touches of the columns, or rows; size: what a pass
+    does.  pairs: x and z, as `kernels.layout` says.  take: lets the events of these marks happen,
+    with these coefficients.  point: gives x now, in the problem's own variables, a vector of
+    float64.
     """
 
     columns = ("k", "t", "fun", "passes")
     changing: tuple[str, ...] = (
         "k", "t", "carry", "cost", "tested", "next_test", "rows_made", "recorded", "last_fun",
+        "scalars", "pairs",
     )  # fmt: skip
     criterion_is_gap = law_changes = False
     law: Any  # Finite, or one that changes
@@ -76,11 +79,18 @@ class MarkedStepper(Stepper):
     take: Callable[[Array, Array], None]
     point: Callable[[], Array]
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, method: Any, columns: SparseColumns, x: Array) -> None:
+        self.problem, self.name, self.accelerated = problem, method.name, method.accelerated
         self.carry = self.cost = 0.0
         self.tested, self.next_test = (0.0, math.nan), 0.0
         self.rows_made, self.recorded, self.last_fun = 0, -1, math.nan
+        self.costs = np.maximum(np.diff(columns.indptr).astype(np.int64), 1)
+        self.size = max(int(columns.indptr[-1]), self.costs.size, 1)
+        self.scalars, self.pairs = np.array(REBASED), pairs_at(x)
+
+    def at_x(self, pairs: Array) -> Array:
+        """Return what the pairs are at x."""
+        return at_factor(pairs, self.scalars[ALPHA])
 
     # What differs between coordinates and rows
 
@@ -219,7 +229,9 @@ def round_gap(gap: float, fun: float, problem: Any) -> float:
     return 0.0 if gap >= -rounding else gap
 
 
-def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.Clock:
+def clock_with_marks(
+    clock: clocks.Clock | None, stepper: MarkedStepper, root: Root
+) -> clocks.Clock:
     """Return the clock given, or a Poisson clock, with the stepper's marks unless it has its own.
 
     Those of merged clocks are their own marks, or where they have none, their numbers: a clock
@@ -230,24 +242,23 @@ def clock_with_marks(clock: Any, stepper: MarkedStepper, root: Root) -> clocks.C
     law = stepper.law
     if clock is None:
         return clocks.Poisson(root, marks=law)
-    is_merged = isinstance(clock, clocks.Merged)
-    if is_merged and isinstance(law, Batches):
-        raise ValueError(
-            f"an event of merged clocks has one mark, but that of a batch has {law.batch}; use "
-            "cz.clock.Poisson, or batch=1"
-        )
-    if is_merged and len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
-        raise ValueError("of the clocks that are merged some have marks: give marks= to all")
-    if is_merged or getattr(clock, "marks", None) is not None:
-        _check_law(clock, stepper)
-        with_its_own: clocks.Clock = clock
-        return with_its_own
-    if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
-        return dataclasses.replace(clock, rng=clock.root, marks=law)
-    if isinstance(clock, clocks.Unit):
-        own = root if clock.rng is None else clock.rng
-        return dataclasses.replace(clock, rng=own, marks=law)
-    raise ValueError("the clock of a marked method must have marks: give it marks=")
+    if isinstance(clock, clocks.Merged):
+        if isinstance(law, Batches):
+            raise ValueError(
+                f"an event of merged clocks has one mark, but that of a batch has {law.batch}; use "
+                "cz.clock.Poisson, or batch=1"
+            )
+        if len({getattr(each, "marks", None) is None for each in clock.clocks}) > 1:
+            raise ValueError("of the clocks that are merged some have marks: give marks= to all")
+    elif getattr(clock, "marks", None) is None:
+        if isinstance(clock, clocks.Poisson):  # its root, not its seed: None would be drawn again
+            return dataclasses.replace(clock, rng=clock.root, marks=law)
+        if isinstance(clock, clocks.Unit):
+            own = root if clock.rng is None else clock.rng
+            return dataclasses.replace(clock, rng=own, marks=law)
+        raise ValueError("the clock of a marked method must have marks: give it marks=")
+    _check_law(clock, stepper)
+    return clock
 
 
 def _check_law(clock: Any, stepper: MarkedStepper) -> None:

@@ -8,6 +8,7 @@ smaller ones the noise.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,17 +148,14 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
             f"eps = {check.short_repr(eps)} takes about {t:.2g} gradients, more than can be "
             "counted; give a larger eps, or ask time_to"
         )
+
+    def quantile(k: int) -> float:
+        return float(event_time_quantile(k, 0.5 * delta))
+
     high = 1
-    while event_time_quantile(high, 0.5 * delta) < t:
+    while quantile(high) < t:
         high *= 2
-    low = high // 2  # the quantile of T_low is below t, or low = 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        if event_time_quantile(middle, 0.5 * delta) < t:
-            low = middle
-        else:
-            high = middle
-    return 0 if t == 0.0 else high
+    return bisect_left(range(high), t, key=quantile)
 
 
 def noise_tuned_L(p: Problem, x0: ArrayLike, sigma2: float, horizon: float) -> float:

@@ -18,7 +18,6 @@ which tells on which side of 1 it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,8 @@ from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support.files import check_memory
 from continuized.theory.bounds.network import check_graph
+
+Response = Callable[[float], Array]
 
 TOL = 1e-5
 ROUNDS = 20
@@ -52,20 +53,22 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
         raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")
     values, V = np.linalg.eigh(laplacian(g.nodes, g.edges, g.P).toarray())
-    constants = method.constants(g)
     respond = accelerated_response if method.accelerated else plain_response
-    response = respond(values[1:], constants)
-    return -_find_crossing(_Spread(g, V[:, 1:], response), tol)
+    return -_find_crossing(_Spread(g, V[:, 1:], *respond(values[1:], method.constants(g))), tol)
 
 
 class _Spread:
-    """M(s) in the symmetric form P^{1/2} K(s) P^{1/2}, acting on y = P^{1/2} q."""
+    """M(s) in the symmetric form P^{1/2} K(s) P^{1/2}, acting on y = P^{1/2} q.
 
-    def __init__(self, graph: Graph, V: Array, response: Response) -> None:
-        self.graph, self.V, self.response = graph, V, response
+    response: r(s), what A_ab / S_ab is in a mode e^{st}.  top: the largest real part of D's
+    eigenvalues.
+    """
+
+    def __init__(self, graph: Graph, V: Array, response: Response, top: float) -> None:
+        self.graph, self.V, self.response, self.top = graph, V, response, top
         self.root_P = np.sqrt(graph.P)
-        i, j = graph.edges.T
-        self.across = V[i] - V[j]
+        self.i, self.j = graph.edges.T
+        self.across = V[self.i] - V[self.j]
 
     def source(self, y: Array) -> Array:
         """Return S(q) in the basis of the eigenvectors."""
@@ -76,15 +79,14 @@ class _Spread:
     def apply(self, at: Array, y: Array) -> Array:
         """Return M(s) y, where `at` is r(s)."""
         image = self.V @ (at * self.source(y))
-        i, j = self.graph.edges.T
-        q = np.einsum("ea,ea->e", self.across, image[i] - image[j])
+        q = np.einsum("ea,ea->e", self.across, image[self.i] - image[self.j])
         return np.asarray(self.root_P * q)
 
     def perron(self, s: float, y: Array) -> Array:
         """Return a vector nearer to the positive eigenvector of M(s) than the one given."""
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        m, at = len(y), self.response.at(s)
+        m, at = len(y), self.response(s)
         if m == 1:
             return y
         operator = LinearOperator((m, m), matvec=lambda v: self.apply(at, v), dtype=np.float64)
@@ -93,17 +95,17 @@ class _Spread:
         return np.asarray(np.abs(vector))
 
     def rayleigh(self, y: Array) -> float:
-        """Find the s at which y^T M(s) y = 1, y of unit length.
+        """Find the s at which y^T M(s) y = 1, y scaled to unit length.
 
         That is sum_ab r_ab(s) S_ab^2 = 1: S is asked for once.  For y near the eigenvector, s is
         twice as near as y in digits, and it is never above the s sought.
         """
         from scipy.optimize import brentq
 
-        square, top = self.source(y) ** 2, self.response.top
+        square, top = self.source(y / np.linalg.norm(y)) ** 2, self.top
 
         def above(s: float) -> float:
-            return 1.0 / float(np.vdot(self.response.at(s), square)) - 1.0 if s > top else -1.0
+            return 1.0 / float(np.vdot(self.response(s), square)) - 1.0 if s > top else -1.0
 
         width = 0.5 * abs(top)  # by the theorem, the rate is half of -top or more
         while above(top + width) < 0.0:
@@ -114,10 +116,10 @@ class _Spread:
 def _find_crossing(spread: _Spread, tol: float) -> float:
     """Find the s above D's eigenvalues where rho(s) = 1."""
     y = spread.root_P
-    found = spread.rayleigh(y / np.linalg.norm(y))
+    found = spread.rayleigh(y)
     for _ in range(ROUNDS):
         y = spread.perron(found, y)
-        found = spread.rayleigh(y / np.linalg.norm(y))
+        found = spread.rayleigh(y)
         if _is_certified(spread, y, found, tol):
             return found
     raise ArithmeticError(
@@ -128,30 +130,22 @@ def _find_crossing(spread: _Spread, tol: float) -> float:
 
 def _is_certified(spread: _Spread, y: Array, found: float, tol: float) -> bool:
     """Whether rho is above 1 a little below `found`, and below 1 a little above it."""
-    top = spread.response.top
-    margin = 0.5 * tol * abs(top)  # by the theorem, the rate is half of -top or more
+    margin = 0.5 * tol * abs(spread.top)  # by the theorem, the rate is half of -top or more
     for s, sign in ((found - margin, 1.0), (found + margin, -1.0)):
-        if s > top:  # below it there is nothing to find
-            ratios = spread.apply(spread.response.at(s), y) / y
+        if s > spread.top:  # below it there is nothing to find
+            ratios = spread.apply(spread.response(s), y) / y
             if not np.all(sign * (ratios - 1.0) > 0.0):
                 return False
     return True
 
 
-class Response(NamedTuple):
-    """r(s): what A_ab / S_ab is in a mode e^{st}, and the largest real part of D's eigenvalues."""
-
-    at: Callable[[float], Array]
-    top: float
-
-
-def plain_response(values: Array, constants: Constants) -> Response:
+def plain_response(values: Array, constants: Constants) -> tuple[Response, float]:
     """(s + gamma (a + b)) A = gamma^2 S, for eigenvalues a and b."""
     a, b, gamma = values[:, None], values[None, :], constants.gamma
-    return Response(lambda s: gamma**2 / (s + gamma * (a + b)), -2.0 * gamma * float(values[0]))
+    return lambda s: gamma**2 / (s + gamma * (a + b)), -2.0 * gamma * float(values[0])
 
 
-def accelerated_response(values: Array, constants: Constants) -> Response:
+def accelerated_response(values: Array, constants: Constants) -> tuple[Response, float]:
     """The 4 x 4 system of A_ab, B_ab, B_ba and C_ab, with B eliminated.
 
     With e = s + 2 theta, B_ab = p (f_b A + theta C + gamma gamma' S), p = 1 / (e + gamma a) and
@@ -177,4 +171,4 @@ def accelerated_response(values: Array, constants: Constants) -> Response:
     # The mean of (u, w) along an eigenvector decays with the eigenvalues of a 2 x 2 matrix.
     trace = gamma * values + 2.0 * theta
     root = np.sqrt(0.25 * trace**2 - theta * values * (gamma + step) + 0j)
-    return Response(at, 2.0 * float((root - 0.5 * trace).real.max()))
+    return at, 2.0 * float((root - 0.5 * trace).real.max())

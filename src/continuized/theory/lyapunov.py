@@ -121,8 +121,7 @@ def drift(
     """
     method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
-    t, x, z, single = _states(p, t, x, z)
-    _check_times(method, t)
+    t, x, z, single = _states(method, p, t, x, z)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
     rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
@@ -131,14 +130,16 @@ def drift(
     gamma = parameters.gamma(method.L)
     A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
-    f, w2 = _excess(p, x), _dot(w, w)
+    f, w2 = _excess_and_distance(p, x, z)
     flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
     step_z: Any = gamma_prime.reshape(-1, *[1] * (x.ndim - 1))
-    x1, z1 = jump(x, z, g, gamma, step_z)
-    w1 = z1 - minimiser(p).reshape(x.shape[1:])
-    value = flow + A * (_excess(p, x1) - f) + B * (_dot(w1, w1) - w2)
+    f1, w1 = _excess_and_distance(p, *jump(x, z, g, gamma, step_z))
+    value = flow + A * (f1 - f) + B * (w1 - w2)
     if sigma2 > 0.0:
-        value = value + sigma2 * (A * 0.5 * gamma**2 * _mean_curvature(p) + B * gamma_prime**2)
+        if not isinstance(p, Quadratic):
+            raise ValueError("the drift with noise is exact on a Quadratic only; use sigma2=0")
+        curvature = float(p.eigenvalues.mean())
+        value = value + sigma2 * (A * 0.5 * gamma**2 * curvature + B * gamma_prime**2)
     return np.asarray(value)[0 if single else slice(None)]
 
 
@@ -175,14 +176,12 @@ def supermartingale_gap(
     True
     """
     method = check_continuized(method, "supermartingale_gap")
-    t, x, z, single = _states(p, t, x, z)
-    _check_times(method, t)
-    moments = np.unique(t)
-    value, error, phi = (np.empty(len(t)) for _ in range(3))
-    for moment in moments.tolist():
+    t, x, z, single = _states(method, p, t, x, z)
+    found = np.empty((3, len(t)))
+    for moment in np.unique(t).tolist():
         rows = t == moment
-        value[rows], error[rows], phi[rows] = _gap_at(method, p, moment, x[rows], z[rows])
-    return Gap(value[0], error[0], phi[0]) if single else Gap(value, error, phi)
+        found[:, rows] = _gap_at(method, p, moment, x[rows], z[rows])
+    return Gap(*(found[:, 0] if single else found))
 
 
 def _gap_at(
@@ -227,9 +226,8 @@ def _expected_phi(
         y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
         rows = (-1, *x.shape[1:])
         g = p.grads(y.reshape(rows)).reshape(y.shape)
-        x1, z1 = jump(y, w, g, gamma, gamma_prime)
-        w1 = (z1 - minimiser(p).reshape(x.shape[1:])).reshape(rows)
-        f, w2 = (v.reshape(NODES, -1) for v in (_excess(p, x1.reshape(rows)), _dot(w1, w1)))
+        x1, z1 = (v.reshape(rows) for v in jump(y, w, g, gamma, gamma_prime))
+        f, w2 = (v.reshape(NODES, -1) for v in _excess_and_distance(p, x1, z1))
         log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
         A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
         total += A @ f + B @ w2
@@ -237,23 +235,15 @@ def _expected_phi(
 
 
 def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> Array:
-    w = z - minimiser(p).reshape(x.shape[1:])
     with np.errstate(divide="ignore"):
-        in_x, in_z = np.log(_excess(p, x)), np.log(_dot(w, w))
+        in_x, in_z = np.log(_excess_and_distance(p, x, z))
     return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
-def _check_times(method: Continuized, t: Array) -> None:
-    """Raise ValueError for times at which A or B overflows."""
-    late = t[np.maximum(log_A(method, t), log_B(method, t)) > LARGEST_LOG]
-    if late.size:
-        raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
-
-
 def _states(
-    p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+    method: Continuized, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
-    """Return many states as rows, or one state as one row."""
+    """Return many states as rows, or one state as one row, at times when phi does not overflow."""
     times = check.times(t, "t")
     x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
     if x.shape != z.shape:
@@ -261,26 +251,25 @@ def _states(
     largest = float(np.max(np.abs([x, z]), initial=0.0))
     if largest > LARGEST:
         raise ValueError(f"x and z must be at most {LARGEST:g}, or squares overflow: got {largest}")
-    if times.ndim == 0:
-        check_fits(p, x[np.newaxis])
-        return times.reshape(1), x[np.newaxis], z[np.newaxis], True
-    if times.ndim != 1 or x.ndim < 2 or len(x) != len(times):
+    single = times.ndim == 0
+    if single:
+        times, x, z = times[np.newaxis], x[np.newaxis], z[np.newaxis]
+    elif times.ndim != 1 or x.ndim < 2 or len(x) != len(times):
         raise ValueError(
             f"many states are t of shape (n,) and x, z with n rows, got {times.shape}, {x.shape}"
         )
     check_fits(p, x)
-    return times, x, z, False
+    late = times[np.maximum(log_A(method, times), log_B(method, times)) > LARGEST_LOG]
+    if late.size:
+        raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
+    return times, x, z, single
 
 
-def _excess(p: Problem, points: Array) -> Array:
-    return np.maximum(p.values(points) - minimum(p), 0.0)
+def _excess_and_distance(p: Problem, x: Array, z: Array) -> tuple[Array, Array]:
+    """f - f* and |z - x*|^2 of many states, one to a row."""
+    w = z - minimiser(p).reshape(x.shape[1:])
+    return np.maximum(p.values(x) - minimum(p), 0.0), _dot(w, w)
 
 
 def _dot(u: Array, v: Array) -> Array:
     return (u * v).reshape(len(u), -1).sum(axis=1)  # type: ignore[no-any-return]
-
-
-def _mean_curvature(p: Problem) -> float:
-    if not isinstance(p, Quadratic):
-        raise ValueError("the drift with noise is exact on a Quadratic only; use sigma2=0")
-    return float(p.eigenvalues.mean())

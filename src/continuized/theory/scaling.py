@@ -75,56 +75,47 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
     """
     from scipy.integrate import solve_ivp
 
-    s = np.atleast_1d(check.times(times, "times", ordered=True))
-    x = start_of(p, x0)
-    mu = float(p.mu or 0.0)
-    first = FIRST / math.sqrt(known_L(p) or 1.0) if mu == 0.0 else 0.0  # L = 0: any will do
-    early, (rest, places) = s[s <= first], np.unique(s[s > first], return_inverse=True)
-    last = float(s.max(initial=0.0))
-    g = _gradient(p, x, x.ravel())
-    rows = [_series(x.ravel(), g, early)[:, 0]]
-    size = max(float(np.abs(x).max(initial=0.0)), float(np.abs(g).max(initial=0.0)), 1e-300)
+    times = np.atleast_1d(check.times(times, "times", ordered=True))
+    start, root = start_of(p, x0), math.sqrt(p.mu or 0.0)
+    first = FIRST / math.sqrt(known_L(p) or 1.0) if root == 0.0 else 0.0  # L = 0: any will do
+    rest, places = np.unique(times[times > first], return_inverse=True)
+
+    def gradient(x: Array) -> Array:
+        return np.asarray(p.grad(x.reshape(start.shape)), dtype=np.float64).ravel()
+
+    def series(s: Array) -> Array:
+        """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
+        s2 = (s * s)[:, None]
+        return np.stack([start.ravel() - s2 / 8.0 * g, start.ravel() - s2 / 4.0 * g], axis=1)
+
+    def slope(s: float, y: Array) -> Array:
+        work.add(s)
+        x, z = y.reshape(2, -1)
+        g = gradient(x)
+        if root == 0.0:
+            return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
+        return np.concatenate([root * (z - x), root * (x - z) - g / root])
+
+    g = gradient(start)
+    size = max(float(np.abs(v).max(initial=1e-300)) for v in (start, g))
+    rows = [series(times[times <= first])[:, 0]]
     with bar("scaling limit", PERCENT, progress, unit="%") as show:
-        work = Work(last, show)
-
-        def slope(s: float, y: Array) -> Array:
-            work.add(s)
-            return _right_hand_side(p, x, mu, s, y)
-
+        work = Work(float(times.max(initial=0.0)), show)
         if rest.size:
             solution = solve_ivp(
                 slope,
                 (first, float(rest[-1])),
-                _series(x.ravel(), g, np.array([first]))[0].ravel(),
+                series(np.array([first]))[0].ravel(),
                 method="DOP853",
                 t_eval=rest,
                 rtol=RTOL,
                 atol=ATOL * size,
             )
-    if rest.size:
-        if not solution.success:
-            raise ArithmeticError(f"the limiting ODE could not be integrated: {solution.message}")
-        rows.append(solution.y.T[places, : x.size])
-    return np.concatenate(rows).reshape(len(s), *x.shape)
-
-
-def _gradient(p: Problem, like: Array, x: Array) -> Array:
-    return np.asarray(p.grad(x.reshape(like.shape)), dtype=np.float64).ravel()
-
-
-def _right_hand_side(p: Problem, like: Array, mu: float, s: float, y: Array) -> Array:
-    x, z = y.reshape(2, -1)
-    g = _gradient(p, like, x)
-    if mu == 0.0:
-        return np.concatenate([(2.0 / s) * (z - x), -0.5 * s * g])
-    root = math.sqrt(mu)
-    return np.concatenate([root * (z - x), root * (x - z) - g / root])
-
-
-def _series(x: Array, g: Array, s: Array) -> Array:
-    """(x, z) near s = 0 in the convex case, one row per s; at s = 0 in every case."""
-    s2 = (s * s)[:, None]
-    return np.stack([x - s2 / 8.0 * g, x - s2 / 4.0 * g], axis=1)
+            if not solution.success:
+                why = solution.message
+                raise ArithmeticError(f"the limiting ODE could not be integrated: {why}")
+            rows.append(solution.y.T[places, : start.size])
+    return np.concatenate(rows).reshape(len(times), *start.shape)
 
 
 def scaling_distance(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.theory.bounds import noise_terms
+from continuized.theory.bounds import paper
 
 L = 2.0
 
@@ -31,7 +31,7 @@ def test_noise_term_at_a_time_against_mpmath(mu, start):
             end = mp.mpf(t) + mp.mpf(start)
             top = integral_of_weight(method, mp.mpf(0), mp.mpf(t))
             expected = top / (mp.sinh(w * end) ** 2 / w**2 if mu else end**2)
-        got = math.exp(noise_terms.log_mean_A(method, np.asarray(t)))
+        got = math.exp(paper.log_mean_A(method, np.asarray(t)))
         assert got == pytest.approx(float(expected), rel=1e-12), t
 
 
@@ -52,12 +52,12 @@ def test_noise_term_at_an_event_against_mpmath(mu, start):
                 sine = (mp.exp(q * s) * up - mp.exp(-q * s) * down) / 2
                 expected = ((sine - mp.sinh(q * s)) / q - k) * 2 / q**2
             log_expected = float(mp.log(expected))
-        got = float(noise_terms.log_mean_weight(method, np.asarray(k)))
+        got = float(paper.log_mean_weight(method, np.asarray(k)))
         assert got == pytest.approx(log_expected, rel=1e-12, abs=1e-11), k
     with mp.workdps(30):
         integrand = lambda t: integral_of_weight(method, 0, t) * t * mp.exp(-t)  # noqa: E731
         if 0.0 < mu < 1.0 or mu == 0.0:
             with mp.workdps(90):
                 expected = mp.quad(integrand, [0, 1, 4, 16, 64, 256, 1024])
-            got = math.exp(noise_terms.log_mean_weight(method, np.asarray(2)))
+            got = math.exp(paper.log_mean_weight(method, np.asarray(2)))
             assert got == pytest.approx(float(expected), rel=1e-10)

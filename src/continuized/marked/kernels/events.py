@@ -20,13 +20,10 @@ function of their own, given the arrays, an event takes up to three times as lon
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from continuized.marked.kernels.entropy import entropy_step, logit
-from continuized.marked.kernels.layout import REBASED, D, S
-from continuized.problems.base import Array
+from continuized.marked.kernels.layout import ALPHA, BETA, REBASED, D, S
 from continuized.problems.losses import SQUARED, loss_slope
 from continuized.process.coefficients import GAMMA_PRIME, A, B
 from continuized.process.flow import mix
@@ -36,8 +33,6 @@ ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
 WORST_RATIO = 4.0  # of |alpha| or |beta| to alpha - beta
 SMALLEST = 1e-30  # alpha - beta
-
-ALPHA, BETA = 0, 1  # the entries of `scalars`
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
@@ -65,16 +60,14 @@ def is_due(alpha, beta):
 
 # The two loops of a coordinate event over column i of A: the slope along it, and its subtraction.
 #
-# The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d
-# (`layout`), or, for methods without acceleration, u itself, a vector.  An event of coordinate i
+# The images are u = A diag(scale) x, carried along as x moves: pairs (s, d) with u = s + alpha d,
+# or, for methods without acceleration, u itself, a vector.  An event of coordinate i
 #
 #     takes the slope       sum_r A_ri loss'(u_r, y_r),
 #     and then subtracts    A_ri (the change of x_i, scaled)  from every u_r,
 #
-# r over the entries of the column, which are values[indptr[i]:indptr[i + 1]] in the rows `indices`.
-# Where the column is dense there are no indices (None): entry k is in row k.  The squared loss has
-# no targets (None): its images are the residuals u - y.  So each case is compiled apart, with
-# nothing of the others in its loops; `images.ndim`, too, is known when Numba compiles.
+# r over the entries of the column.  What is None (`layout`: indices, targets) and `images.ndim` are
+# known when Numba compiles: each case is compiled apart, with nothing of the others in its loops.
 #
 # All dense columns have the same rows.  So one sweep over the images can subtract a column and
 # take the slope along the column of the next event, while an image is at hand.
@@ -168,10 +161,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 
     u = A diag(scale) x, A given by columns, H(v) = v log v + (1-v) log(1-v) (`layout` has the
     arguments).  At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal
-    step), x_i -= steps_i g and z_i -= gamma' weights_i g.
-
-    points and images are pairs (s, d), or vectors, where the steps are plain: there is no z then,
-    and `points.ndim` is known when Numba compiles.
+    step), x_i -= steps_i g and z_i -= gamma' weights_i g.  points are x and z as pairs, or where
+    the steps are plain x alone, a vector; so are their images.
 
     With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
     lends (its strong convexity): the step ends at the v where
@@ -262,7 +253,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
 
 @jit
 def block_events(
-    marks, coefficients, terms, loss, columns, members, bounds, scalars, points, images
+    marks, coefficients, members, bounds, terms, loss, columns, scalars, points, images
 ):
     """Take a step on a block B at each mark: with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma'
     weights_B g.
@@ -270,8 +261,7 @@ def block_events(
     Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
     `coordinate_events`, on a function without entropy and with scale 1.
 
-    All of g is of the same x: it is taken before anything is subtracted.  Where points and images
-    are vectors, the steps are plain.
+    All of g is of the same x: it is taken before anything is subtracted.
     """
     steps, weights, ridge, center, _, _ = terms
     kind, c, targets = loss
@@ -308,68 +298,22 @@ def block_events(
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
-class RowLabels(NamedTuple):
-    """What the rows of the data are multiplied by, and their labels."""
-
-    factors: Array
-    rhs: Array
-
-
 @jit
-def row_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Take steps of stochastic least squares: at a mark i, with the residual r of the row a =
-    factors_i a_i, x -= step r a and z -= gamma' r a.
+def row_events(marks, coefficients, factors, rhs, columns, step, accelerated, scalars, pairs):
+    """Take steps of stochastic least squares: at a row of marks, a batch, with g the mean over its
+    marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row, x -= step g and
+    z -= gamma' g.
 
-    The rows are given as `layout.SparseColumns` are: row i is values[indptr[i]:indptr[i + 1]], in
-    the coordinates `indices`.
+    All residuals are of the same x: they are taken before anything is subtracted.  Rows are given
+    as the columns of A are, and x and z in the place of the images.
     """
-    factors, rhs = rows
     indptr, indices, values = columns
-    alpha, beta = scalars[ALPHA], scalars[BETA]
-    far = are_far(indices, pairs)
-    for e in range(marks.size):
-        if e + AHEAD < marks.size:
-            coming = marks[e + AHEAD]
-            fetch(factors, coming)
-            fetch(rhs, coming)
-            fetch_column(coming, indptr, indices, values)
-        if e + 2 * AHEAD < marks.size:
-            fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
-        if far and e + IMAGES_AHEAD < marks.size:
-            fetch_images(marks[e + IMAGES_AHEAD], indptr, indices, pairs)
-        i = np.uintp(marks[e])
-        begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
-        gamma_prime = coefficients[e, GAMMA_PRIME]
-        if accelerated:
-            alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
-            if is_due(alpha, beta):
-                rebase(alpha, beta, pairs)
-                alpha, beta = REBASED
-        residual = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs) - rhs[i]
-        residual *= factors[i] * factors[i]
-        dd = (step - gamma_prime) * residual / (alpha - beta) if accelerated else 0.0
-        ds = step * residual - alpha * dd
-        subtract_column(begin, end, indices, values, ds, dd, pairs)
-    scalars[ALPHA], scalars[BETA] = alpha, beta
-
-
-@jit
-def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars, pairs):
-    """Take steps of least squares in batches: at a row of marks, with g the mean over its marks i
-    of r_i a_i, r_i the residual of the row a_i = factors_i times the data's, x -= step g and z -=
-    gamma' g.
-
-    All residuals are of the same x: they are taken before anything is subtracted.
-    """
-    factors, rhs = rows
-    indptr, indices, values = columns
-    batch = marks.shape[1]
+    batch = 1 if marks.ndim == 1 else marks.shape[1]  # known when Numba compiles, where it is 1
+    drawn = marks.ravel()
     residuals = np.empty(batch)
     alpha, beta = scalars[ALPHA], scalars[BETA]
+    far = are_far(indices, pairs)
     for e in range(marks.shape[0]):
-        if e + 1 < marks.shape[0]:
-            for j in range(batch):
-                fetch_column(marks[e + 1, j], indptr, indices, values)
         gamma_prime = coefficients[e, GAMMA_PRIME]
         if accelerated:
             alpha, beta = mix(alpha, beta, coefficients[e, A], coefficients[e, B])
@@ -377,13 +321,23 @@ def batch_events(marks, coefficients, rows, columns, step, accelerated, scalars,
                 rebase(alpha, beta, pairs)
                 alpha, beta = REBASED
         for j in range(batch):
-            i = np.uintp(marks[e, j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            m = e * batch + j
+            if m + AHEAD < drawn.size:
+                coming = drawn[m + AHEAD]
+                fetch(factors, coming)
+                fetch(rhs, coming)
+                fetch_column(coming, indptr, indices, values)
+            if m + 2 * AHEAD < drawn.size:
+                fetch(indptr, drawn[m + 2 * AHEAD])  # which fetch_column reads
+            if far and m + IMAGES_AHEAD < drawn.size:
+                fetch_images(drawn[m + IMAGES_AHEAD], indptr, indices, pairs)
+            i = np.uintp(drawn[m])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             slope = column_slope(SQUARED, alpha, begin, end, indices, values, None, pairs)
             residuals[j] = factors[i] * factors[i] * (slope - rhs[i]) / batch
         for j in range(batch):
-            i = np.uintp(marks[e, j])
-            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
+            i = np.uintp(drawn[e * batch + j])
+            begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + ONE])
             dd = (step - gamma_prime) * residuals[j] / (alpha - beta) if accelerated else 0.0
             ds = step * residuals[j] - alpha * dd
             subtract_column(begin, end, indices, values, ds, dd, pairs)

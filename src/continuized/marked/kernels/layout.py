@@ -9,7 +9,8 @@ import numpy as np
 from continuized.problems.base import Array
 
 S, D = 0, 1  # the columns of pairs: side by side, for one cache line instead of two
-REBASED = (0.5, -0.5)  # alpha and beta at the start, and after a `events.rebase`
+ALPHA, BETA = 0, 1  # the entries of `scalars`
+REBASED = (0.5, -0.5)  # those at the start, and after a `events.rebase`
 
 
 class SparseColumns(NamedTuple):
@@ -47,17 +48,23 @@ def pairs_at(x: Array) -> Array:
 
 
 def at_factor(pairs: Array, factor: float) -> Array:
-    """Return s + factor d: x at alpha, z at beta."""
-    return np.asarray(pairs[:, S] + factor * pairs[:, D])
+    """Return s + factor d: x at alpha, z at beta.  A vector, for there is no z, is x itself."""
+    return pairs.copy() if pairs.ndim == 1 else np.asarray(pairs[:, S] + factor * pairs[:, D])
 
 
-def index_arrays(compressed: Any) -> tuple[Array, Array]:
-    """Return the indptr and indices of a compressed sparse array.
+def columns_of(rows: Any) -> tuple[Any, SparseColumns]:
+    """Return the rows of a matrix as the columns of another, in their own memory, and which entries
+    of a row are kept (`keep_occurring`).
 
-    Unsigned, for Numba tests every signed index for being negative; 32-bit indices are not copied.
+    Indices are unsigned, for Numba tests every signed one for being negative.
     """
-    indices = compressed.indices.astype(np.int32, copy=False).view(np.uint32)
-    return compressed.indptr.astype(np.uint64), indices
+    n, d = rows.shape
+    if isinstance(rows, np.ndarray):
+        indptr = np.arange(n + 1, dtype=np.uint64) * np.uint64(d)
+        return slice(None), SparseColumns(indptr, None, np.ascontiguousarray(rows).ravel())
+    indices = rows.indices.astype(np.int32, copy=False).view(np.uint32)
+    kept, indices = keep_occurring(indices, d)
+    return kept, SparseColumns(rows.indptr.astype(np.uint64), indices, rows.data)
 
 
 def keep_occurring(indices: Array, length: int) -> tuple[Any, Array]:

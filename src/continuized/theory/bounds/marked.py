@@ -19,7 +19,6 @@ from continuized.marked.dual import DualCoordinate, DualStepper
 from continuized.marked.rows import (
     FULL_RANK,
     GIVEN,
-    Kaczmarz,
     RowStepper,
     StochasticLeastSquares,
     are_exact,
@@ -183,5 +182,4 @@ THEOREMS: dict[type, Callable[..., TheoremTerms]] = {
     CoordinateDescent: _coordinates,
     DualCoordinate: _dual,
     StochasticLeastSquares: _rows,
-    Kaczmarz: _rows,
 }

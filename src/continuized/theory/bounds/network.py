@@ -37,11 +37,9 @@ def gossip_log_bound(method: Gossip, graph: Any, x0: ArrayLike, query: Query) ->
     """The logarithm of the bound on E |x_t - mean|^2, at times t or at the k-th event."""
     g = check_graph(graph)
     u = centre(g, x0)
-    log_u2 = log_of(float(np.vdot(u, u)))
-    if not method.accelerated:
-        return log_decay(log_u2, 0.5 * g.mu_g, query)
-    first, rate = math.log1p(method.damping) + log_u2, method.damping * g.theta
-    return log_decay(first, rate, query, weighted=True)
+    more = math.log1p(method.damping) if method.accelerated else 0.0
+    first = more + log_of(float(np.vdot(u, u)))
+    return log_decay(first, method.rate(g), query, weighted=method.accelerated)
 
 
 def exchanges_log_bound(method: A2CiD2, graph: Any, x0: ArrayLike, query: Query) -> Array:

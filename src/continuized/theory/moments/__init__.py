@@ -29,7 +29,7 @@ from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import PERCENT, integrate_moments
-from continuized.theory.moments.pair import DiagonalMarks, Moments, rates_of
+from continuized.theory.moments.pair import Marks, Moments, rates_of
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -116,19 +116,18 @@ def moments(
     system = next((row for kind, row in SYSTEMS.items() if isinstance(method, kind)), None)
     if system is None and hasattr(method, "prepare"):
         system = "marks", "marked_moments"
-    if system is None:
-        with bar("moments", PERCENT, progress, unit="%") as show:
-            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
     name = name_of(method)
-    if t is None:
+    if system is not None and t is None:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
-    if sigma2 > 0.0:
+    if system is not None and sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
-    module, function = system
-    compute = getattr(import_module(f"{__name__}.{module}"), function)
     with bar("moments", PERCENT, progress, unit="%") as show:
+        if system is None:
+            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
+        module, function = system
+        compute = getattr(import_module(f"{__name__}.{module}"), function)
         found: Moments = compute(p, method, x0, t, show)
-    return found
+        return found
 
 
 def _full_gradient_moments(
@@ -144,7 +143,7 @@ def _full_gradient_moments(
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if t is not None:
         one, start = np.ones_like(lam), np.stack([u0, u0, u0])
-        marks = DiagonalMarks(lam, lam * lam, one, one, variance)
+        marks = Marks.diagonal(lam, lam * lam, one, one, variance)
         found = list(integrate_moments(rates_of(method), marks, start, t, show=show))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None

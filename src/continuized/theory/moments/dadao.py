@@ -21,16 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dadao.method import (
-    DADAO,
-    X_TILDE,
-    Y_TILDE,
-    Z_TILDE,
-    Steps,
-    X,
-    Y,
-    Z,
-)
+from continuized.network.optimisation.dadao import method as dadao
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
@@ -56,7 +47,7 @@ class System(NamedTuple):
     basis: Array  # the states, in columns, that the coordinates belong to
 
 
-def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array, show: Bar) -> Moments:
+def dadao_moments(pair: Any, method: dadao.DADAO, x0: ArrayLike, t: Array, show: Bar) -> Moments:
     """E mean_i |x_i - x*|^2 in `fun`, which `theory.bound` bounds, and E |x~ - x*|^2 in `z2`.
 
     xx, xz and zz have a column to a node, of x - x* and x~ - x*.  Relative accuracy about 1e-9 for
@@ -66,11 +57,10 @@ def dadao_moments(pair: Any, method: DADAO, x0: ArrayLike, t: Array, show: Bar) 
     check_dadao_start(x0)
     system, rate = system_of(graph, objective, method), method.rate(graph, objective)
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
-    x, x_tilde = by_node[:, X], by_node[:, X_TILDE]
-    rows = np.empty((len(t), 3, graph.nodes))
+    x, x_tilde = by_node[:, dadao.X], by_node[:, dadao.X_TILDE]
+    pairs, rows = ((x, x), (x, x_tilde), (x_tilde, x_tilde)), np.empty((len(t), 3, graph.nodes))
     for k, M in enumerate(_follow(system, t, PIECE / rate)):
-        for row, (u, v) in enumerate(((x, x), (x, x_tilde), (x_tilde, x_tilde))):
-            rows[k, row] = np.einsum("ica,ab,icb->i", u, M, v)
+        rows[k] = [np.einsum("ica,ab,icb->i", u, M, v) for u, v in pairs]
     return Moments.from_rows(t, None, rows[:, 0].mean(axis=1), rows)
 
 
@@ -80,13 +70,13 @@ def limit(objective: Objective) -> Array:
 
     slopes, x_star = slopes_at_minimiser(objective), objective.x_star
     u = np.empty((objective.nodes, 6, objective.dim))
-    u[:, [X, X_TILDE]] = x_star
-    u[:, [Y, Y_TILDE]] = (slopes - 0.5 * objective.mu * x_star)[:, np.newaxis]
-    u[:, [Z, Z_TILDE]] = -slopes[:, np.newaxis]
+    u[:, [dadao.X, dadao.X_TILDE]] = x_star
+    u[:, [dadao.Y, dadao.Y_TILDE]] = (slopes - 0.5 * objective.mu * x_star)[:, np.newaxis]
+    u[:, [dadao.Z, dadao.Z_TILDE]] = -slopes[:, np.newaxis]
     return u
 
 
-def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
+def system_of(graph: Graph, objective: Objective, method: dadao.DADAO) -> System:
     """The matrices, where the sums of z and z~ over the nodes are 0, as they stay."""
     from scipy.linalg import logm
 
@@ -125,7 +115,7 @@ def system_of(graph: Graph, objective: Objective, method: DADAO) -> System:
     )
 
 
-def _coordinates(steps: Steps, shape: tuple[int, ...]) -> Array:
+def _coordinates(steps: dadao.Steps, shape: tuple[int, ...]) -> Array:
     """The states of unit coordinates, in columns.
 
     The coordinates are x, x~ and, divided by c = sqrt(L nu), y, y~, (y + z) / s and z~: all weigh
@@ -135,7 +125,7 @@ def _coordinates(steps: Steps, shape: tuple[int, ...]) -> Array:
     nodes, _, dim = shape
     s, c = steps.s, math.sqrt(steps.nu) * math.sqrt(steps.L)
     one = np.diag([1.0, 1.0, c, c, s * c, c])
-    one[Z, Y] = -c
+    one[dadao.Z, dadao.Y] = -c
     return np.kron(np.kron(np.eye(nodes), one), np.eye(dim))
 
 
@@ -176,5 +166,5 @@ def _zero_sums(T: Array, shape: tuple[int, ...]) -> Array:
     _, _, dim = shape
     sums = np.zeros((2, dim, *shape))
     for c in range(dim):
-        sums[0, c, :, Z, c] = sums[1, c, :, Z_TILDE, c] = 1.0
+        sums[0, c, :, dadao.Z, c] = sums[1, c, :, dadao.Z_TILDE, c] = 1.0
     return np.asarray(null_space(sums.reshape(2 * dim, -1) @ T))

@@ -11,7 +11,7 @@ shortens its steps, so that its eigenvalues are in [-2 gamma rho, 0], rho the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -25,99 +25,12 @@ from continuized.network.optimisation.dual.method import Dual
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.support.progress import Bar, silent
+from continuized.support.progress import Bar
 from continuized.theory.bounds.network import centre, check_dual_start, check_graph, check_pair
 from continuized.theory.moments.integrate import exponentiate, integrate_moments
-from continuized.theory.moments.pair import Moments, PairMoments, Rates, jump, symmetrise
+from continuized.theory.moments.pair import Marks, Moments, Rates, jump, symmetrise
 
 LARGEST = 400  # nodes, times the dimension for the dual method
-
-
-class EdgeMarks:
-    """The marks of a graph; K has a block (dim, dim) to a node, or is the identity."""
-
-    noise = 0.0
-
-    def __init__(self, graph: Graph, K: Array | None = None) -> None:
-        from scipy.sparse import csr_array
-
-        self.graph, self.K = graph, K
-        self.dim = 1 if K is None else K.shape[1]
-        self.steps = self.weights = np.ones(graph.nodes * self.dim)
-        self.laplacian = laplacian(graph.nodes, graph.edges, graph.P)
-        count = np.arange(len(graph.edges))
-        ends = graph.edges.ravel(), np.repeat(count, 2)
-        self.incidence = csr_array((np.ones(ends[0].size), ends), (graph.nodes, len(count)))
-        i, j, nodes = *graph.edges.T, np.arange(graph.nodes)
-        pairs = (i, i), (j, j), (i, j), (j, i), (nodes, nodes)
-        self.ii, self.jj, self.ij, self.ji, self.own = (self._find_blocks(*p) for p in pairs)
-
-    def _find_blocks(self, i: Array, j: Array) -> Array:
-        """Where the blocks (dim, dim) of pairs of nodes are in a matrix, in memory order."""
-        c = np.arange(self.dim)
-        rows, columns = ((self.dim * nodes)[:, None] + c for nodes in (i, j))
-        return np.asarray(self.steps.size * rows[:, :, None] + columns[:, None, :])
-
-    def pull(self, A: Array) -> Array:
-        """Return Lambda K A."""
-        nodes, KA = self.graph.nodes, A
-        if self.K is not None:
-            KA = self.K @ A.reshape(nodes, self.dim, -1)
-        return np.asarray(self.laplacian @ KA.reshape(nodes, -1)).reshape(A.shape)
-
-    def spread(self, A: Array) -> Array:
-        """Return S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
-        ii, jj, ij = A.take(self.ii), A.take(self.jj), A.take(self.ij)
-        if self.K is not None:
-            K_i, K_j = self.K[self.graph.edges.T]
-            ii, jj, ij = K_i @ ii @ K_i, K_j @ jj @ K_j, K_i @ ij @ K_j
-        of_edge = self.graph.P[:, None, None] * (ii + jj - ij - ij.transpose(0, 2, 1))
-        S = np.zeros_like(A)
-        S.put(self.ij, -of_edge)
-        S.put(self.ji, -of_edge)
-        S.put(self.own, self.incidence @ of_edge.reshape(len(of_edge), -1))
-        return S
-
-    def follow(
-        self,
-        constants: Constants,
-        accelerated: bool,
-        start: Array,
-        times: Array,
-        show: Bar = silent,
-    ) -> Iterator[PairMoments]:
-        """Yield (A, B, C) at increasing times, or (A,) for a plain method, from A = `start`."""
-        project = partial(remove_means, dim=self.dim)
-        if accelerated:
-            rates = Rates.constant(*constants)
-            return integrate_moments(rates, self, np.stack([start] * 3), times, project, show)
-        gamma = constants.gamma
-
-        def slope(m: Array) -> Array:
-            A = 0.5 * (m[0] + m[0].T)
-            pull = self.pull(A)
-            return np.asarray(jump(gamma, gamma, self.spread(A), pull, pull.T))[None]
-
-        # A norm of Lambda K, which no eigenvalue exceeds.
-        radius = gamma * float(np.linalg.norm(self.pull(np.eye(len(start))), np.inf))
-        return exponentiate(slope, start[None], times, radius, project)
-
-    def traces(self, m: PairMoments) -> Array:
-        """Sum the diagonal of each matrix over the coordinates of each node."""
-        diagonals = np.diagonal(m, axis1=1, axis2=2)
-        return np.asarray(diagonals.reshape(len(m), -1, self.dim).sum(axis=2))
-
-
-def remove_means(m: Array, dim: int) -> Array:
-    """Make rows and columns of every matrix sum to 0 over the nodes, and A and C symmetric.
-
-    What rounding leaves of the rest does not decay.
-    """
-    shape = m.shape
-    m = m.reshape(len(m), -1, dim, shape[1])
-    m = (m - m.mean(axis=1, keepdims=True)).reshape(*shape[:2], -1, dim)
-    m = (m - m.mean(axis=2, keepdims=True)).reshape(shape)
-    return symmetrise(m)
 
 
 def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -129,11 +42,8 @@ def gossip_moments(graph: Any, method: Gossip, x0: ArrayLike, t: Array, show: Ba
     g = check_graph(graph)
     if g.nodes > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} nodes, the graph has {g.nodes}")
-    u, edges = centre(g, x0), EdgeMarks(g)
-    rows = np.empty((len(t), 3, g.nodes))
-    for k, m in enumerate(edges.follow(method.constants(g), method.accelerated, u @ u.T, t, show)):
-        rows[k] = edges.traces(m)
-    return Moments.from_rows(t, None, rows[:, 0].sum(axis=1), rows)
+    u = centre(g, x0)
+    return _follow(g, None, method.constants(g), u @ u.T, t, show)
 
 
 def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -147,14 +57,95 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array, show: Bar) ->
 
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
     u = (check_dual_start(y0, objective) - DualFunction(objective).minimiser).ravel()
-    K = np.linalg.inv(objective.hessians())
-    edges, constants = EdgeMarks(graph, K), method.constants(graph, objective)
+    K, constants = np.linalg.inv(objective.hessians()), method.constants(graph, objective)
+    found = _follow(graph, K, constants, np.outer(u, u), t, show)
+    return found._replace(fun=found.fun / graph.nodes)
+
+
+def _follow(
+    graph: Graph, K: Array | None, constants: Constants, start: Array, t: Array, show: Bar
+) -> Moments:
+    """E |Ku|^2 in `fun`, from E uu = `start`; the rest in sums over the coordinates of a node."""
+    dim, nodes = 1 if K is None else K.shape[1], np.arange(graph.nodes)
+    marks, project = edge_marks(graph, K, dim), partial(remove_means, dim=dim)
+    if constants.theta > 0.0:
+        starts, rates = np.stack([start] * 3), Rates.constant(*constants)
+        found = integrate_moments(rates, marks, starts, t, project, show)
+    else:  # plain: w = u
+        found = _follow_plain(marks, constants.gamma, start, t, project)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
-    for k, m in enumerate(edges.follow(constants, method.accelerated, np.outer(u, u), t, show)):
-        A = m[0].take(edges.own)
-        fun[k] = np.einsum("iab,ibc,ica->", K, A, K) / graph.nodes  # the trace of K A K
-        rows[k] = edges.traces(m)
+    for k, m in enumerate(found):
+        rows[k] = np.diagonal(m, axis1=1, axis2=2).reshape(len(m), -1, dim).sum(axis=2)
+        fun[k] = rows[k, 0].sum()
+        if K is not None:  # the trace of K A K
+            A = m[0].reshape(graph.nodes, dim, graph.nodes, dim)[nodes, :, nodes]
+            fun[k] = np.einsum("iab,ibc,ica->", K, A, K)
     return Moments.from_rows(t, None, fun, rows)
+
+
+def _follow_plain(
+    marks: Marks, gamma: float, start: Array, t: Array, project: Callable[[Array], Array]
+) -> Iterator[Array]:
+    """Yield (A,) at increasing times, from A = `start`."""
+
+    def slope(m: Array) -> Array:
+        A = 0.5 * (m[0] + m[0].T)
+        pull = marks.pull(A)
+        return np.asarray(jump(gamma, gamma, marks.spread(A), pull, pull.T))[None]
+
+    # A norm of Lambda K, which no eigenvalue exceeds.
+    radius = gamma * float(np.linalg.norm(marks.pull(np.eye(len(start))), np.inf))
+    return exponentiate(slope, start[None], t, radius, project)
+
+
+def edge_marks(graph: Graph, K: Array | None, dim: int) -> Marks:
+    """Find the marks of a graph; K has a block (dim, dim) to a node, or is the identity."""
+    from scipy.sparse import csr_array
+
+    nodes, edges = graph.nodes, graph.edges
+    Lambda = laplacian(nodes, edges, graph.P)
+    ends = edges.ravel(), np.repeat(np.arange(len(edges)), 2)
+    incidence = csr_array((np.ones(edges.size), ends), (nodes, len(edges)))
+    i, j, each = *edges.T, np.arange(nodes)
+
+    def find_blocks(i: Array, j: Array) -> Array:
+        """Where the blocks (dim, dim) of pairs of nodes are in a matrix, in memory order."""
+        rows, columns = ((dim * at)[:, None] + np.arange(dim) for at in (i, j))
+        return np.asarray(nodes * dim * rows[:, :, None] + columns[:, None, :])
+
+    pairs = (i, i), (j, j), (i, j), (j, i), (each, each)
+    at_ii, at_jj, at_ij, at_ji, own = (find_blocks(*pair) for pair in pairs)
+
+    def pull(A: Array) -> Array:
+        KA = A if K is None else K @ A.reshape(nodes, dim, -1)
+        return np.asarray(Lambda @ KA.reshape(nodes, -1)).reshape(A.shape)
+
+    def spread(A: Array) -> Array:
+        """S, from one block (dim, dim) for an edge, P_e b_e^T K A K b_e."""
+        ii, jj, ij = A.take(at_ii), A.take(at_jj), A.take(at_ij)
+        if K is not None:
+            K_i, K_j = K[edges.T]
+            ii, jj, ij = K_i @ ii @ K_i, K_j @ jj @ K_j, K_i @ ij @ K_j
+        of_edge = graph.P[:, None, None] * (ii + jj - ij - ij.transpose(0, 2, 1))
+        S = np.zeros_like(A)
+        S.put(at_ij, -of_edge)
+        S.put(at_ji, -of_edge)
+        S.put(own, incidence @ of_edge.reshape(len(of_edge), -1))
+        return S
+
+    return Marks(pull, spread, np.ones(nodes * dim), np.ones(nodes * dim))
+
+
+def remove_means(m: Array, dim: int) -> Array:
+    """Make rows and columns of every matrix sum to 0 over the nodes, and A and C symmetric.
+
+    What rounding leaves of the rest does not decay.
+    """
+    shape = m.shape
+    m = m.reshape(len(m), -1, dim, shape[1])
+    m = (m - m.mean(axis=1, keepdims=True)).reshape(*shape[:2], -1, dim)
+    m = (m - m.mean(axis=2, keepdims=True)).reshape(shape)
+    return symmetrise(m)
 
 
 def check_ridge(pair: Any, name: str, largest: int) -> tuple[Graph, Objective]:

@@ -26,7 +26,6 @@ from continuized.theory.moments.pair import (
     sizes,
     slope,
     symmetrise,
-    units,
 )
 
 RTOL, ATOL = 1e-11, 1e-14  # the latter in units of the moments at the beginning of a piece
@@ -138,7 +137,8 @@ def _integrate_piece(
     soon = min(stop, t + 1.0)
     by_noise = marks.noise * np.array([rates.gamma(soon), rates.gamma_prime(soon)]) ** 2
     own = sizes(m)
-    u, w = units(np.maximum(own, by_noise.reshape(2, *[1] * (own.ndim - 1))))
+    squares = np.maximum(own, by_noise.reshape(2, *[1] * (own.ndim - 1)))
+    u, w = np.sqrt(np.where(squares > 0.0, squares, 1.0))
     scale, ratio = np.stack([u * u, u * w, w * w]), w / u
     scale = scale.reshape(scale.shape + (1,) * (m.ndim - scale.ndim))
     noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)

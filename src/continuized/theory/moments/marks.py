@@ -12,7 +12,7 @@ engines, which are tested against these moments.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,6 @@ from continuized.theory.bounds.marked import find_row_start
 from continuized.theory.checks import minimiser, minimum, start_of
 from continuized.theory.moments.integrate import integrate_moments
 from continuized.theory.moments.pair import (
-    DiagonalMarks,
     Marks,
     Moments,
     PairMoments,
@@ -37,56 +36,7 @@ from continuized.theory.moments.pair import (
 )
 
 LARGEST = 100  # columns: the ODE has 3 d^2 unknowns
-COORDINATES_OR_ROWS = (CoordinateDescent, StochasticLeastSquares)
-
-
-class Blocks(NamedTuple):
-    """Coordinates, or blocks of them, of any quadratic.
-
-    p, steps and weights have the entry of its block for each coordinate; same[i, j] is whether i
-    and j are in one block.
-    """
-
-    p: Array
-    steps: Array
-    weights: Array
-    same: Array
-    hessian: Array
-    noise: float = 0.0
-
-    def pull(self, A: Array) -> Array:
-        """Return the rows of the gradient, each at its rate."""
-        return np.asarray(self.p[:, None] * (self.hessian @ A))
-
-    def spread(self, A: Array) -> Array:
-        """What a block moves is its rows and columns of E g g^T, g the gradient."""
-        return np.where(self.same, self.p[:, None] * (self.hessian @ A @ self.hessian), 0.0)
-
-
-class RowMarks(NamedTuple):
-    """Rows c, or batches of them: the mean of `batch` independent jumps along a row."""
-
-    p: Array
-    steps: Array
-    weights: Array
-    c: Array
-    mean: Array
-    batch: int
-    noise: float = 0.0
-
-    def pull(self, A: Array) -> Array:
-        """Return E[c c^T] A."""
-        return np.asarray(self.mean @ A)
-
-    def spread(self, A: Array) -> Array:
-        """Return E[G A G^T]: of batch^2 pairs of rows, `batch` are a row and itself, others
-        independent."""
-        square = self.p * ((self.c @ A) * self.c).sum(axis=1)
-        itself = self.c.T @ (square[:, None] * self.c)
-        if self.batch == 1:
-            return np.asarray(itself)
-        share = 1.0 / self.batch
-        return np.asarray(share * itself + (1.0 - share) * (self.mean @ A @ self.mean))
+ON_LEAST_SQUARES = (CoordinateDescent, StochasticLeastSquares)
 
 
 def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) -> Moments:
@@ -94,34 +44,23 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) 
 
     For rows x* is the solution nearest x_0, and the labels must have no noise.
     """
-    x = start_of(check_problem(p), x0)
-    if isinstance(method, CoordinateDescent) and isinstance(p, Quadratic):
-        return _on_quadratic(p, method, x, t, show)
-    if not (isinstance(p, LeastSquares) and isinstance(method, COORDINATES_OR_ROWS)):
+    x, is_coordinate = start_of(check_problem(p), x0), isinstance(method, CoordinateDescent)
+    if is_coordinate and isinstance(p, Quadratic):
+        engine = method.prepare(p, x)
+        mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
+        marks = Marks.diagonal(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
+        rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t, show)
+        return Moments.on_quadratic(p, t, None, rows)
+    if not (isinstance(p, LeastSquares) and isinstance(method, ON_LEAST_SQUARES)):
         raise TypeError(
             f"moments of {method.name} on {type(p).__name__} are not known exactly; use "
             "CoordinateDescent on a Quadratic or LeastSquares, or rows on LeastSquares"
         )
     if p.dim > LARGEST:
         raise ValueError(f"exact moments are for at most {LARGEST} columns, X has {p.dim}")
-    return _on_least_squares(p, method, x, t, show)
-
-
-def _on_quadratic(
-    p: Quadratic, method: CoordinateDescent, x: Array, t: Array, show: Bar
-) -> Moments:
     engine = method.prepare(p, x)
-    mean = engine.spread(engine.p) * p.eigenvalues  # events move a coordinate at the rate p_i
-    marks = DiagonalMarks(mean, mean * p.eigenvalues, *_coordinate_steps(engine))
-    rows = follow(engine, marks, (x.ravel() - p.x_star) ** 2, t, show)
-    return Moments.on_quadratic(p, t, None, rows)
-
-
-def _on_least_squares(p: LeastSquares, method: Any, x: Array, t: Array, show: Bar) -> Moments:
-    engine = method.prepare(p, x)
-    if isinstance(method, CoordinateDescent):
-        marks: Marks = coordinate_marks(engine)
-        basis, u = np.eye(p.dim), x.ravel() - minimiser(p).ravel()
+    if is_coordinate:
+        marks, basis, u = coordinate_marks(engine), np.eye(p.dim), x.ravel() - minimiser(p).ravel()
     else:
         marks, basis, u = row_marks(engine, p, x)
     m = basis @ follow(engine, marks, np.outer(u, u), t, show) @ basis.T
@@ -147,24 +86,47 @@ def _let_z_be_x(m: PairMoments) -> PairMoments:
     return symmetrise(m)[[0, 0, 0]]
 
 
-def coordinate_marks(engine: Any) -> Blocks:
+def coordinate_marks(engine: Any) -> Marks:
     """Find the marks of coordinates of any quadratic form, or of blocks of them."""
+    form: SeparableForm = engine.form
+    if form.entropy > 0.0:
+        raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
+    A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
+    hessian = form.c * (A.T @ A) + np.diag(form.ridge)
     block = engine.spread(np.arange(engine.p.size))
-    same, hessian = block[:, None] == block, _hessian(engine.form)
-    return Blocks(engine.spread(engine.p), *_coordinate_steps(engine), same, hessian)
+    p, same = engine.spread(engine.p)[:, None], block[:, None] == block
+
+    def pull(A: Array) -> Array:
+        """The rows of the gradient, each at its rate."""
+        return np.asarray(p * (hessian @ A))
+
+    def spread(A: Array) -> Array:
+        """What a block moves is its rows and columns of E g g^T, g the gradient."""
+        return np.where(same, p * (hessian @ A @ hessian), 0.0)
+
+    return Marks(pull, spread, *_coordinate_steps(engine))
 
 
-def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[RowMarks, Array, Array]:
+def row_marks(engine: Any, p: LeastSquares, x: Array) -> tuple[Marks, Array, Array]:
     """Find the marks of rows, or of batches, the basis in which they are, and x_0 - x* in it.
 
     What rounding adds beside what rows see would never decay: the basis spans that alone.
     """
     start = find_row_start(engine, p, x)
-    c = start.rows @ start.basis
+    c, share = start.rows @ start.basis, 1.0 / engine.batch
     steps = np.full(c.shape[1], 1.0 / engine.R2)
-    weights = np.ones_like(steps) if engine.accelerated else steps
     mean = c.T @ (engine.p[:, None] * c)
-    return RowMarks(engine.p, steps, weights, c, mean, engine.batch), start.basis, start.u
+
+    def spread(A: Array) -> Array:
+        """Of batch^2 pairs of rows, `batch` are a row and itself, the others independent."""
+        square = engine.p * ((c @ A) * c).sum(axis=1)
+        itself = c.T @ (square[:, None] * c)
+        return np.asarray(
+            itself if share == 1.0 else share * itself + (1.0 - share) * (mean @ A @ mean)
+        )
+
+    weights = np.ones_like(steps) if engine.accelerated else steps
+    return Marks(lambda A: mean @ A, spread, steps, weights), start.basis, start.u
 
 
 def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
@@ -177,11 +139,3 @@ def _coordinate_steps(engine: Any) -> tuple[Array, Array]:
     weights = np.divide(1.0, engine.p, out=np.zeros(live.size), where=live)
     steps, weights = engine.spread(steps), engine.spread(weights)
     return steps, weights if engine.accelerated else steps
-
-
-def _hessian(form: SeparableForm) -> Array:
-    if form.entropy > 0.0:
-        raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
-    A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
-    hessian: Array = form.c * (A.T @ A) + np.diag(form.ridge)
-    return hessian

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -74,43 +74,27 @@ class Rates(NamedTuple):
         return cls(lambda t: theta, lambda t: theta, lambda t: gamma, lambda t: gamma_prime)
 
 
-class Marks(Protocol):
+class Marks(NamedTuple):
     """What events do: the means over the marks, and the steps of each coordinate.
 
-    The steps of x are gamma(t) * steps, those of z are gamma'(t) * weights.
+    pull: A -> E[G] A.  spread: A -> E[G A G^T], for symmetric A.  The steps of x are
+    gamma(t) * steps, those of z are gamma'(t) * weights.  noise: the variance that an event adds to
+    every entry of G u.
     """
 
-    @property
-    def steps(self) -> Array: ...
-    @property
-    def weights(self) -> Array: ...
-    @property
-    def noise(self) -> float:
-        """The variance that an event adds to every entry of G u."""
-
-    def pull(self, A: Array) -> Array:
-        """Return E[G] A."""
-
-    def spread(self, A: Array) -> Array:
-        """Return E[G A G^T], for symmetric A."""
-
-
-class DiagonalMarks(NamedTuple):
-    """Marks under which every coordinate lives alone: G is diagonal, of these E[G] and E[G^2]."""
-
-    mean: Array
-    square: Array
+    pull: Callable[[Array], Array]
+    spread: Callable[[Array], Array]
     steps: Array
     weights: Array
     noise: float = 0.0
 
-    def pull(self, A: Array) -> Array:
-        """Return E[G] A, of diagonals."""
-        return self.mean * A
-
-    def spread(self, A: Array) -> Array:
-        """Return E[G A G^T], of diagonals."""
-        return self.square * A
+    @classmethod
+    def diagonal(
+        cls, mean: Array, square: Array, steps: Array, weights: Array, noise: float = 0.0
+    ) -> Marks:
+        """Make marks under which every coordinate lives alone: G is diagonal, of these E[G] and
+        E[G^2]."""
+        return cls(lambda A: mean * A, lambda A: square * A, steps, weights, noise)
 
 
 def rates_of(method: Method) -> Rates:
@@ -168,57 +152,48 @@ def slope(
     a and b are the steps of each coordinate; noise is what it adds to E[G uu G^T] of diagonals.
     """
     uu, uw, ww = m
-    out, inverse = np.empty_like(m), 1.0 / ratio
-    if m.ndim == 2:
-        moments = uu, uw, ww, marks.spread(uu) + noise, marks.pull(uu), marks.pull(uw)
-        _compile()[0](eta, eta_prime, (ratio, inverse, a, b), moments, out)
-        return out
-    # Rounding makes uu and ww not symmetric, and the difference would grow, while all else
-    # decays: here it is not seen, and `symmetrise` takes it out.
-    uu = 0.5 * (uu + uu.T)
-    moments = uu, uw, ww, marks.spread(uu), marks.pull(uu), marks.pull(uw)
-    _compile()[1](eta, eta_prime, (float(ratio), float(inverse), a, b), moments, out)
+    if m.ndim == 3:
+        # Rounding makes uu and ww not symmetric, and the difference would grow, while all else
+        # decays: here it is not seen, and `symmetrise` takes it out.
+        uu = 0.5 * (uu + uu.T)
+    S = marks.spread(uu) + noise if m.ndim == 2 else marks.spread(uu)
+    moments, out = (uu, uw, ww, S, marks.pull(uu), marks.pull(uw)), np.empty_like(m)
+    _compile()(eta, eta_prime, (ratio[()], (1.0 / ratio)[()], a, b), moments, out)
     return out
 
 
-def _sweep_diagonal(
+def _sweep(
     eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
 ) -> None:
-    """All in one pass, which makes no arrays on the way."""
+    """All in one pass, which makes no arrays on the way.  Of full matrices, an entry and its
+    transpose at a time; out.ndim is known when Numba compiles."""
     ratio, inverse, a, b = scales
     uu, uw, ww, S, U, W = moments
     for i in range(len(a)):
-        moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
-        out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
-        out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
-        out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
-
-
-def _sweep_matrix(
-    eta: float, eta_prime: float, scales: Any, moments: tuple[Array, ...], out: PairMoments
-) -> None:
-    """The same for full matrices: an entry and its transpose at a time."""
-    ratio, inverse, a, b = scales
-    uu, uw, ww, S, U, W = moments
-    for i in range(len(a)):
-        for j in range(i + 1):
-            w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
-            in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
-            in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
-            in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
-            in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
-            out[0, i, j] = out[0, j, i] = in_uu
-            out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
-            out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
-            out[2, i, j] = out[2, j, i] = in_ww
+        if out.ndim == 2:
+            moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
+            out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
+            out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
+            out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
+        else:
+            for j in range(i + 1):
+                w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
+                in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
+                in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
+                in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
+                in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
+                out[0, i, j] = out[0, j, i] = in_uu
+                out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
+                out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
+                out[2, i, j] = out[2, j, i] = in_ww
 
 
 @cache
-def _compile() -> tuple[Any, Any]:
+def _compile() -> Any:
     from continuized.support.jit import compile_formulas, jit
 
     compile_formulas(flow, jump)
-    return jit(_sweep_diagonal), jit(_sweep_matrix)
+    return jit(_sweep)
 
 
 def symmetrise(m: Array) -> Array:
@@ -231,9 +206,3 @@ def symmetrise(m: Array) -> Array:
 def sizes(m: PairMoments) -> Array:
     """E uu and E ww of each coordinate where it lives alone, else the largest of all."""
     return m[::2] if m.ndim == 2 else np.diagonal(m[::2], axis1=1, axis2=2).max(axis=1)
-
-
-def units(squares: Array) -> tuple[Array, Array]:
-    """The units of u and w where their squares have these `sizes`; 1 in place of 0."""
-    u, w = np.sqrt(np.where(squares > 0.0, squares, 1.0))
-    return np.asarray(u), np.asarray(w)
