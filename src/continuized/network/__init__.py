@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from continuized.network.gossip import NoGainWarning as NoGainWarning
     from continuized.network.graphs.graph import Graph as Graph
     from continuized.network.graphs.optimal_rates import Optimised as Optimised
-    from continuized.network.optimisation.a2cid2.method import A2CiD2 as A2CiD2
-    from continuized.network.optimisation.dadao.method import DADAO as DADAO
-    from continuized.network.optimisation.dual.method import Dual as Dual
+    from continuized.network.optimisation.a2cid2 import A2CiD2 as A2CiD2
+    from continuized.network.optimisation.dadao import DADAO as DADAO
+    from continuized.network.optimisation.dual import Dual as Dual
     from continuized.network.optimisation.minimize import minimize as minimize
     from continuized.network.optimisation.objective import Objective as Objective
     from continuized.network.optimisation.objective import split as split
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from continuized.network.simulation.simulate import simulate as simulate
 
 _HOME = {
-    "A2CiD2": "optimisation.a2cid2.method",
-    "DADAO": "optimisation.dadao.method",
+    "A2CiD2": "optimisation.a2cid2",
+    "DADAO": "optimisation.dadao",
     "Decentralized": "result",
-    "Dual": "optimisation.dual.method",
+    "Dual": "optimisation.dual",
     "Faults": "faults",
     "Gossip": "gossip",
     "Graph": "graphs.graph",

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized

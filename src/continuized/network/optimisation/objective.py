@@ -179,6 +179,16 @@ class Objective:
         """The minimum of F."""
         return self.fun(self.x_star)
 
+    def slopes_at_minimiser(self) -> Array:
+        """Return grad f_i(x*), (nodes, dim): y*, where the dual function is least."""
+        from continuized.network.optimisation.local_solver import gradient, make_data
+
+        data, out = make_data(self, conjugates=False), np.empty((self.nodes, self.dim))
+        for i in range(self.nodes):
+            gradient(data, i, self.x_star, out[i])
+        # Their sum is 0 but for rounding, which is taken off.
+        return np.asarray(out - out.mean(axis=0))
+
     def find_agreement(self, alive: Array, tilt: Array) -> Array:
         """Find the minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
         from continuized.network.optimisation.local_solver import find_minimiser

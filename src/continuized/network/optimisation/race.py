@@ -24,8 +24,7 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants
 from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dual.function import DualFunction
-from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
@@ -46,6 +45,8 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
 
     Returns the error, as in `network.minimize`, after every round, first that of the start.
     """
+    from continuized.network.optimisation.local_solver import DualFunction
+
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
     W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
@@ -224,14 +225,14 @@ def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.dual.nodes import make_nodes
+    from continuized.network.optimisation.node_models import make_dual_nodes
     from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
     theta, gamma, gamma_prime = method.constants(held, objective)
     constants = Constants(theta * per_unit, gamma, gamma_prime)
     ticks = INTENSITY * graph.nodes
-    nodes = make_nodes(objective, constants, ticks)
+    nodes = make_dual_nodes(objective, constants, ticks)
     engine = InstantEngine(graph, nodes, root, busy=work)
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)

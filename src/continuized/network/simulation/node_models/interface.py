@@ -109,8 +109,8 @@ def start_from(nodes: Any, work: Array, i: int, other: int) -> None:
 
 @_by_model
 def estimate(nodes: Any, work: Array, i: int, c: int) -> float:
-    """Return coordinate c of what node i has found."""
-    return math.nan
+    """Return coordinate c of what node i has found: where nothing else is said, its message."""
+    return float(message(nodes, work, i, c))
 
 
 @partial(_by_model, options=INNER | {"_nrt": True})  # it makes arrays

@@ -28,7 +28,7 @@ from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
 
-FACTORY = "continuized.network.optimisation.dual.method:DualModel"
+FACTORY = "continuized.network.optimisation.dual:DualModel"
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ class DualModel(GossipModel):
         self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
         gamma: float, gamma_prime: float,
     ) -> None:  # fmt: skip
-        from continuized.network.optimisation import local_solver
+        from continuized.network.optimisation.local_solver import DualFunction
 
         rows = np.ascontiguousarray(X, dtype=np.float64)
         super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
@@ -125,16 +125,12 @@ class DualModel(GossipModel):
             np.array([scale]),
             np.array([l2]),
         )
-        self._solve = local_solver.gradient_of_conjugate
-        self._data = local_solver.make_data(own, conjugates=True)
-        self._room = local_solver.make_room(own.dim)
-        self._w = np.zeros(own.dim)
+        self._function = DualFunction(own)
 
     def answer(self) -> Array:
-        """Return grad f*(x), in which Newton's method starts from the last one."""
-        if not self._solve(self._data, 0, self.x, self._w, self._room):
-            raise ArithmeticError("the local problem could not be solved; scale the columns")
-        return self._w.copy()
+        """Return grad f*(x)."""
+        (w,) = self._function.slopes(self.x[np.newaxis])
+        return np.asarray(w)
 
     def join(self, x: Array) -> None:
         """Start from nothing, as at the start: a neighbour's w says nothing of this node's x."""
