@@ -1,13 +1,8 @@
-"""Compiled: the nodes of the dual method, DADAO and A²CiD², as node models (see `interface`).
-
-What the nodes of a model do stands in its class, under the names of the interface; the first
-argument, `nodes`, is the model.
-"""
+"""Compiled: the nodes of the dual method, DADAO and A²CiD², as node models (see `interface`)."""
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,23 +15,14 @@ from continuized.network.optimisation.dual import Dual
 from continuized.network.optimisation.local_solver import LocalData
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import TIME, for_model
+from continuized.network.simulation.node_models.interface import TIME, node_model
 from continuized.problems.base import Array
+from continuized.problems.losses import loss_slope
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import jump
 from continuized.support.jit import compile_formulas, uncounted
 
 compile_formulas(*dadao.FORMULAS)
-
-Model = TypeVar("Model", bound=type)
-
-
-def node_model(model: Model) -> Model:
-    """Let nodes of this model do what the functions in its class say."""
-    for name, function in vars(model).items():
-        if inspect.isfunction(function) and not name.startswith("_"):
-            for_model(model)(function)
-    return model
 
 
 def make_nodes(
@@ -57,9 +43,8 @@ def make_nodes(
         # Where they agree, z = z~ = -grad f(w).
         return NodeSet(model, dim, ("state",), edge_rate=edge_rate, step_rates=rates, tilt=tilt)
     x, x_tilde, moved = np.zeros((3, nodes, dim))
-    g, part, weight = np.empty(dim), np.empty(dim), np.empty(1)
     constants, length = method.constants(graph), method.step_for(objective)
-    sgd = SgdNodes(constants, data, length, method.batch, x, x_tilde, moved, g, part, weight)
+    sgd = SgdNodes(constants, data, length, method.batch, x, x_tilde, moved, np.empty(dim))
     changing = ("x", "x_tilde", "moved")
     return NodeSet(sgd, dim, changing, edge_rate=edge_rate, step_rates=rates)
 
@@ -103,7 +88,6 @@ class DualNodes(NamedTuple):
         return bool(local_solver.gradient_of_conjugate(nodes.data, i, y, w, nodes.room))
 
     def message(nodes, work: Array, i: int, c: int) -> float:
-        """Return w."""
         return float(nodes.w[i, c])
 
     def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
@@ -112,11 +96,9 @@ class DualNodes(NamedTuple):
         y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
 
     def conserved(nodes, work: Array, i: int, c: int) -> float:
-        """Return y + z."""
         return float(nodes.y[i, c] + nodes.z[i, c])
 
     def conserved_per_transfer(nodes) -> float:
-        """Return gamma + gamma'."""
         return nodes.constants.gamma + nodes.constants.gamma_prime
 
     def start_from(nodes, work: Array, i: int, other: int) -> None:
@@ -136,19 +118,17 @@ class DadaoNodes(NamedTuple):
 
     def flow_to(nodes, work: Array, i: int, time: float) -> None:
         """Let all six vectors flow."""
-        u, s, nu = nodes.state, nodes.steps.s, nodes.steps.nu
+        u, s, nu = nodes.state[i], nodes.steps.s, nodes.steps.nu
         by = dadao.decay(time - work[i, TIME], s)
-        for c in range(u.shape[2]):
-            new = dadao.flow_node(
-                u[i, X, c], u[i, X_TILDE, c], u[i, Y, c], u[i, Y_TILDE, c], u[i, Z, c],
-                u[i, Z_TILDE, c], by, s, nu,
+        for c in range(u.shape[1]):
+            (
+                u[X, c], u[X_TILDE, c], u[Y, c], u[Y_TILDE, c], u[Z, c], u[Z_TILDE, c]
+            ) = dadao.flow_node(
+                u[X, c], u[X_TILDE, c], u[Y, c], u[Y_TILDE, c], u[Z, c], u[Z_TILDE, c], by, s, nu
             )  # fmt: skip
-            for v in range(6):
-                u[i, v, c] = new[v]
         work[i, TIME] = time
 
     def message(nodes, work: Array, i: int, c: int) -> float:
-        """Return y + z."""
         return float(nodes.state[i, Y, c] + nodes.state[i, Z, c])
 
     def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
@@ -183,13 +163,12 @@ class DadaoNodes(NamedTuple):
             u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
 
     def estimate(nodes, work: Array, i: int, c: int) -> float:
-        """Return x."""
         return float(nodes.state[i, X, c])
 
 
 @node_model
 class SgdNodes(NamedTuple):
-    """x and x~ (nodes, dim); g and part (dim,), and weight (1,), are room for gradients.
+    """x and x~ (nodes, dim); g (dim,) is room for a gradient.
 
     moved (nodes, dim): what gradients have added to x + x~, which exchanges only move.
     """
@@ -202,15 +181,12 @@ class SgdNodes(NamedTuple):
     x_tilde: Array
     moved: Array
     g: Array
-    part: Array
-    weight: Array
 
     def flow_to(nodes, work: Array, i: int, time: float) -> None:
         """Mix x and x~."""
         mix_pair(nodes.x, nodes.x_tilde, work, i, time, nodes.constants.theta)
 
     def message(nodes, work: Array, i: int, c: int) -> float:
-        """Return x."""
         return float(nodes.x[i, c])
 
     def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
@@ -253,14 +229,12 @@ class SgdNodes(NamedTuple):
 def batch_slope(nodes: SgdNodes, i: int, rng: Any) -> None:
     """Write the mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
     data, batch, w, out = nodes.data, nodes.batch, nodes.x[i], nodes.g
-    part, weight = nodes.part, nodes.weight
-    start, count = data.starts[i], data.starts[i + 1] - data.starts[i]
+    start, count, l2 = data.starts[i], data.starts[i + 1] - data.starts[i], data.l2[i]
     for c in range(w.size):
         out[c] = 0.0
     for _ in range(batch):
         r = start + min(int(rng.random() * count), count - 1)
-        one = slice(r, r + 1)
-        weight[0] = data.weights[r] * count
-        local_solver.slope(data.kind, data.X[one], data.y[one], weight, data.l2[i], w, part)
+        slope = loss_slope(data.kind, local_solver.inner(data.X[r], w), data.y[r])
+        push = data.weights[r] * count * slope
         for c in range(w.size):
-            out[c] += part[c] / batch
+            out[c] += (push * data.X[r, c] + l2 * w[c]) / batch

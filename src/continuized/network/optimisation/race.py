@@ -32,7 +32,6 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
 from continuized.process.marks import Categorical
-from continuized.process.methods import Nesterov
 from continuized.process.random_streams import COUNTED, Root, Seed, child, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
@@ -58,31 +57,28 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
         w = D.slopes(y)
         return D.value(y, w), (root @ w).ravel()
 
+    def error(u: Array) -> float:
+        return objective.error(D.slopes(root @ u.reshape(shape)))
+
     L, mu = values[-1] / objective.mu, values[1] / objective.L
     problem = Problem(both, L=L, mu=mu, value_and_grad=True)
-    return _run_rounds(
-        problem, L, mu, lambda u: objective.error(D.slopes(root @ u.reshape(shape))),
-        shape[0] * shape[1], tol, most,
-    )  # fmt: skip
+    return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most)
 
 
 def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
     """Run Nesterov's method on F until the error is tol, or for `most` rounds, likewise."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
-    ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
-    whole, l2 = KINDS[o.loss], float(o.l2.mean())
-    L = whole.curvature * float(ends[1]) + l2
-    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
-    problem = Problem(o.fun, o.grad, L=L, mu=mu)
-    return _run_rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
+    least, largest = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]].tolist()
+    l2 = float(o.l2.mean())
+    mu = l2 + (max(least, 0.0) if o.loss == SQUARED else 0.0)
+    problem = Problem(o.fun, o.grad, L=KINDS[o.loss].curvature * largest + l2, mu=mu)
+    return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), np.zeros(o.dim), tol, most)
 
 
 def _run_rounds(
-    problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
-    most: int,
-) -> Array:  # fmt: skip
-    start = np.zeros(dim)
+    problem: Problem, error: Callable[[Array], float], start: Array, tol: float, most: int
+) -> Array:
     errors = [error(start)]
 
     def watch(x: Array) -> None:
@@ -91,8 +87,7 @@ def _run_rounds(
             raise StopIteration
 
     if errors[0] > tol:
-        method = Nesterov(float(L), float(mu))
-        minimize(problem, start, method=method, maxiter=most, callback=watch, record=False)
+        minimize(problem, start, method="nesterov", maxiter=most, callback=watch, record=False)
     return np.array(errors)
 
 
