@@ -38,33 +38,26 @@ if TYPE_CHECKING:
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
-_HOME = {
-    "A2CiD2": "optimisation.a2cid2",
-    "DADAO": "optimisation.dadao",
-    "Decentralized": "result",
-    "Dual": "optimisation.dual",
-    "Faults": "faults",
-    "Gossip": "gossip",
-    "Graph": "graphs.graph",
-    "NoGainWarning": "gossip",
-    "Objective": "optimisation.objective",
-    "Optimised": "graphs.optimal_rates",
-    "Outcome": "result",
-    "Racer": "optimisation.race",
-    "NodeModel": "protocol.node_model",
-    "NodeModelSpec": "protocol.node_model",
-    "StalenessWarning": "runtime.supervisor",
-    "delay_limit": "analysis",
-    "exchange_share": "analysis",
-    "minimize": "optimisation.minimize",
-    "race": "optimisation.race",
-    "replay": "simulation.replay",
-    "run": "runtime.run",
-    "share_limit": "analysis",
-    "simulate": "simulation.simulate",
-    "split": "optimisation.objective",
-    "too_stale": "analysis",
+_NAMES = {
+    "analysis": ("delay_limit", "exchange_share", "share_limit", "too_stale"),
+    "faults": ("Faults",),
+    "gossip": ("Gossip", "NoGainWarning"),
+    "graphs.graph": ("Graph",),
+    "graphs.optimal_rates": ("Optimised",),
+    "optimisation.a2cid2": ("A2CiD2",),
+    "optimisation.dadao": ("DADAO",),
+    "optimisation.dual": ("Dual",),
+    "optimisation.minimize": ("minimize",),
+    "optimisation.objective": ("Objective", "split"),
+    "optimisation.race": ("Racer", "race"),
+    "protocol.node_model": ("NodeModel", "NodeModelSpec"),
+    "result": ("Decentralized", "Outcome"),
+    "runtime.run": ("run",),
+    "runtime.supervisor": ("StalenessWarning",),
+    "simulation.replay": ("replay",),
+    "simulation.simulate": ("simulate",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)
 

@@ -87,44 +87,24 @@ class Dual:
         """
         graph = Graph.of(graph)
         check_fits(graph, objective)
-        options = self.constants(graph, objective)._asdict()
-        return [
-            NodeModelSpec(
-                FACTORY,
-                {"X": objective.X[objective.rows(i)], "y": objective.y[objective.rows(i)]},
-                {
-                    "loss": objective.loss,
-                    "scale": float(objective.scale[i]),
-                    "l2": float(objective.l2[i]),
-                    **options,
-                },
-            )
-            for i in range(objective.nodes)
-        ]
+        options = {"loss": objective.loss, **self.constants(graph, objective)._asdict()}
+        parts = (objective.arrays_of(i) for i in range(objective.nodes))
+        return [NodeModelSpec(FACTORY, arrays, options) for arrays in parts]
 
 
 class DualModel(GossipModel):
     """A real node of the dual method: gossip whose answer is w = grad f*(x), x the dual variable.
 
-    f(w) = scale sum_r loss(<x_r, w>, y_r) + l2/2 |w|^2, over the node's own rows.
+    f is the one function of an `Objective` with this loss and these arrays.
     """
 
     def __init__(
-        self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
-        gamma: float, gamma_prime: float,
-    ) -> None:  # fmt: skip
+        self, theta: float, gamma: float, gamma_prime: float, loss: float, **arrays: ArrayLike
+    ) -> None:
         from continuized.network.optimisation.local_solver import DualFunction
 
-        rows = np.ascontiguousarray(X, dtype=np.float64)
-        super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
-        own = Objective(
-            float(loss),
-            rows,
-            np.array(y, dtype=np.float64),
-            np.array([0, len(rows)]),
-            np.array([scale]),
-            np.array([l2]),
-        )
+        own = Objective(loss, **{name: np.array(array) for name, array in arrays.items()})
+        super().__init__(np.zeros(own.dim), theta, gamma, gamma_prime)
         self._function = DualFunction(own)
 
     def answer(self) -> Array:
