@@ -81,8 +81,7 @@ def make_star(n: int) -> Edges:
     """Join node 0 to all others."""
     check_nodes(n)
     edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
-    around: Array = place_on_circle(max(n - 1, 1))
-    return Edges(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
+    return Edges(n, edges, np.vstack([np.zeros((1, 2)), place_on_circle(n - 1)]))
 
 
 def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Edges:
