@@ -33,10 +33,13 @@ def make_nodes(
     `speeds` are the rates of their gradients, by default 1.
     """
     edge_rate, nodes, dim = method.edge_rate(graph), objective.nodes, objective.dim
+    data = local_solver.make_data(objective, conjugates=isinstance(method, Dual))
     if isinstance(method, Dual):
-        return make_dual_nodes(objective, method.constants(graph, objective), edge_rate)
+        constants, (y, z, w) = method.constants(graph, objective), np.zeros((3, nodes, dim))
+        dual = DualNodes(constants, data, y, z, w, local_solver.make_room(dim))
+        # Where they agree, y = z = grad f(w).
+        return NodeSet(dual, dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
     rates = np.ones(nodes) if speeds is None else speeds
-    data = local_solver.make_data(objective, conjugates=False)
     if isinstance(method, DADAO):
         steps, state = method.steps(graph, objective), np.zeros((nodes, 6, dim))
         model, tilt = DadaoNodes(steps, data, state, np.empty(dim)), -1.0 / 3.0
@@ -47,14 +50,6 @@ def make_nodes(
     sgd = SgdNodes(constants, data, length, method.batch, x, x_tilde, moved, np.empty(dim))
     changing = ("x", "x_tilde", "moved")
     return NodeSet(sgd, dim, changing, edge_rate=edge_rate, step_rates=rates)
-
-
-def make_dual_nodes(objective: Objective, constants: Constants, edge_rate: float) -> NodeSet:
-    """Make the nodes of the dual method; where they agree, y = z = grad f(w)."""
-    y, z, w = np.zeros((3, objective.nodes, objective.dim))
-    data = local_solver.make_data(objective, conjugates=True)
-    model = DualNodes(constants, data, y, z, w, local_solver.make_room(objective.dim))
-    return NodeSet(model, objective.dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
 
 
 @uncounted

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.gossip import Constants
 from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
 from continuized.network.optimisation.dual import Dual, check_fits
@@ -220,14 +219,14 @@ def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.node_models import make_dual_nodes
+    from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
-    theta, gamma, gamma_prime = method.constants(held, objective)
-    constants = Constants(theta * per_unit, gamma, gamma_prime)
-    ticks = INTENSITY * graph.nodes
-    nodes = make_dual_nodes(objective, constants, ticks)
+    nodes, ticks = make_nodes(method, held, objective), INTENSITY * graph.nodes
+    constants = nodes.model.constants
+    model = nodes.model._replace(constants=constants._replace(theta=constants.theta * per_unit))
+    nodes = nodes._replace(model=model, edge_rate=ticks)
     engine = InstantEngine(graph, nodes, root, busy=work)
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)
