@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from continuized.app.cli import main
 from continuized.network import Dual, split
-from continuized.network.optimisation.dual.method import DualModel
+from continuized.network.optimisation.dual import DualModel
 from continuized.network.runtime.run import run as run_nodes
 from continuized.problems import LeastSquares, LogisticRegression
 

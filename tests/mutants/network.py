@@ -7,7 +7,7 @@ import math
 from continuized.app.verify.claims import Subject
 from continuized.network import DADAO, A2CiD2, Dual, Graph, Objective
 from continuized.network.gossip import Constants, Gossip
-from continuized.network.optimisation.dadao.method import Steps
+from continuized.network.optimisation.dadao import Steps
 from continuized.network.protocol.transitions import APPLIED
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.messages import MessageEngine

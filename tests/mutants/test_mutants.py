@@ -43,7 +43,7 @@ def test_the_planted_mistake_is_caught(mutant):
 # what stands there, what is planted, and the claim that must fail.
 IN_SOURCE = {
     "theta of DADAO five per cent too large": (
-        "network/optimisation/dadao/method.py",
+        "network/optimisation/dadao.py",
         "0.5 / s",
         "0.525 / s",
         "dual and DADAO: the paths",

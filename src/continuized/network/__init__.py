@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from continuized.network.gossip import NoGainWarning as NoGainWarning
     from continuized.network.graphs.graph import Graph as Graph
     from continuized.network.graphs.optimal_rates import Optimised as Optimised
-    from continuized.network.optimisation.a2cid2.method import A2CiD2 as A2CiD2
-    from continuized.network.optimisation.dadao.method import DADAO as DADAO
-    from continuized.network.optimisation.dual.method import Dual as Dual
+    from continuized.network.optimisation.a2cid2 import A2CiD2 as A2CiD2
+    from continuized.network.optimisation.dadao import DADAO as DADAO
+    from continuized.network.optimisation.dual import Dual as Dual
     from continuized.network.optimisation.minimize import minimize as minimize
     from continuized.network.optimisation.objective import Objective as Objective
     from continuized.network.optimisation.objective import split as split
@@ -38,33 +38,26 @@ if TYPE_CHECKING:
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
-_HOME = {
-    "A2CiD2": "optimisation.a2cid2.method",
-    "DADAO": "optimisation.dadao.method",
-    "Decentralized": "result",
-    "Dual": "optimisation.dual.method",
-    "Faults": "faults",
-    "Gossip": "gossip",
-    "Graph": "graphs.graph",
-    "NoGainWarning": "gossip",
-    "Objective": "optimisation.objective",
-    "Optimised": "graphs.optimal_rates",
-    "Outcome": "result",
-    "Racer": "optimisation.race",
-    "NodeModel": "protocol.node_model",
-    "NodeModelSpec": "protocol.node_model",
-    "StalenessWarning": "runtime.supervisor",
-    "delay_limit": "analysis",
-    "exchange_share": "analysis",
-    "minimize": "optimisation.minimize",
-    "race": "optimisation.race",
-    "replay": "simulation.replay",
-    "run": "runtime.run",
-    "share_limit": "analysis",
-    "simulate": "simulation.simulate",
-    "split": "optimisation.objective",
-    "too_stale": "analysis",
+_NAMES = {
+    "analysis": ("delay_limit", "exchange_share", "share_limit", "too_stale"),
+    "faults": ("Faults",),
+    "gossip": ("Gossip", "NoGainWarning"),
+    "graphs.graph": ("Graph",),
+    "graphs.optimal_rates": ("Optimised",),
+    "optimisation.a2cid2": ("A2CiD2",),
+    "optimisation.dadao": ("DADAO",),
+    "optimisation.dual": ("Dual",),
+    "optimisation.minimize": ("minimize",),
+    "optimisation.objective": ("Objective", "split"),
+    "optimisation.race": ("Racer", "race"),
+    "protocol.node_model": ("NodeModel", "NodeModelSpec"),
+    "result": ("Decentralized", "Outcome"),
+    "runtime.run": ("run",),
+    "runtime.supervisor": ("StalenessWarning",),
+    "simulation.replay": ("replay",),
+    "simulation.simulate": ("simulate",),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 __all__ = sorted(_HOME)
 

@@ -177,8 +177,7 @@ class Outcome(NetworkResult):
     deaths : list of (t, node, why)
     ledger_error : float
         sum over living nodes of (x + z), and what is on its way, and what died, less what was
-        there at the start and what came with joining nodes, relative to the sum of their sizes:
-        rounding, unless a transfer was lost or counted twice.
+        there at the start and what came with joining nodes, relative to the sum of their sizes.
     mean_drift : float
         How far xbar moved, relative to the root mean square deviation at the start (absolute
         where that is 0): not at all but by deaths and joins.
@@ -220,11 +219,9 @@ def rounding_of_mean(x: Array, scale: float) -> float:
 class OptimisationTrace(NamedTuple):
     """Rows along a run, the first at the start.
 
-    t; messages, which are exchanges over an edge, each counted once, and gradients (of conjugates,
-    for the dual method), so far; the error
-    mean_i |x_i - x*|^2 / |x*|^2; excess, F(mean x) - F*; and consensus,
-    mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes, NaN where there is none; the
-    error is the distance to `Decentralized.agreed` where not all are there, or some have died.
+    t; messages and gradients so far, and the error, as in `Decentralized`; excess,
+    F(mean x) - F*; and consensus, mean_i |x_i - mean x|^2 / |x*|^2.  Means are over living nodes,
+    NaN where there is none.
 
     >>> import numpy as np
     >>> from continuized import network, problems
@@ -248,10 +245,8 @@ class Decentralized(NetworkResult):
 
     Attributes
     ----------
-    t, method, messages, tol, reached, joins, ledger_error, staleness, rounding
-        See `NetworkResult`; in what unit t is, the method says.
-    x : array (nodes, dim)
-        Every node's estimate at the end; of a dead one at its death.
+    x, t, method, messages, tol, reached, joins, ledger_error, staleness, rounding
+        See `NetworkResult`; x (nodes, dim) are estimates.  In what unit t is, the method says.
     x_star : array (dim,)
         What one machine with all the data finds.
     gradients : int

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Gossip
-from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual.method import Dual
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem, check_problem, check_start
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized, Method, check_method

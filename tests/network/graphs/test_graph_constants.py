@@ -98,7 +98,6 @@ def test_every_edge_alone_is_bracketed_even_when_stopped_early(spec, monkeypatch
     g = weighted(spec)
     exact = g.resistances()
     monkeypatch.setattr(local_resistance, "TOL", 0.0)
-    kernel = local_resistance._compile()
     strength = np.bincount(g.edges.ravel(), np.repeat(g.P, 2))
     both, weight = np.concatenate([g.edges, g.edges[:, ::-1]]), np.tile(g.P, 2)
     by = np.argsort(both[:, 0], kind="stable")
@@ -107,7 +106,7 @@ def test_every_edge_alone_is_bracketed_even_when_stopped_early(spec, monkeypatch
     for steps in (1, 4, 12):
         for e in range(0, len(g.edges), 25):
             one = slice(e, e + 1)
-            low, high = kernel(
+            low, high = local_resistance.bound_edges(
                 *around, g.edges[one], g.P[one], 0.99 * g.mu_g, 0.0, 0.0, g.nodes, steps
             )
             assert low <= exact[e] * (1.0 + 1e-9)

@@ -17,7 +17,7 @@ from scipy.linalg import expm
 
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
-from continuized.network.optimisation.dadao.method import decay, flow_node
+from continuized.network.optimisation.dadao import decay, flow_node
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.messages import MessageEngine

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from continuized.network import Dual, Graph, race, split
-from continuized.network.optimisation.dual.function import DualFunction
+from continuized.network.optimisation.local_solver import DualFunction
 from continuized.network.optimisation.node_models import make_nodes
 from continuized.network.optimisation.race import (
     INTENSITY,

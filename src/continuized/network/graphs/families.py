@@ -81,8 +81,7 @@ def make_star(n: int) -> Edges:
     """Join node 0 to all others."""
     check_nodes(n)
     edges = np.column_stack([np.zeros(n - 1, dtype=np.int64), np.arange(1, n)])
-    around: Array = place_on_circle(max(n - 1, 1))
-    return Edges(n, edges, np.vstack([np.zeros((1, 2)), around[: n - 1]]))
+    return Edges(n, edges, np.vstack([np.zeros((1, 2)), place_on_circle(n - 1)]))
 
 
 def draw_erdos(rng: np.random.Generator, n: int, p: float) -> Edges:
@@ -163,7 +162,8 @@ def draw_regular(rng: np.random.Generator, d: int, n: int) -> Edges:
         raise ValueError(f"regular:DxN needs D < N and D N even, got D = {d}, N = {n}")
     check_nodes(n, d)
     if 2 * d > n:  # so dense that repairs would hardly end: what is missing is sparse instead
-        return _complement(n, draw_regular(rng, n - 1 - d, n).edges if d < n - 1 else None)
+        pairs, missing = np.column_stack(np.triu_indices(n, 1)), draw_regular(rng, n - 1 - d, n)
+        return Edges(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *missing.edges.T))])
     ends = rng.permutation(np.repeat(np.arange(n), d)).reshape(-1, 2)
     for _ in range(ROUNDS):
         bad = np.flatnonzero(_find_bad(n, *ends.T))
@@ -173,14 +173,6 @@ def draw_regular(rng: np.random.Generator, d: int, n: int) -> Edges:
         chosen = np.unique(np.concatenate([bad, others]))
         ends[chosen] = rng.permutation(ends[chosen].ravel()).reshape(-1, 2)
     raise ValueError(f"regular:{d}x{n} could not be drawn; take another seed")
-
-
-def _complement(n: int, edges: Array | None) -> Edges:
-    """Take the pairs that are not among the edges."""
-    pairs = np.column_stack(np.triu_indices(n, 1))
-    if edges is None:
-        return Edges(n, pairs)
-    return Edges(n, pairs[~np.isin(_keys(n, *pairs.T), _keys(n, *edges.T))])
 
 
 def _keys(n: int, i: Array, j: Array) -> Array:
@@ -267,11 +259,9 @@ def parse(spec: str, rng: Seed = None) -> tuple[Edges, str]:
             f"{short_repr(spec)} has a seed already: leave out rng=, or the last number"
         )
     chosen = rest[0] if rest else 0 if rng is None else rng
-    rng = np.random.default_rng(child(seed_sequence(chosen)))
-    known = is_whole(chosen)
-    return make(rng, *given), f"{kind}:{':'.join(fields[: len(fields) - len(rest)])}" + (
-        f":{chosen}" if known else ""
-    )
+    made = make(np.random.default_rng(child(seed_sequence(chosen))), *given)
+    seed = [str(chosen)] if is_whole(chosen) else []
+    return made, ":".join([kind, *fields[: form.count(":") + 1], *seed])
 
 
 def is_spec(text: str) -> bool:

@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,7 +43,9 @@ def read_edges(path: Path) -> Edges:
       heading.
     - .json: a list of [i, j] or [i, j, rate], or an object that has it under "edges".
 
-    Nodes are integers or names; either all edges have a rate, or none.
+    Nodes are integers or names; either all edges have a rate, or none.  Integers that leave no gap
+    from 0 on stay as they are; other integers are numbered in their order, and names in that of
+    their appearance.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -51,16 +53,20 @@ def read_edges(path: Path) -> Edges:
         raise ValueError(f"{path} is no text file of edges") from None
     kind = path.suffix.lower()
     if kind == ".json":
-        return number_nodes(_parse_json(path, text), str(path))
-    rows: Iterable[tuple[int, list[str]]]
-    if kind == ".csv":
-        rows = ((k, row) for k, row in enumerate(csv.reader(io.StringIO(text)), 1))
-        rows = ((k, [cell.strip() for cell in row]) for k, row in rows if any(row))
-        rows = (row for row in rows if not (row[0] == 1 and _is_heading(row[1])))
+        rows = _parse_json(path, text)
+    elif kind == ".csv":
+        listed = enumerate(csv.reader(io.StringIO(text)), 1)
+        rows = [(k, [cell.strip() for cell in row]) for k, row in listed if any(row)]
+        rows = [(k, row) for k, row in rows if not (k == 1 and _is_heading(row))]
     else:
         lines = (line.partition("#")[0].split() for line in text.splitlines())
-        rows = ((k, row) for k, row in enumerate(lines, 1) if row)
-    return number_nodes([_check_edge(path, k, row) for k, row in rows], str(path))
+        rows = [(k, row) for k, row in enumerate(lines, 1) if row]
+    edges: list[Any] = [_check_edge(path, k, row) for k, row in rows]
+    names: list[Any] = list(dict.fromkeys(end for i, j, _ in edges for end in (i, j)))
+    if all(name.isascii() and name.isdigit() for name in names):
+        edges = [(int(i), int(j), rate) for i, j, rate in edges]
+        names = sorted(set(map(int, names)))
+    return _number(edges, names, f"{path}: ")
 
 
 def _is_heading(row: Sequence[str]) -> bool:
@@ -69,7 +75,7 @@ def _is_heading(row: Sequence[str]) -> bool:
     return [cell.lower() for cell in row] in (["source", "target"], ["i", "j"], ["from", "to"])
 
 
-def _check_edge(path: Path, line: int, row: Sequence[str]) -> tuple[Any, Any, float | None]:
+def _check_edge(path: Path, line: int, row: Sequence[str]) -> tuple[str, str, float | None]:
     if len(row) not in (2, 3):
         raise ValueError(f"{path}, line {line}: {FORM}, got {short_repr(' '.join(row))}")
     rate = _read_rate(row[2]) if len(row) == 3 else None
@@ -85,7 +91,7 @@ def _read_rate(text: str) -> float:
         return math.nan
 
 
-def _parse_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
+def _parse_json(path: Path, text: str) -> list[tuple[int, list[str]]]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -93,26 +99,11 @@ def _parse_json(path: Path, text: str) -> list[tuple[Any, Any, float | None]]:
     found = found.get("edges") if isinstance(found, dict) else found
     if not isinstance(found, list):
         raise ValueError(f'{path} must hold a list of [i, j] or [i, j, rate], or {{"edges": it}}')
-    edges = []
     for k, row in enumerate(found, 1):
         if not (isinstance(row, list) and all(isinstance(end, int | str) for end in row[:2])):
             what = "[i, j] or [i, j, rate]"
             raise check.refusal(ValueError, f"{path}, edge {k}", what, row)
-        edges.append(_check_edge(path, k, [str(cell) for cell in row]))
-    return edges
-
-
-def number_nodes(edges: Sequence[tuple[Any, Any, float | None]], where: str) -> Edges:
-    """Number the nodes of edges, whatever their names.
-
-    Integers that leave no gap from 0 on stay as they are; other integers are numbered in their
-    order, and names in that of their appearance.
-    """
-    if all(str(end).isascii() and str(end).isdigit() for i, j, _ in edges for end in (i, j)):
-        edges = [(int(i), int(j), rate) for i, j, rate in edges]
-        return _number(edges, sorted({end for i, j, _ in edges for end in (i, j)}), f"{where}: ")
-    names = dict.fromkeys(end for i, j, _ in edges for end in (i, j))
-    return _number(edges, list(names), f"{where}: ")
+    return [(k, [str(cell) for cell in row]) for k, row in enumerate(found, 1)]
 
 
 def read_networkx(graph: Any) -> Edges:

@@ -1,4 +1,4 @@
-"""The largest effective resistance of a large graph, edge by edge, with certified bounds.
+"""Compiled: the largest effective resistance of a large graph, edge by edge, with certified bounds.
 
 For b = e_i - e_j, steps of conjugate gradients on Lambda f = b give f and the residual
 r = b - Lambda f, nonzero within as many edges of the edge only: the work is local.  Then
@@ -17,12 +17,10 @@ the graph mixes quickly.  An edge is given up as soon as it cannot be the larges
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support.jit import jit, uncounted
 
 TOL = 0.01  # relative: an edge is settled when its bounds are so close
 NODES = 20_000  # touched for an edge, before its bounds are taken as they are
@@ -41,22 +39,15 @@ def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[floa
     both, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([P, P])
     sorted_by = np.argsort(both[:, 0], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=nodes))])
-    low, high = _compile()(
+    low, high = bound_edges(
         indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength, edges[order],
         P[order], mu_g, float(below.max()), TOL, NODES, STEPS,
     )  # fmt: skip
     return float(low), float(high)
 
 
-@cache
-def _compile() -> Any:
-    from continuized.support.jit import compile_formulas, jit
-
-    compile_formulas(_grow, _apply, _route)
-    return jit(_bound_edges)
-
-
-def _bound_edges(
+@jit
+def bound_edges(
     indptr: Array, neighbours: Array, weight: Array, strength: Array, edges: Array, P: Array,
     mu_g: float, low: float, tol: float, most: int, steps: int,
 ) -> tuple[float, float]:  # fmt: skip
@@ -114,6 +105,7 @@ def _bound_edges(
     return low, high
 
 
+@uncounted
 def _grow(
     indptr: Array, neighbours: Array, weight: Array, touched: Array, seen: Array, parent: Array,
     up: Array, inner: int, count: int,
@@ -130,6 +122,7 @@ def _grow(
     return end
 
 
+@uncounted
 def _apply(
     indptr: Array, neighbours: Array, weight: Array, strength: Array, touched: Array, p: Array,
     Ap: Array,
@@ -145,6 +138,7 @@ def _apply(
     return total
 
 
+@uncounted
 def _route(touched: Array, parent: Array, up: Array, r: Array, load: Array) -> float:
     """Carry r along the tree to its root, where the sum of r is 0; return the energy of that."""
     for node in touched:

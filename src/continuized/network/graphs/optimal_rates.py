@@ -64,27 +64,22 @@ def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
 
     Every P_e of the answer is > 0.
     """
-    nodes, edges, P = graph.nodes, graph.edges, graph.P
+    nodes, P = graph.nodes, graph.P
     if nodes > LARGEST:
         raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)
-    best = P
-    cuts = find_cuts(nodes, edges, P)
-    theta, bound = cuts.theta, math.inf
-    gaps, conductances, slopes = [cuts.gaps], [cuts.conductances], [math.sqrt(cuts.C / cuts.mu_g)]
-    for _ in range(maxiter):
-        corner, bound_now = _raise_lowest_cut(np.vstack(gaps), np.vstack(conductances), slopes)
-        bound = min(bound, bound_now)
-        if theta >= (1.0 - tol) * bound:
-            break
-        P = INWARD * best + (1.0 - INWARD) * corner
-        cuts = find_cuts(nodes, edges, P)
-        gaps.append(cuts.gaps)
-        conductances.append(cuts.conductances)
-        slopes.append(math.sqrt(cuts.C / cuts.mu_g))
-        if cuts.theta > theta:
-            best, theta = P, cuts.theta
+    best, theta, bound, met = P, 0.0, math.inf, []
+    for left in range(maxiter, -1, -1):
+        met.append(find_cuts(nodes, graph.edges, P))
+        if met[-1].theta > theta:
+            best, theta = P, met[-1].theta
+        if left:
+            corner, bound_now = _raise_lowest_cut(met)
+            bound = min(bound, bound_now)
+            if theta >= (1.0 - tol) * bound:
+                break
+            P = INWARD * best + (1.0 - INWARD) * corner
     return Optimised(replace(graph, P=best / best.sum()), theta, bound)
 
 
@@ -108,15 +103,18 @@ def find_cuts(nodes: int, edges: Array, P: Array) -> Cuts:
     )
 
 
-def _raise_lowest_cut(gaps: Array, conductances: Array, slopes: list[float]) -> tuple[Array, float]:
-    """Find the P at which the lowest cut is highest, and how high it is there.
+def _raise_lowest_cut(met: list[Cuts]) -> tuple[Array, float]:
+    """Find the P at which the lowest of all cuts is highest, and how high it is there.
 
     Unknowns (P, a, b, h): a <= every gaps P, b <= every conductances P, h <= (s a + b/s) / 2
     for every s, sum P = 1; h, which is sqrt(2) theta there, is maximised.
     """
     from scipy.optimize import linprog
 
-    m, s, (a, b, _) = gaps.shape[1], np.array(slopes), np.eye(3)
+    gaps = np.vstack([cuts.gaps for cuts in met])
+    conductances = np.vstack([cuts.conductances for cuts in met])
+    s = np.array([math.sqrt(cuts.C / cuts.mu_g) for cuts in met])
+    m, (a, b, _) = gaps.shape[1], np.eye(3)
     # In units in which a, b and h are of order 1: those of the first cuts.
     unit_a, unit_b = 1.0 / s[0], s[0]
     scale = float(np.median(gaps[0] / unit_a))

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.graphs import local_resistance
 from continuized.problems.base import Array
 
 EXACT_UP_TO = 1500  # nodes
@@ -48,6 +47,8 @@ def bound_resistance(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[f
     if nodes <= EXACT_UP_TO:
         R = float(resistances(nodes, edges, P).max())
         return R, R
+    from continuized.network.graphs import local_resistance  # which brings Numba with it
+
     return local_resistance.bound_largest(nodes, edges, P, mu_g)
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from continuized.network.optimisation.objective import Objective
+from continuized.network.simulation.engine import check_solved
 from continuized.problems import losses
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED, logistic_second_slope, loss, loss_slope, tail
@@ -219,3 +220,38 @@ def find_minimiser(
     if not newton(kind, X, y, weights, l2, s, w, make_room(d)):
         raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
     return w
+
+
+class DualFunction:
+    """D(y) = sum_i f_i*(y_i) and its gradient, whose row i is w_i = grad f_i*(y_i).
+
+    Newton's method, where it is needed, starts from the last gradient.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self.objective = objective
+        self._data = make_data(objective, conjugates=True)
+        self._room = make_room(objective.dim)
+        self._w = np.zeros((objective.nodes, objective.dim))
+
+    def slopes(self, y: Array) -> Array:
+        """Return the gradient, (nodes, dim)."""
+        for i, w in enumerate(self._w):
+            s = np.ascontiguousarray(y[i])
+            check_solved(gradient_of_conjugate(self._data, i, s, w, self._room))
+        return self._w.copy()
+
+    def value(self, y: Array, w: Array | None = None) -> float:
+        """D(y) = sum_i <y_i, w_i> - f_i(w_i); with w = slopes(y) if that is at hand."""
+        o = self.objective
+        w = self.slopes(y) if w is None else w
+        own = np.repeat(w, np.diff(o.starts), axis=0)  # the w of each row
+        predictions = np.einsum("rc,rc->r", o.X, own)[:, np.newaxis]
+        losses = value(o.loss, predictions, o.y, o.row_scale, 0.0, np.ones(1))
+        penalties = 0.5 * o.l2 @ (w * w).sum(axis=1)
+        return float(np.vdot(y, w) - losses - penalties)
+
+    @property
+    def minimum(self) -> float:
+        """D* = -sum_i f_i(x*), at the y* of `Objective.slopes_at_minimiser`."""
+        return -self.objective.nodes * self.objective.f_star

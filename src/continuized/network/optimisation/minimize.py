@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 
 from continuized.network.faults import Faults
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
@@ -39,7 +39,7 @@ TOL = 1e-8
 ROWS = 200  # of the trace, about
 EVENTS_FACTOR = 5.0  # times the events after which the theorem's rate would have reached tol
 FAULTS_FACTOR = 20.0
-GRADIENTS = 2000  # of each node, by default, where no theorem says how many are enough
+GRADIENTS = 2000.0  # of each node, by default, where no theorem says how many are enough
 
 
 def minimize(
@@ -142,14 +142,11 @@ def minimize(
     from continuized.network.simulation.messages import make_engine
 
     engine = make_engine(graph, make_nodes(chosen, graph, objective, rates), root, faults)
-    rate = math.nan
-    if not isinstance(chosen, A2CiD2) and np.all(rates == 1.0):
-        rate = chosen.rate(graph, objective)
+    rate = chosen.rate(graph, objective)
     if events is None:
         time = expected_time(chosen, graph, objective, float(tol))
-        factor = 1.0
-        if not isinstance(chosen, A2CiD2):
-            factor = EVENTS_FACTOR if faults is None else FAULTS_FACTOR
+        factor = EVENTS_FACTOR if faults is None else FAULTS_FACTOR
+        factor = 1.0 if math.isnan(rate) else factor
         events = math.ceil(factor * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
     stepper = OptimisationStepper(chosen.name, engine, objective, float(tol), int(record))
@@ -159,7 +156,8 @@ def minimize(
         limits, stream = Limits(None, most), engine.make_stream(root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.make_outcome(loop.recorder, rate if faults is None else math.nan)
+    holds = faults is None and np.all(rates == 1.0)  # what the theorem assumes
+    return stepper.make_outcome(loop.recorder, rate if holds else math.nan)
 
 
 def as_method(method: Any) -> DecentralizedMethod:
@@ -173,9 +171,8 @@ def expected_time(
     method: DecentralizedMethod, graph: Graph, objective: Objective, tol: float
 ) -> float:
     """Return when the theorem's rate has reached tol; without one, a number of gradients."""
-    if isinstance(method, A2CiD2):
-        return float(GRADIENTS)
-    return math.log(1.0 / max(tol, 1e-30)) / method.rate(graph, objective)
+    rate = method.rate(graph, objective)
+    return GRADIENTS if math.isnan(rate) else math.log(1.0 / max(tol, 1e-30)) / rate
 
 
 def check_limits(tol: Any, events: Any, record: Any) -> None:

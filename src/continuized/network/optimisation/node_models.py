@@ -1,30 +1,235 @@
-"""The nodes of each method of decentralised optimisation, for an engine of the simulator."""
+"""Compiled: the nodes of the dual method, DADAO and A²CiD², as node models (see `interface`)."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.a2cid2 import nodes as a2cid2
-from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.dadao import nodes as dadao
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual import nodes as dual
-from continuized.network.optimisation.dual.method import Dual
+from continuized.network.optimisation import dadao, local_solver
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO, X_TILDE, Y_TILDE, Z_TILDE, Steps, X, Y, Z
+from continuized.network.optimisation.dual import Dual
+from continuized.network.optimisation.local_solver import LocalData
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import NodeSet
+from continuized.network.simulation.node_models.interface import TIME, node_model
 from continuized.problems.base import Array
+from continuized.problems.losses import loss_slope
+from continuized.process.flow import equal_weights, mix
+from continuized.process.methods import jump
+from continuized.support.jit import compile_formulas, uncounted
+
+compile_formulas(*dadao.FORMULAS)
 
 
 def make_nodes(
     method: Dual | DADAO | A2CiD2, graph: Graph, objective: Objective, speeds: Array | None = None
 ) -> NodeSet:
-    """Make the nodes at the start; `speeds` are the rates of their gradients, by default 1."""
-    edge_rate = method.edge_rate(graph)
-    rates = np.ones(graph.nodes) if speeds is None else speeds
+    """Make the nodes at the start, where all is 0.
+
+    `speeds` are the rates of their gradients, by default 1.
+    """
+    edge_rate, nodes, dim = method.edge_rate(graph), objective.nodes, objective.dim
+    data = local_solver.make_data(objective, conjugates=isinstance(method, Dual))
     if isinstance(method, Dual):
-        return dual.make_nodes(objective, method.constants(graph, objective), edge_rate)
+        constants, (y, z, w) = method.constants(graph, objective), np.zeros((3, nodes, dim))
+        dual = DualNodes(constants, data, y, z, w, local_solver.make_room(dim))
+        # Where they agree, y = z = grad f(w).
+        return NodeSet(dual, dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
+    rates = np.ones(nodes) if speeds is None else speeds
     if isinstance(method, DADAO):
-        return dadao.make_nodes(objective, method.steps(graph, objective), edge_rate, rates)
-    constants, step = method.constants(graph), method.step_for(objective)
-    return a2cid2.make_nodes(objective, constants, step, method.batch, edge_rate, rates)
+        steps, state = method.steps(graph, objective), np.zeros((nodes, 6, dim))
+        model, tilt = DadaoNodes(steps, data, state, np.empty(dim)), -1.0 / 3.0
+        # Where they agree, z = z~ = -grad f(w).
+        return NodeSet(model, dim, ("state",), edge_rate=edge_rate, step_rates=rates, tilt=tilt)
+    x, x_tilde, moved = np.zeros((3, nodes, dim))
+    constants, length = method.constants(graph), method.step_for(objective)
+    sgd = SgdNodes(constants, data, length, method.batch, x, x_tilde, moved, np.empty(dim))
+    changing = ("x", "x_tilde", "moved")
+    return NodeSet(sgd, dim, changing, edge_rate=edge_rate, step_rates=rates)
+
+
+@uncounted
+def mix_pair(x: Array, z: Array, work: Array, i: int, time: float, theta: float) -> None:
+    """Mix the pair of node i up to its own `time`, in place."""
+    if theta > 0.0:
+        a, b = equal_weights(theta, time - work[i, TIME])
+        for c in range(x.shape[1]):
+            x[i, c], z[i, c] = mix(x[i, c], z[i, c], a, b)
+    work[i, TIME] = time
+
+
+@node_model
+class DualNodes(NamedTuple):
+    """y, z and w (nodes, dim); w is grad f*(y) of the last time that it was asked for."""
+
+    constants: Constants
+    data: LocalData
+    y: Array
+    z: Array
+    w: Array
+    room: Array
+
+    def flow_to(nodes, work: Array, i: int, time: float) -> None:
+        """Mix y and z."""
+        mix_pair(nodes.y, nodes.z, work, i, time, nodes.constants.theta)
+
+    def find_answer(nodes, work: Array, i: int) -> bool:
+        """Find w = grad f*(y)."""
+        y, w = nodes.y[i], nodes.w[i]
+        return bool(local_solver.gradient_of_conjugate(nodes.data, i, y, w, nodes.room))
+
+    def message(nodes, work: Array, i: int, c: int) -> float:
+        return float(nodes.w[i, c])
+
+    def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
+        """Take gamma d off y and gamma' d off z."""
+        y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
+        y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
+
+    def conserved(nodes, work: Array, i: int, c: int) -> float:
+        return float(nodes.y[i, c] + nodes.z[i, c])
+
+    def conserved_per_transfer(nodes) -> float:
+        return nodes.constants.gamma + nodes.constants.gamma_prime
+
+    def start_from(nodes, work: Array, i: int, other: int) -> None:
+        """Start from nothing, as at the start: a neighbour's w says nothing of this node's y."""
+        for c in range(nodes.y.shape[1]):
+            nodes.y[i, c], nodes.z[i, c], nodes.w[i, c] = 0.0, 0.0, 0.0
+
+
+@node_model
+class DadaoNodes(NamedTuple):
+    """state (nodes, 6, dim); slope (dim,) is room for a gradient."""
+
+    steps: Steps
+    data: LocalData
+    state: Array
+    slope: Array
+
+    def flow_to(nodes, work: Array, i: int, time: float) -> None:
+        """Let all six vectors flow."""
+        u, s, nu = nodes.state[i], nodes.steps.s, nodes.steps.nu
+        by = dadao.decay(time - work[i, TIME], s)
+        for c in range(u.shape[1]):
+            (
+                u[X, c], u[X_TILDE, c], u[Y, c], u[Y_TILDE, c], u[Z, c], u[Z_TILDE, c]
+            ) = dadao.flow_node(
+                u[X, c], u[X_TILDE, c], u[Y, c], u[Y_TILDE, c], u[Z, c], u[Z_TILDE, c], by, s, nu
+            )  # fmt: skip
+        work[i, TIME] = time
+
+    def message(nodes, work: Array, i: int, c: int) -> float:
+        return float(nodes.state[i, Y, c] + nodes.state[i, Z, c])
+
+    def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
+        """Take d/2 off z and (2 chi_1/s) d off z~."""
+        nodes.state[i, Z, c] -= 0.5 * d
+        nodes.state[i, Z_TILDE, c] -= dadao.pull(nodes.steps) * d
+
+    def step(nodes, work: Array, i: int, rng: Any) -> None:
+        """Take a step with the gradient of f at x."""
+        u, slope = nodes.state, nodes.slope
+        local_solver.gradient(nodes.data, i, u[i, X], slope)
+        for c in range(slope.size):
+            u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c] = dadao.take_gradient(
+                u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
+            )
+
+    def conserved(nodes, work: Array, i: int, c: int) -> float:
+        """Return z + 2 z~, which the flow leaves and gradients do not touch."""
+        return float(nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c])
+
+    def conserved_per_transfer(nodes) -> float:
+        """Return 1/2 + 2 (2 chi_1/s)."""
+        return 0.5 + 2.0 * dadao.pull(nodes.steps)
+
+    def start_from(nodes, work: Array, i: int, other: int) -> None:
+        """Start with a neighbour's x and no z of its own: x = x~ and y = y~ = -nu x stand still."""
+        u = nodes.state
+        for c in range(u.shape[2]):
+            x = u[other, X, c] if other >= 0 else 0.0
+            u[i, X, c], u[i, X_TILDE, c] = x, x
+            u[i, Y, c], u[i, Y_TILDE, c] = -nodes.steps.nu * x, -nodes.steps.nu * x
+            u[i, Z, c], u[i, Z_TILDE, c] = 0.0, 0.0
+
+    def estimate(nodes, work: Array, i: int, c: int) -> float:
+        return float(nodes.state[i, X, c])
+
+
+@node_model
+class SgdNodes(NamedTuple):
+    """x and x~ (nodes, dim); g (dim,) is room for a gradient.
+
+    moved (nodes, dim): what gradients have added to x + x~, which exchanges only move.
+    """
+
+    constants: Constants
+    data: LocalData
+    length: float  # of a gradient step
+    batch: int
+    x: Array
+    x_tilde: Array
+    moved: Array
+    g: Array
+
+    def flow_to(nodes, work: Array, i: int, time: float) -> None:
+        """Mix x and x~."""
+        mix_pair(nodes.x, nodes.x_tilde, work, i, time, nodes.constants.theta)
+
+    def message(nodes, work: Array, i: int, c: int) -> float:
+        return float(nodes.x[i, c])
+
+    def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
+        """Take d/2 off x and alpha~ d off x~."""
+        x, x_tilde, (_, alpha, alpha_tilde) = nodes.x, nodes.x_tilde, nodes.constants
+        x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], d, alpha, alpha_tilde)
+
+    def step(nodes, work: Array, i: int, rng: Any) -> None:
+        """Take the same step of x and x~, along a stochastic gradient."""
+        x, x_tilde, g, length = nodes.x, nodes.x_tilde, nodes.g, nodes.length
+        if nodes.batch == 0:
+            local_solver.gradient(nodes.data, i, x[i], g)
+        else:
+            batch_slope(nodes, i, rng)
+        for c in range(g.size):
+            x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
+            nodes.moved[i, c] -= 2.0 * length * g[c]
+
+    def conserved(nodes, work: Array, i: int, c: int) -> float:
+        """Return x + x~ but for what its gradients have added."""
+        return float(nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c])
+
+    def size(nodes, work: Array, i: int, c: int) -> float:
+        """Add up all parts: before exchanges, their difference is nothing but rounding."""
+        return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
+
+    def conserved_per_transfer(nodes) -> float:
+        """Return 1/2 + alpha~."""
+        return nodes.constants.gamma + nodes.constants.gamma_prime
+
+    def start_from(nodes, work: Array, i: int, other: int) -> None:
+        """Start with a neighbour's x, and x~ = x."""
+        for c in range(nodes.x.shape[1]):
+            if other >= 0:
+                nodes.x[i, c] = nodes.x[other, c]
+            nodes.x_tilde[i, c], nodes.moved[i, c] = nodes.x[i, c], 0.0
+
+
+@uncounted
+def batch_slope(nodes: SgdNodes, i: int, rng: Any) -> None:
+    """Write the mean over drawn rows of (number of rows) times the gradient of one: unbiased."""
+    data, batch, w, out = nodes.data, nodes.batch, nodes.x[i], nodes.g
+    start, count, l2 = data.starts[i], data.starts[i + 1] - data.starts[i], data.l2[i]
+    for c in range(w.size):
+        out[c] = 0.0
+    for _ in range(batch):
+        r = start + min(int(rng.random() * count), count - 1)
+        slope = loss_slope(data.kind, local_solver.inner(data.X[r], w), data.y[r])
+        push = data.weights[r] * count * slope
+        for c in range(w.size):
+            out[c] += (push * data.X[r, c] + l2 * w[c]) / batch

@@ -94,6 +94,12 @@ class Objective:
         """Return the rows of node i."""
         return slice(int(self.starts[i]), int(self.starts[i + 1]))
 
+    def arrays_of(self, i: int) -> dict[str, Array]:
+        """Return the arrays of an Objective whose one function is that of node i."""
+        X, y = self.X[self.rows(i)], self.y[self.rows(i)]
+        one = {"scale": self.scale[i : i + 1], "l2": self.l2[i : i + 1]}
+        return {"X": X, "y": y, "starts": np.array([0, len(y)]), **one}
+
     # Constants
 
     @cached_property
@@ -179,6 +185,16 @@ class Objective:
         """The minimum of F."""
         return self.fun(self.x_star)
 
+    def slopes_at_minimiser(self) -> Array:
+        """Return grad f_i(x*), (nodes, dim): y*, where the dual function is least."""
+        from continuized.network.optimisation.local_solver import gradient, make_data
+
+        data, out = make_data(self, conjugates=False), np.empty((self.nodes, self.dim))
+        for i in range(self.nodes):
+            gradient(data, i, self.x_star, out[i])
+        # Their sum is 0 but for rounding, which is taken off.
+        return np.asarray(out - out.mean(axis=0))
+
     def find_agreement(self, alive: Array, tilt: Array) -> Array:
         """Find the minimiser of the living nodes' sum f_i(w) - <tilt, w>."""
         from continuized.network.optimisation.local_solver import find_minimiser
@@ -230,8 +246,7 @@ def split(problem: Regression, nodes: int, rng: Seed = 0) -> Objective:
     order = np.arange(count)
     if rng is not None:
         order = generator(seed_sequence(rng), MARKS).permutation(count)
-    small, larger = divmod(count, nodes)
-    sizes = np.full(nodes, small) + (np.arange(int(nodes)) < larger)
+    sizes = [len(part) for part in np.array_split(order, nodes)]
     return Objective(
         checked.loss,
         _dense_rows([checked.X])[order],

@@ -21,11 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.gossip import Constants
 from continuized.network.graphs import spectrum
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dual.function import DualFunction
-from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.minimize import EVENTS_FACTOR, check_limits
 from continuized.network.optimisation.objective import KINDS, Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
@@ -33,7 +31,6 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.process import clock as clocks
 from continuized.process.marks import Categorical
-from continuized.process.methods import Nesterov
 from continuized.process.random_streams import COUNTED, Root, Seed, child, seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
@@ -46,6 +43,8 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
 
     Returns the error, as in `network.minimize`, after every round, first that of the start.
     """
+    from continuized.network.optimisation.local_solver import DualFunction
+
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
     W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
@@ -57,31 +56,28 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
         w = D.slopes(y)
         return D.value(y, w), (root @ w).ravel()
 
+    def error(u: Array) -> float:
+        return objective.error(D.slopes(root @ u.reshape(shape)))
+
     L, mu = values[-1] / objective.mu, values[1] / objective.L
     problem = Problem(both, L=L, mu=mu, value_and_grad=True)
-    return _run_rounds(
-        problem, L, mu, lambda u: objective.error(D.slopes(root @ u.reshape(shape))),
-        shape[0] * shape[1], tol, most,
-    )  # fmt: skip
+    return _run_rounds(problem, error, np.zeros(math.prod(shape)), tol, most)
 
 
 def run_all_reduce_rounds(objective: Objective, tol: float, most: int) -> Array:
     """Run Nesterov's method on F until the error is tol, or for `most` rounds, likewise."""
     o = objective
     rows = o.X * np.sqrt(o.row_scale / o.nodes)[:, np.newaxis]
-    ends = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]]
-    whole, l2 = KINDS[o.loss], float(o.l2.mean())
-    L = whole.curvature * float(ends[1]) + l2
-    mu = l2 + (max(float(ends[0]), 0.0) if o.loss == SQUARED else 0.0)
-    problem = Problem(o.fun, o.grad, L=L, mu=mu)
-    return _run_rounds(problem, L, mu, lambda w: o.error(w[np.newaxis]), o.dim, tol, most)
+    least, largest = np.linalg.eigvalsh(rows.T @ rows)[[0, -1]].tolist()
+    l2 = float(o.l2.mean())
+    mu = l2 + (max(least, 0.0) if o.loss == SQUARED else 0.0)
+    problem = Problem(o.fun, o.grad, L=KINDS[o.loss].curvature * largest + l2, mu=mu)
+    return _run_rounds(problem, lambda w: o.error(w[np.newaxis]), np.zeros(o.dim), tol, most)
 
 
 def _run_rounds(
-    problem: Problem, L: float, mu: float, error: Callable[[Array], float], dim: int, tol: float,
-    most: int,
-) -> Array:  # fmt: skip
-    start = np.zeros(dim)
+    problem: Problem, error: Callable[[Array], float], start: Array, tol: float, most: int
+) -> Array:
     errors = [error(start)]
 
     def watch(x: Array) -> None:
@@ -90,8 +86,7 @@ def _run_rounds(
             raise StopIteration
 
     if errors[0] > tol:
-        method = Nesterov(float(L), float(mu))
-        minimize(problem, start, method=method, maxiter=most, callback=watch, record=False)
+        minimize(problem, start, method="nesterov", maxiter=most, callback=watch, record=False)
     return np.array(errors)
 
 
@@ -224,14 +219,14 @@ def _run_without_rounds(
     method: Dual, graph: Graph, objective: Objective, work: Array, rates: Array, tol: float,
     events: int, root: Root,
 ) -> Racer:  # fmt: skip
-    from continuized.network.optimisation.dual.nodes import make_nodes
+    from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.instant import InstantEngine
 
     held, per_unit = Graph.of(graph, rates=rates), float(rates.sum())
-    theta, gamma, gamma_prime = method.constants(held, objective)
-    constants = Constants(theta * per_unit, gamma, gamma_prime)
-    ticks = INTENSITY * graph.nodes
-    nodes = make_nodes(objective, constants, ticks)
+    nodes, ticks = make_nodes(method, held, objective), INTENSITY * graph.nodes
+    constants = nodes.model.constants
+    model = nodes.model._replace(constants=constants._replace(theta=constants.theta * per_unit))
+    nodes = nodes._replace(model=model, edge_rate=ticks)
     engine = InstantEngine(graph, nodes, root, busy=work)
     stepper = OptimisationStepper(method.name, engine, objective, tol, 200)
     time = math.log(1.0 / max(tol, 1e-30)) / (method.rate(held, objective) * per_unit)

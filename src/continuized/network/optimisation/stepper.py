@@ -27,7 +27,7 @@ class OptimisationStepper(Stepper):
     dropped, and tests become half as frequent.
     """
 
-    columns = ("t", "messages", "gradients", "error", "excess", "consensus")
+    columns = OptimisationTrace._fields
     changing = ("k", "t", "engine", "period", "rows", "error")
     limit = "events"
 
@@ -101,9 +101,7 @@ class OptimisationStepper(Stepper):
     def make_outcome(self, recorder: Recorder, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""
         engine, done = self.engine, self.engine.past_changes()
-        t, messages, gradients, error, excess, consensus = (
-            column.join() for column in recorder.columns.values()
-        )
+        t, messages, gradients, *rest = (column.join() for column in recorder.columns.values())
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(
             x=engine.estimate(self.t),
@@ -115,7 +113,7 @@ class OptimisationStepper(Stepper):
             tol=self.tol,
             reached=self.error <= self.tol,
             error=self.error,
-            trace=OptimisationTrace(t, *counts, error, excess, consensus),
+            trace=OptimisationTrace(t, *counts, *rest),
             rate_theory=rate,
             agreed=self.find_agreement().copy(),
             deaths=[(t, i) for t, i, joins in done if not joins],

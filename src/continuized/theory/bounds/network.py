@@ -24,9 +24,9 @@ from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Gossip
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.a2cid2.method import A2CiD2
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual.method import Dual, check_fits
+from continuized.network.optimisation.a2cid2 import A2CiD2
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual, check_fits
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.support import validation as check
@@ -57,7 +57,7 @@ def exchanges_log_bound(method: A2CiD2, graph: Any, x0: ArrayLike, query: Query)
 
 def dual_log_bound(method: Dual, pair: Any, y0: ArrayLike, query: Query) -> Array:
     """The logarithm of the bound on E mean_i |w_i - x*|^2, at times t or at the k-th event."""
-    from continuized.network.optimisation.dual.function import DualFunction
+    from continuized.network.optimisation.local_solver import DualFunction
 
     graph, objective = check_pair(pair)
     D, y = DualFunction(objective), check_dual_start(y0, objective)
@@ -65,7 +65,7 @@ def dual_log_bound(method: Dual, pair: Any, y0: ArrayLike, query: Query) -> Arra
     scale = math.log(2.0 / (objective.mu * objective.nodes))
     if not method.accelerated:
         return log_decay(scale + log_of(excess), method.rate(graph, objective), query)
-    gap = y - D.minimiser
+    gap = y - objective.slopes_at_minimiser()
     distance = float(np.vdot(gap, gap)) / graph.mu_g
     process = method.process(graph, objective)
     return np.asarray(scale + continuized_bound(process, distance, lambda: excess, query))[()]
@@ -81,11 +81,9 @@ def dadao_log_bound(method: DADAO, pair: Any, x0: ArrayLike, query: Query) -> Ar
 
 def dadao_constant(objective: Objective) -> float:
     """Return C of DADAO's bound."""
-    from continuized.network.optimisation.dual.function import slopes_at_minimiser
-
     L, mu, x_star = objective.L, objective.mu, objective.x_star
     excess = max(objective.fun(np.zeros_like(x_star)) - objective.f_star, 0.0)
-    slopes = slopes_at_minimiser(objective)
+    slopes = objective.slopes_at_minimiser()
     apart = float(np.vdot(slopes, slopes)) / objective.nodes
     return (
         4.0 * excess / mu

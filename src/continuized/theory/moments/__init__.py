@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Gossip
-from continuized.network.optimisation.dadao.method import DADAO
-from continuized.network.optimisation.dual.method import Dual
+from continuized.network.optimisation.dadao import DADAO
+from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Method

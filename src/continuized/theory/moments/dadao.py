@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.optimisation.dadao import method as dadao
+from continuized.network.optimisation import dadao
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
@@ -66,9 +66,7 @@ def dadao_moments(pair: Any, method: dadao.DADAO, x0: ArrayLike, t: Array, show:
 
 def limit(objective: Objective) -> Array:
     """u*, (nodes, 6, dim); see docs/proofs/dadao.md."""
-    from continuized.network.optimisation.dual.function import slopes_at_minimiser
-
-    slopes, x_star = slopes_at_minimiser(objective), objective.x_star
+    slopes, x_star = objective.slopes_at_minimiser(), objective.x_star
     u = np.empty((objective.nodes, 6, objective.dim))
     u[:, [dadao.X, dadao.X_TILDE]] = x_star
     u[:, [dadao.Y, dadao.Y_TILDE]] = (slopes - 0.5 * objective.mu * x_star)[:, np.newaxis]

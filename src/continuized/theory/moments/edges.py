@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants, Gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.optimisation.dual.method import Dual
+from continuized.network.optimisation.dual import Dual
 from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
@@ -53,10 +53,8 @@ def dual_moments(pair: Any, method: Dual, y0: ArrayLike, t: Array, show: Bar) ->
     H_i^{-1}.  xx, xz and zz have a column to a node, of y - y* and z - y*.  Relative accuracy about
     1e-9.
     """
-    from continuized.network.optimisation.dual.function import DualFunction
-
     graph, objective = check_ridge(pair, "the dual method", LARGEST)
-    u = (check_dual_start(y0, objective) - DualFunction(objective).minimiser).ravel()
+    u = (check_dual_start(y0, objective) - objective.slopes_at_minimiser()).ravel()
     K, constants = np.linalg.inv(objective.hessians()), method.constants(graph, objective)
     found = _follow(graph, K, constants, np.outer(u, u), t, show)
     return found._replace(fun=found.fun / graph.nodes)

@@ -6,7 +6,7 @@ import numpy as np
 
 from continuized.network.gossip import Constants
 from continuized.network.simulation.engine import NodeSet
-from continuized.network.simulation.node_models.interface import SPEED, TIME, for_model
+from continuized.network.simulation.node_models.interface import SPEED, TIME, node_model
 from continuized.problems.base import Array
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import jump
@@ -18,7 +18,7 @@ X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands aft
 def make_nodes(values: Array, constants: Constants) -> NodeSet:
     """Make the nodes of gossip, which start with x = z = values."""
     both = np.column_stack([values, values])
-    return NodeSet(constants, values.shape[1], values=both)
+    return NodeSet(GossipNodes(*constants), values.shape[1], values=both)
 
 
 @uncounted
@@ -75,47 +75,38 @@ def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
     return states[:, X:]
 
 
-@for_model(Constants)
-def flow_to(nodes: Constants, work: Array, i: int, time: float) -> None:
-    """Mix x and z."""
-    mix_to(work, i, time, nodes.theta)
+@node_model
+class GossipNodes(Constants):
+    """Nodes that average: x and z stand in `work`."""
 
+    def flow_to(nodes, work: Array, i: int, time: float) -> None:
+        """Mix x and z."""
+        mix_to(work, i, time, nodes.theta)
 
-@for_model(Constants)
-def message(nodes: Constants, work: Array, i: int, c: int) -> float:
-    """Return x."""
-    return float(work[i, X + c])
+    def message(nodes, work: Array, i: int, c: int) -> float:
+        """Return x."""
+        return float(work[i, X + c])
 
+    def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
+        """Take gamma d off x and gamma' d off z."""
+        pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
 
-@for_model(Constants)
-def pay(nodes: Constants, work: Array, i: int, c: int, d: float) -> None:
-    """Take gamma d off x and gamma' d off z."""
-    pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
+    def conserved(nodes, work: Array, i: int, c: int) -> float:
+        """Return x + z."""
+        return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
 
+    def conserved_per_transfer(nodes) -> float:
+        """Return gamma + gamma'."""
+        return nodes.gamma + nodes.gamma_prime
 
-@for_model(Constants)
-def conserved(nodes: Constants, work: Array, i: int, c: int) -> float:
-    """Return x + z."""
-    return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
+    def start_from(nodes, work: Array, i: int, other: int) -> None:
+        """Start with the neighbour's x and z = x; without a neighbour, with what it has."""
+        z = (work.shape[1] + X) // 2
+        for c in range(z - X):
+            if other >= 0:
+                work[i, X + c] = work[other, X + c]
+            work[i, z + c] = work[i, X + c]
 
-
-@for_model(Constants)
-def conserved_per_transfer(nodes: Constants) -> float:
-    """Return gamma + gamma'."""
-    return nodes.gamma + nodes.gamma_prime
-
-
-@for_model(Constants)
-def start_from(nodes: Constants, work: Array, i: int, other: int) -> None:
-    """Start with the neighbour's x and z = x; without a neighbour, with what it has."""
-    z = (work.shape[1] + X) // 2
-    for c in range(z - X):
-        if other >= 0:
-            work[i, X + c] = work[other, X + c]
-        work[i, z + c] = work[i, X + c]
-
-
-@for_model(Constants)
-def disagreement(nodes: Constants, work: Array, alive: Array, t: float, owed: Array) -> float:
-    """Return the sum of |x - middle|^2 over the living."""
-    return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))
+    def disagreement(nodes, work: Array, alive: Array, t: float, owed: Array) -> float:
+        """Return the sum of |x - middle|^2 over the living."""
+        return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))

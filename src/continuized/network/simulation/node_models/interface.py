@@ -1,9 +1,9 @@
 """Compiled: what nodes compute, by their model.  The loops that call it are written once.
 
-A node model is a NamedTuple of what compiled code must know of the nodes; that of gossip is
-`gossip.Constants`.  A loop is compiled apart for each model, with the functions of that model
-written into it.  Those are given with `for_model`, under the names below; `work` has a row for each
-node, with its own time and the speed of its clock in the first two columns.
+A node model is a NamedTuple of what compiled code must know of the nodes, and a `node_model`: what
+they do are the functions of its class, under the names below, whose first argument, `nodes`, is the
+model.  A loop is compiled apart for each model, with these functions written into it.  `work` has a
+row for each node, with its own time and the speed of its clock in the first two columns.
 
 They make no arrays, but for `disagreement`: the room that they need stands in the model.
 """
@@ -14,7 +14,7 @@ import inspect
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from numba.extending import overload
 
@@ -25,30 +25,28 @@ from continuized.support.jit import INNER, UNCOUNTED
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
 
-_OF_MODEL: dict[tuple[type, str], Callable[..., Any]] = {}
+Model = TypeVar("Model", bound=type)
 _PARAMETERS: dict[str, list[str]] = {}  # of the functions below
 
 
-def for_model(model: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let nodes of this model do what the function says, under the function's name.
+def node_model(model: Model) -> Model:
+    """Check what nodes of a model do.
 
     Raises TypeError for a name that none of the functions below has, or other parameters.
     """
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        if _PARAMETERS.get(function.__name__) != list(inspect.signature(function).parameters):
-            raise TypeError(f"nodes have no such function: {function.__name__}")
-        _OF_MODEL[model, function.__name__] = function
-        return function
-
-    return register
+    for name, own in vars(model).items():
+        is_public = inspect.isfunction(own) and not name.startswith("_")
+        if is_public and _PARAMETERS.get(name) != list(inspect.signature(own).parameters):
+            raise TypeError(f"nodes have no such function: {name}")
+    return model
 
 
 def _by_model(usual: Callable[..., Any], options: Any = INNER | UNCOUNTED) -> Callable[..., Any]:
     """Call the function of the model of the nodes; without one, do what is written."""
 
     def choose(nodes: Any, *rest: Any) -> Callable[..., Any]:
-        return _OF_MODEL.get((nodes.instance_class, usual.__name__), usual)
+        own: Callable[..., Any] = getattr(nodes.instance_class, usual.__name__, usual)
+        return own
 
     vars(choose)["__signature__"] = inspect.signature(usual)
     _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
@@ -109,8 +107,8 @@ def start_from(nodes: Any, work: Array, i: int, other: int) -> None:
 
 @_by_model
 def estimate(nodes: Any, work: Array, i: int, c: int) -> float:
-    """Return coordinate c of what node i has found."""
-    return math.nan
+    """Return coordinate c of what node i has found: where nothing else is said, its message."""
+    return float(message(nodes, work, i, c))
 
 
 @partial(_by_model, options=INNER | {"_nrt": True})  # it makes arrays

@@ -68,13 +68,8 @@ class DADAO:
 
     def steps(self, graph: Graph, objective: Objective) -> Steps:
         """Return its constants on a graph."""
-        nu = 0.5 * objective.mu
-        return Steps(
-            math.sqrt(nu) / math.sqrt(objective.L),
-            nu,
-            objective.L,
-            1.0 / math.sqrt(graph.R * graph.mu_g),
-        )
+        nu, L, chi_1 = 0.5 * objective.mu, objective.L, 1.0 / math.sqrt(graph.R * graph.mu_g)
+        return Steps(math.sqrt(nu) / math.sqrt(L), nu, L, chi_1)
 
     def edge_rate(self, graph: Graph) -> float:
         """Return the rate of all edges together: sqrt(R / mu_g)."""

@@ -28,7 +28,7 @@ from continuized.problems.base import Array
 from continuized.process.methods import Continuized
 from continuized.process.parameters import exponential_gamma_prime, omega
 
-FACTORY = "continuized.network.optimisation.dual.method:DualModel"
+FACTORY = "continuized.network.optimisation.dual:DualModel"
 
 
 @dataclass(frozen=True)
@@ -87,54 +87,30 @@ class Dual:
         """
         graph = Graph.of(graph)
         check_fits(graph, objective)
-        options = self.constants(graph, objective)._asdict()
-        return [
-            NodeModelSpec(
-                FACTORY,
-                {"X": objective.X[objective.rows(i)], "y": objective.y[objective.rows(i)]},
-                {
-                    "loss": objective.loss,
-                    "scale": float(objective.scale[i]),
-                    "l2": float(objective.l2[i]),
-                    **options,
-                },
-            )
-            for i in range(objective.nodes)
-        ]
+        options = {"loss": objective.loss, **self.constants(graph, objective)._asdict()}
+        parts = (objective.arrays_of(i) for i in range(objective.nodes))
+        return [NodeModelSpec(FACTORY, arrays, options) for arrays in parts]
 
 
 class DualModel(GossipModel):
     """A real node of the dual method: gossip whose answer is w = grad f*(x), x the dual variable.
 
-    f(w) = scale sum_r loss(<x_r, w>, y_r) + l2/2 |w|^2, over the node's own rows.
+    f is the one function of an `Objective` with this loss and these arrays.
     """
 
     def __init__(
-        self, X: ArrayLike, y: ArrayLike, loss: float, scale: float, l2: float, theta: float,
-        gamma: float, gamma_prime: float,
-    ) -> None:  # fmt: skip
-        from continuized.network.optimisation import local_solver
+        self, theta: float, gamma: float, gamma_prime: float, loss: float, **arrays: ArrayLike
+    ) -> None:
+        from continuized.network.optimisation.local_solver import DualFunction
 
-        rows = np.ascontiguousarray(X, dtype=np.float64)
-        super().__init__(np.zeros(rows.shape[1]), theta, gamma, gamma_prime)
-        own = Objective(
-            float(loss),
-            rows,
-            np.array(y, dtype=np.float64),
-            np.array([0, len(rows)]),
-            np.array([scale]),
-            np.array([l2]),
-        )
-        self._solve = local_solver.gradient_of_conjugate
-        self._data = local_solver.make_data(own, conjugates=True)
-        self._room = local_solver.make_room(own.dim)
-        self._w = np.zeros(own.dim)
+        own = Objective(loss, **{name: np.array(array) for name, array in arrays.items()})
+        super().__init__(np.zeros(own.dim), theta, gamma, gamma_prime)
+        self._function = DualFunction(own)
 
     def answer(self) -> Array:
-        """Return grad f*(x), in which Newton's method starts from the last one."""
-        if not self._solve(self._data, 0, self.x, self._w, self._room):
-            raise ArithmeticError("the local problem could not be solved; scale the columns")
-        return self._w.copy()
+        """Return grad f*(x)."""
+        (w,) = self._function.slopes(self.x[np.newaxis])
+        return np.asarray(w)
 
     def join(self, x: Array) -> None:
         """Start from nothing, as at the start: a neighbour's w says nothing of this node's x."""

@@ -1,1 +1,0 @@
-"""A2CiD2: local stochastic gradients, and accelerated gossip between them."""

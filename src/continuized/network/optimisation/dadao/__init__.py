@@ -1,1 +1,0 @@
-"""DADAO: decoupled gradients and exchanges, accelerated."""

@@ -1,1 +1,0 @@
-"""The dual method: accelerated coordinate descent on the edges of a network."""
