@@ -276,16 +276,22 @@ def spread_labels(wanted: list[float], gap: float, height: float) -> list[float]
     >>> spread_labels([5.0, 4.0, 50.0], gap=10.0, height=100.0)
     [10.0, 0.0, 50.0]
     """
-    order = np.argsort(wanted, kind="stable")
-    gaps = gap * np.arange(len(wanted))
-    # Less the gaps below them, places need only not to fall: where they do, all have their mean.
-    groups: list[Array] = []
-    for place in np.array(wanted)[order] - gaps:
-        group = np.array([place])
-        while groups and groups[-1].mean() > group.mean():
-            group = np.append(groups.pop(), group)
-        groups.append(group)
-    level = np.concatenate([np.full(len(group), group.mean()) for group in groups])
-    places = np.empty(len(wanted))
-    places[order] = level.clip(0.0, max(height - gaps[-1], 0.0)) + gaps
-    return places.tolist()
+    order = sorted(range(len(wanted)), key=lambda i: (wanted[i], i))
+    # Groups that touch are merged and centred on the mean of what they want.
+    groups: list[tuple[list[int], float]] = []
+    for i in order:
+        members, centre = [i], wanted[i]
+        while groups:
+            before, middle = groups[-1]
+            if centre - middle >= gap * (len(before) + len(members)) / 2:
+                break
+            groups.pop()
+            members = before + members
+            centre = sum(wanted[m] for m in members) / len(members)
+        half = gap * (len(members) - 1) / 2
+        groups.append((members, min(max(centre, half), max(height - half, half))))
+    places = [0.0] * len(wanted)
+    for members, centre in groups:
+        for n, m in enumerate(members):
+            places[m] = centre + gap * (n - (len(members) - 1) / 2)
+    return places

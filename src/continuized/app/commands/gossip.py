@@ -208,46 +208,42 @@ def _tell_warnings(graph: Graph) -> Iterator[None]:
         click.echo(f"continuized: {sentence}", err=True)
 
 
-def _result(setting: Setting, run: MethodRun) -> dict[str, Any]:
-    """The numbers of a run, by the names that --json prints.
+def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
+    """Make the one object that --json prints.
 
     messages are exchanges over an edge, each counted once, here and in error.csv.
     bound is the theorem's, on the mean of the error at the time of the end; none for a run with
     faults or of real nodes, which no theorem covers.
     """
-    outcome = run.outcome
-    covered = _is_covered(setting, run)
-    return {
-        "method": outcome.method,
-        "messages": int(outcome.messages),
-        "reached": bool(outcome.reached),
-        "error": float(outcome.error),
-        "bound": float(_bound(setting, run, outcome.t)) if covered else None,
-        "rate_measured": float(outcome.rate_measured),
-        "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
-        "events_per_s": float(outcome.events_per_s),
-        "deaths": len(outcome.deaths),
-        "fell_back": bool(outcome.fell_back),
-        "ledger_error": float(outcome.ledger_error),
-        "mean_drift": float(outcome.mean_drift),
+    results = []
+    for run in runs:
+        outcome, covered = run.outcome, _is_covered(setting, run)
+        result = {
+            "method": outcome.method,
+            "messages": int(outcome.messages),
+            "reached": bool(outcome.reached),
+            "error": float(outcome.error),
+            "bound": float(_bound(setting, run, outcome.t)) if covered else None,
+            "rate_measured": float(outcome.rate_measured),
+            "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
+            "events_per_s": float(outcome.events_per_s),
+            "deaths": len(outcome.deaths),
+            "fell_back": bool(outcome.fell_back),
+            "ledger_error": float(outcome.ledger_error),
+            "mean_drift": float(outcome.mean_drift),
+        }
+        results.append(result)
+    found = {
+        "graph": setting.graph.name,
+        "nodes": setting.graph.nodes,
+        "edges": len(setting.graph.edges),
+        "tol": setting.tol,
+        "transport": setting.transport,
+        "seed": setting.seed,
+        "faults": {name: value for name, value in setting.faults.items() if value},
+        "results": results,
     }
-
-
-def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
-    """Make the one object that --json prints."""
-    return to_json(
-        {
-            "graph": setting.graph.name,
-            "nodes": setting.graph.nodes,
-            "edges": len(setting.graph.edges),
-            "tol": setting.tol,
-            "transport": setting.transport,
-            "seed": setting.seed,
-            "faults": {name: value for name, value in setting.faults.items() if value},
-            "results": [_result(setting, run) for run in runs],
-        },
-        indent=2,
-    )
+    return to_json(found, indent=2)
 
 
 def _show_runs(setting: Setting, runs: Sequence[MethodRun]) -> None:
