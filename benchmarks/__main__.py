@@ -121,18 +121,17 @@ def _page(bench: Bench, pictures: dict[str, dict[str, bytes]], why_not: str) -> 
     from benchmarks import machine, runner
     from continuized.app import report
 
-    sections = []
+    sections: dict[str, list[Part]] = {}
     for name, contests in bench.contests.items():
-        parts: list[Part] = []
+        parts = sections[name.capitalize()] = []
         for contest in contests:
             parts += [runner.table(contest), contest.note]
         if name in pictures:
             alt = f"Convergence, suite {name}: {'; '.join(p.title for p in bench.panels[name])}"
             parts.append(report.Picture(pictures[name]["svg"], alt, "Convergence."))
         parts += [panel.note for panel in bench.panels[name] if panel.note]
-        sections.append(report.Section(name.capitalize(), tuple(parts)))
     words = (HOW, machine.sentences(bench.machine), runner.summary(bench), why_not)
-    sections.append(report.Section("How this was made", tuple(w for w in words if w)))
+    sections["How this was made"] = [w for w in words if w]
     return report.page(TITLE, sections)
 
 

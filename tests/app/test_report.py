@@ -84,19 +84,12 @@ def test_the_page_has_figures_tables_versions_and_seed(page: str) -> None:
 
 def test_text_is_escaped() -> None:
     nasty = "<script>alert('&\"')</script>"
-    made = report.page(
+    parts = (
         nasty,
-        [
-            report.Section(
-                nasty,
-                (
-                    nasty,
-                    report.Table((nasty,), ((nasty,),), nasty, numeric=(0,), marks=((0, nasty),)),
-                    report.Picture(b"<svg></svg>", nasty, nasty),
-                ),
-            )
-        ],
+        report.Table((nasty,), ((nasty,),), nasty, numeric=(0,), marks=((0, nasty),)),
+        report.Picture(b"<svg></svg>", nasty, nasty),
     )
+    made = report.page(nasty, {nasty: parts})
     reader = read(made)
     assert "script" not in reader.tags
     assert reader.text.count(nasty) == 8  # title, h1, h2, p, caption, th, td, figcaption

@@ -14,18 +14,10 @@ from click.testing import CliRunner
 
 from continuized.app.cli import main
 from continuized.app.verify import formulas, laws, literal, marked, network, paper, registry
-from continuized.app.verify.claims import (
-    QUICK,
-    Check,
-    Claim,
-    Effort,
-    Measurement,
-    Subject,
-    worst_of,
-)
+from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.app.verify.registry import ALPHA, CHECKS, SHARE
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
-from continuized.support.statistics import mean_test
+from continuized.support.statistics import Measurement, mean_test
 
 BY_NAME = {check.claim: check for check in CHECKS}
 
@@ -38,7 +30,7 @@ def room(monkeypatch):
     def spy(moments, expected, alpha, side="two"):
         test = mean_test(moments, expected, alpha, side)
         skewness = np.max(-moments.skewness() if side == "upper" else np.abs(moments.skewness()))
-        needed = (max(skewness, 0.0) * test.limit**3 / (3.0 * math.log(2.0))) ** 2
+        needed = (max(skewness, 0.0) * test.allowed**3 / (3.0 * math.log(2.0))) ** 2
         ratios.append(moments.count / max(needed, 1.0))
         return test
 
@@ -65,14 +57,14 @@ def test_what_cannot_be_judged_is_made_again_within_the_budget():
 
     def measure(subject, effort):
         efforts.append(effort)
-        return Measurement(0.0, 1.0, usable=len(efforts) > 1)
+        return [Measurement(0.0, 1.0, usable=len(efforts) > 1)]
 
     check = Check("a claim", "nowhere", "a number", measure, statistical=True)
     assert registry.measure(check, effort=QUICK).verdict == "holds"
     assert [effort.runs for effort in efforts] == [QUICK.runs, 4 * QUICK.runs]
     assert efforts[0].seed != efforts[1].seed
     assert sum(effort.alpha for effort in efforts) == pytest.approx(SHARE)
-    never = check._replace(measure=lambda subject, effort: Measurement(0.0, 1.0, usable=False))
+    never = check._replace(measure=lambda subject, effort: [Measurement(0.0, 1.0, usable=False)])
     assert registry.measure(never, effort=QUICK).verdict == "not judged"
 
 
@@ -100,7 +92,7 @@ def test_the_budget_adds_up():
     ],
 )
 def test_verdicts(measurement, verdict):
-    check = Check("a claim", "nowhere", "a number", lambda subject, effort: measurement)
+    check = Check("a claim", "nowhere", "a number", lambda subject, effort: [measurement])
     claim = Claim(check, measurement, 0.0)
     assert claim.verdict == verdict
     assert measurement.passed == (verdict == "holds")
@@ -143,6 +135,8 @@ def test_the_worst_is_what_cannot_be_judged_then_nan_then_the_largest():
     assert worst_of([large, small]) is large
     assert worst_of([small, nan, large]) is nan
     assert worst_of([nan, unusable, large]) is unusable
+    allowed = Measurement(9.0, 10.0)
+    assert worst_of([allowed, large]) is large, "the one that failed, though it measured less"
 
 
 @pytest.fixture
@@ -152,7 +146,7 @@ def two_checks(monkeypatch):
     monkeypatch.setattr(registry, "CHECKS", checks)
 
     def fail():
-        broken = checks[0]._replace(measure=lambda subject, effort: Measurement(5.0, 4.0))
+        broken = checks[0]._replace(measure=lambda subject, effort: [Measurement(5.0, 4.0)])
         checks[0] = broken
 
     return fail
@@ -186,7 +180,7 @@ def test_json_is_one_object(two_checks):
 
 
 def test_json_stays_json_when_the_measurement_is_nan(two_checks, monkeypatch):
-    nan = registry.CHECKS[0]._replace(measure=lambda subject, effort: Measurement(math.nan, 1.0))
+    nan = registry.CHECKS[0]._replace(measure=lambda subject, effort: [Measurement(math.nan, 1.0)])
     monkeypatch.setattr(registry, "CHECKS", [nan])
     result = CliRunner().invoke(main, ["verify", "--quick", "--json"])
     assert result.exit_code == 1

@@ -55,7 +55,7 @@ def test_a_sample_too_skewed_to_judge_does_not_pass():
     rows = np.zeros((1000, 1))
     rows[0] = 1.0
     test = mean_test(moments_of(rows, 100), 0.001, alpha=1e-6)
-    assert test.z < test.limit
+    assert test.measured < test.allowed
     assert not test.usable
     assert not test.passed
 

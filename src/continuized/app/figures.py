@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ import numpy as np
 from continuized.app.commands import to_csv
 from continuized.plot.figures import Curve, Figure, Panel
 from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
-from continuized.process.methods import Continuized, GradientDescent, Method, Nesterov
+from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.solver.minimize import minimize
 from continuized.theory.bounds import bound
@@ -29,19 +28,11 @@ from continuized.theory.bounds import bound
 NOISE = Gaussian(1e-4)
 
 
-@dataclass(frozen=True)
-class Function:
-    """A function of the figures, and how many steps show its picture well, in each figure."""
-
-    name: str
-    formula: str
-    problem: Callable[[], Quadratic]
-    steps: tuple[int, int]
-
-
-FUNCTIONS = (
-    Function("convex", "½ Σ (x_i − 1/i)² / i², i = 1, …, 100", paper_convex, (1000, 1000)),
-    Function(
+# A name, a formula, the function, and how many steps show its picture well, in each figure.
+Function = tuple[str, str, Callable[[], Quadratic], tuple[int, int]]
+FUNCTIONS: tuple[Function, ...] = (
+    ("convex", "½ Σ (x_i − 1/i)² / i², i = 1, …, 100", paper_convex, (1000, 1000)),
+    (
         "strongly convex",
         "(µ/2)(x₁ − 1)² + (3µ/2)(x₂ − 1)² + (L/2)(x₃ − 1)², µ = 0.01, L = 1",
         paper_strongly_convex,
@@ -78,26 +69,22 @@ def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
 
 
 def _panel(function: Function, seed: int, steps: int | None, noisy: bool) -> Panel:
-    p = function.problem()
+    name, formula, problem, usual = function
+    p, curves = problem(), []
+    x0, noise, sigma2 = np.zeros(p.dim), None, 0.0
+    if noisy:
+        x0, noise, sigma2 = p.x_star, NOISE, NOISE.sigma2(p.dim)
     methods = (GradientDescent(p.L), Nesterov(p.L, p.mu), Continuized(p.L, p.mu))
-    maxiter = function.steps[noisy] if steps is None else steps
-    curves = tuple(_curve(method, p, seed, maxiter, noisy) for method in methods)
-    return Panel(function.name, function.formula, curves)
-
-
-def _curve(method: Method, p: Quadratic, seed: int, steps: int, noisy: bool) -> Curve:
-    x0 = p.x_star if noisy else np.zeros(p.dim)
-    noise = NOISE if noisy else None
-    trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=steps).trace
-    bounds = np.full(len(trace), math.nan)
-    theorem = ""
-    if isinstance(method, Continuized):
-        theorem = "Theorem 6" if noisy else "Theorem 3"
-        bounds = bound(method, p, x0, t=trace.t, sigma2=NOISE.sigma2(p.dim) if noisy else 0.0)
-    elif not noisy:
-        theorem = "Theorem 1" if isinstance(method, GradientDescent) else "Theorem 2"
-        bounds = bound(method, p, x0, k=trace.k)
-    return Curve(method.name, theorem, trace.k, trace.t, trace.fun - p.f_star, bounds)
+    theorems = ("", "", "Theorem 6") if noisy else ("Theorem 1", "Theorem 2", "Theorem 3")
+    for method, theorem in zip(methods, theorems, strict=True):
+        maxiter = usual[noisy] if steps is None else steps
+        trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=maxiter).trace
+        bounds = np.full(len(trace), math.nan)
+        if theorem:
+            t, k = (trace.t, None) if isinstance(method, Continuized) else (None, trace.k)
+            bounds = bound(method, p, x0, t, k, sigma2)
+        curves.append(Curve(method.name, theorem, trace.k, trace.t, trace.fun - p.f_star, bounds))
+    return Panel(name, formula, tuple(curves))
 
 
 def rows(

@@ -72,14 +72,14 @@ def load(path: Path) -> Model:
         if header["format"] not in (1, FORMAT):
             raise ModelError(f"{path} is a model that another version wrote; fit it anew")
         loss = check.one_of(header["loss"], "loss", LOSSES)
-        model = Model(w, loss, float(header["l2"]))
-        if header["labels"] is not None:
-            below, above = map(float, header["labels"])
-            model = model._replace(labels=(below, above))
-        if header.get("names") is not None:
-            model = model._replace(names=tuple(map(str, header["names"])))
-            check.shape(np.array(model.names), "names", w.shape)
-        return model
+        labels, names = header["labels"], header.get("names")
+        if labels is not None:
+            below, above = map(float, labels)
+            labels = below, above
+        if names is not None:
+            names = tuple(map(str, names))
+            check.shape(np.array(names), "names", w.shape)
+        return Model(w, loss, float(header["l2"]), labels, names)
     except (FileNotFoundError, ModelError):
         raise
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile) as error:

@@ -1,6 +1,6 @@
 """One self-contained page: text, tables, pictures, versions.
 
-    page("Title", [Section("Heading", ("A paragraph.", Table(...), Picture(...), versions()))])
+    page("Title", {"Heading": ("A paragraph.", Table(...), Picture(...), versions())})
 
 The page asks the network for nothing: its style stands inside it, and pictures are data.
 It follows the reader's light or dark setting, and prints in black on white.
@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import base64
 import platform
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from html import escape
+from typing import NamedTuple
 
 from continuized import __version__
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Cells of text.  `numeric` are the columns set to the right; `marks` name a class of a
     row ("pass" or "fail"), by its number."""
 
@@ -29,8 +28,7 @@ class Table:
     marks: tuple[tuple[int, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """An SVG picture.  `alt` says in words what it shows."""
 
     svg: bytes
@@ -41,17 +39,12 @@ class Picture:
 Part = str | Table | Picture
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading and what stands under it; a string is a paragraph."""
-
-    title: str
-    parts: tuple[Part, ...]
-
-
-def page(title: str, sections: Iterable[Section]) -> str:
-    """The whole page as HTML.  All text is escaped."""
-    body = "\n".join(_section(section) for section in sections)
+def page(title: str, sections: Mapping[str, Iterable[Part]]) -> str:
+    """The whole page as HTML, by headings; a string is a paragraph.  All text is escaped."""
+    body = ""
+    for heading, parts in sections.items():
+        shown = "\n".join(map(_part, parts))
+        body += f"<section>\n<h2>{escape(heading)}</h2>\n{shown}\n</section>\n"
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -64,8 +57,7 @@ def page(title: str, sections: Iterable[Section]) -> str:
 <body>
 <main>
 <h1>{escape(title)}</h1>
-{body}
-</main>
+{body}</main>
 <footer>continuized {escape(__version__)}</footer>
 </body>
 </html>
@@ -86,23 +78,14 @@ def versions() -> Table:
     return Table(("", "version"), tuple(rows))
 
 
-def _section(section: Section) -> str:
-    parts = "\n".join(_part(part) for part in section.parts)
-    return f"<section>\n<h2>{escape(section.title)}</h2>\n{parts}\n</section>"
-
-
 def _part(part: Part) -> str:
+    if isinstance(part, str):
+        return f"<p>{escape(part)}</p>"
     if isinstance(part, Table):
         return _table(part)
-    if isinstance(part, Picture):
-        return _picture(part)
-    return f"<p>{escape(part)}</p>"
-
-
-def _picture(picture: Picture) -> str:
-    data = base64.b64encode(picture.svg).decode()
-    caption = f"<figcaption>{escape(picture.caption)}</figcaption>" if picture.caption else ""
-    image = f'<img alt="{escape(picture.alt)}" src="data:image/svg+xml;base64,{data}">'
+    data = base64.b64encode(part.svg).decode()
+    caption = f"<figcaption>{escape(part.caption)}</figcaption>" if part.caption else ""
+    image = f'<img alt="{escape(part.alt)}" src="data:image/svg+xml;base64,{data}">'
     return f"<figure>{image}{caption}</figure>"
 
 

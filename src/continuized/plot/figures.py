@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,8 +37,7 @@ LABEL_GAP = 10.5  # points between two labels beside a panel
 DECADES = 16  # what is smaller than the largest value by more is rounding, and not shown
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(NamedTuple):
     """f(x_k) - f* of one run, row by row, and the theorem's bound (NaN where there is none)."""
 
     method: str
@@ -55,8 +53,7 @@ class Curve:
         return {"nesterov": "Nesterov"}.get(self.method, self.method.replace("-", " "))
 
 
-@dataclass(frozen=True)
-class Panel:
+class Panel(NamedTuple):
     """One function and the three methods on it."""
 
     name: str
@@ -64,8 +61,7 @@ class Panel:
     curves: tuple[Curve, ...]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """One of the paper's figures: the convex panel, then the strongly convex one."""
 
     number: int
@@ -75,8 +71,7 @@ class Figure:
     panels: tuple[Panel, ...]
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(NamedTuple):
     """How a method is drawn.  The greys of the colours differ too."""
 
     color: str
@@ -92,13 +87,18 @@ STYLES = {
 
 
 class Line(NamedTuple):
-    """A line that has been drawn, to be named."""
+    """A line, NaN where it has a gap, and its name.
+
+    marks: matplotlib's markevery; a line without them is a bound, which is dashed.  offset: of the
+    dashes; two bounds may coincide, and each shows in the gaps of the other.
+    """
 
     label: str
     t: Array
     values: Array
     style: Style
-    bold: bool
+    marks: list[int] | float | None = None
+    offset: float = 0.0
 
 
 def require_matplotlib() -> None:
@@ -149,10 +149,8 @@ def render_objective(trace: Any, title: str, format: str) -> bytes:
     with settings():
         drawing = Drawing(figsize=(4.2, 2.9), layout="constrained")
         axes = drawing.add_subplot()
-        above = trace.fun - trace.fun.min()
-        style = STYLES["continuized"]
-        axes.plot(trace.passes, np.where(above > 0.0, above, np.nan), color=style.color,
-                  linewidth=style.width)  # fmt: skip
+        above, style = mask(trace.fun - trace.fun.min()), STYLES["continuized"]
+        axes.plot(trace.passes, above, color=style.color, linewidth=style.width)
         axes.set(yscale="log", title=title, xlabel="passes over the data",
                  ylabel="objective above the lowest seen")  # fmt: skip
         return to_bytes(drawing, format)
@@ -184,44 +182,34 @@ def make_two_panels(
 
 
 def _panel(axes: Any, panel: Panel, scale: str) -> None:
-    axes.set_xscale(scale)
     last = max(2.0, *(float(curve.k[-1]) for curve in panel.curves))
-    axes.set_xlim((1.0 if scale == "log" else 0.0), last)
-    axes.set_ylim(*_limits(panel))
-    axes.set_xlabel("gradient steps $k$  (continuized: time $t$)")
-    axes.set_ylabel(r"$f(x_k) - f(x_{\star})$")
+    axes.set(xscale=scale, xlim=(1.0 if scale == "log" else 0.0, last), ylim=_limits(panel),
+             xlabel="gradient steps $k$  (continuized: time $t$)",
+             ylabel=r"$f(x_k) - f(x_{\star})$")  # fmt: skip
     lines = []
     for order, curve in enumerate(panel.curves):
         style = STYLES[curve.method]
-        t = curve.t if scale == "linear" else np.where(curve.t > 0.0, curve.t, np.nan)
+        t = curve.t if scale == "linear" else mask(curve.t)
         if curve.theorem:
-            axes.plot(
-                t,
-                mask(curve.bound),
-                color=style.color,
-                linewidth=0.9,
-                # Two bounds may coincide: each shows in the gaps of the other.
-                linestyle=(4.0 * order, (4.0, 4.0)),
-            )
-            lines.append(Line(f"bound, {curve.theorem}", curve.t, curve.bound, style, bold=False))
-        draw_curve(axes, t, mask(curve.excess), style, choose_markers(curve.t, scale, order))
-        lines.append(Line(curve.label, curve.t, curve.excess, style, bold=True))
-    label_ends(axes, lines)
+            name, bound = f"bound, {curve.theorem}", mask(curve.bound)
+            lines.append(Line(name, t, bound, style, offset=4.0 * order))
+        marks = choose_markers(curve.t, scale, order)
+        lines.append(Line(curve.label, t, mask(curve.excess), style, marks))
+    draw_lines(axes, lines)
 
 
-def draw_curve(axes: Any, x: Array, y: Array, style: Style, marks: list[int] | float) -> None:
-    """A curve with white markers; `marks` is matplotlib's markevery."""
-    axes.plot(
-        x,
-        y,
-        color=style.color,
-        linewidth=style.width,
-        marker=style.marker,
-        markersize=3.6,
-        markevery=marks,
-        markerfacecolor="white",
-        markeredgewidth=0.9,
-    )
+def draw_lines(axes: Any, lines: Sequence[Line]) -> None:
+    """Draw lines, and write their names beside the panel."""
+    for line in lines:
+        color, width, marker = line.style.color, line.style.width, line.style.marker
+        if line.marks is None:
+            dashes = line.offset, (4.0, 4.0)
+            axes.plot(line.t, line.values, color=color, linewidth=0.9, linestyle=dashes)
+        else:
+            axes.plot(line.t, line.values, color=color, linewidth=width, marker=marker,
+                      markersize=3.6, markevery=line.marks, markerfacecolor="white",
+                      markeredgewidth=0.9)  # fmt: skip
+    _label_ends(axes, lines)
 
 
 def mask(values: Array) -> Array:
@@ -231,12 +219,11 @@ def mask(values: Array) -> Array:
 
 def _limits(panel: Panel) -> tuple[float, float]:
     parts = [v for c in panel.curves for v in (c.excess[1:], c.bound[c.t >= 1.0])]
-    values = np.concatenate(parts)
-    values = values[np.isfinite(values) & (values > 0.0)]
-    if values.size == 0:
+    values = mask(np.concatenate(parts))
+    if np.isnan(values).all():
         return 1e-1, 1e1
-    top = 10.0 ** np.ceil(np.log10(values.max()))
-    bottom = 10.0 ** np.floor(np.log10(values.min()))
+    top = 10.0 ** np.ceil(np.log10(np.nanmax(values)))
+    bottom = 10.0 ** np.floor(np.log10(np.nanmin(values)))
     return max(bottom, top * 10.0**-DECADES), top
 
 
@@ -251,11 +238,15 @@ def choose_markers(t: Array, scale: str, order: int, first: float = 1.0) -> list
     return sorted(set(np.searchsorted(t, at).clip(0, len(t) - 1).tolist()))
 
 
-def label_ends(axes: Any, lines: list[Line]) -> None:
-    """Each line's name to the right of its end, moved apart where two would overlap."""
+def _label_ends(axes: Any, lines: Sequence[Line]) -> None:
+    """Each line's name to the right of the last of its points that can be seen, moved apart where
+    two would overlap."""
     low, high = axes.get_ylim()
     height = axes.figure.get_figheight() * axes.get_position().height * 72.0  # points
-    ends = [_end(line, axes.get_xlim()[1], low) for line in lines]
+    right, ends = axes.get_xlim()[1], []
+    for line in lines:
+        seen = np.flatnonzero((line.t <= right) & np.isfinite(line.values) & (line.values >= low))
+        ends.append((line.t[seen[-1]], line.values[seen[-1]]) if seen.size else (right, low))
     wanted = [height * float(np.log(y / low) / np.log(high / low)) for _, y in ends]
     for line, end, y in zip(lines, ends, spread_labels(wanted, LABEL_GAP, height), strict=True):
         axes.annotate(
@@ -266,7 +257,7 @@ def label_ends(axes: Any, lines: list[Line]) -> None:
             va="center",
             fontsize=8.5,
             color=line.style.color,
-            fontweight="bold" if line.bold else "normal",
+            fontweight="normal" if line.marks is None else "bold",
             arrowprops={
                 "arrowstyle": "-",
                 "color": line.style.color,
@@ -277,12 +268,6 @@ def label_ends(axes: Any, lines: list[Line]) -> None:
             },
             annotation_clip=False,
         )
-
-
-def _end(line: Line, right: float, low: float) -> tuple[float, float]:
-    """The last point of a line that can be seen."""
-    seen = np.flatnonzero((line.t <= right) & np.isfinite(line.values) & (line.values >= low))
-    return (float(line.t[seen[-1]]), float(line.values[seen[-1]])) if seen.size else (right, low)
 
 
 def spread_labels(wanted: list[float], gap: float, height: float) -> list[float]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 
 PIVOTS = 50
@@ -46,11 +47,7 @@ def place_nodes(graph: Graph) -> Array:
 
 def compute_positions(graph: Graph) -> Array:
     """Make a drawing from the edges alone."""
-    from scipy.sparse import csr_array
-
-    i, j = graph.edges.T
-    adjacency = csr_array((np.ones(len(i)), (i, j)), shape=(graph.nodes, graph.nodes))
-    adjacency = adjacency + adjacency.T
+    adjacency = abs(laplacian(graph.nodes, graph.edges, graph.P))
     points = _project(_pivot_distances(adjacency))
     if graph.nodes > REFINED:
         return points

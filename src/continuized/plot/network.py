@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized.network import Decentralized, Graph, Outcome, Racer
 from continuized.plot import figures as plot
-from continuized.plot.figures import Line, Style, label_ends, mask
+from continuized.plot.figures import Line, Style, draw_lines, mask
 from continuized.plot.graph_layout import place_nodes
 from continuized.problems.base import Array
 
@@ -38,8 +37,7 @@ MOST_VECTORS = 2_000  # nodes of an SVG as shapes; beyond, as pixels inside it
 COLORS = "RdBu_r"  # white in the middle, where nodes agree
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """The values of all nodes at one time of a run, as multiples of the mean of the start."""
 
     method: str
@@ -59,32 +57,23 @@ def render_errors(
     with plot.settings():
         drawing = Drawing(figsize=(5.9, 3.3))  # room for the longest label on the right
         axes = drawing.add_axes((0.11, 0.15, 0.57, 0.74))
-        messages, errors = zip(
-            *((run.trace.messages, run.trace.error) for run in runs), strict=True
-        )
-        last = max(float(counts[-1]) for counts in messages)
-        first = min(float(counts[counts > 0].min(initial=last)) for counts in messages)
-        lowest = min(float(error[error > 0.0].min(initial=1.0)) for error in errors)
+        messages = np.concatenate([run.trace.messages for run in runs])
+        errors = np.concatenate([run.trace.error for run in runs])
+        last = float(messages.max())
+        first = float(messages[messages > 0].min(initial=last))
+        lowest = float(errors[errors > 0.0].min(initial=1.0))
         axes.set_title(title, fontsize=9.0)
         axes.set(xscale="log", yscale="log", xlabel="messages (exchanges over edges)",
                  ylabel="squared error, relative to the start",
                  xlim=(max(first, 1.0), max(last, 2.0 * first, 2.0)),
                  ylim=(max(0.3 * lowest, LOWEST), 4.0))  # fmt: skip
-        pairs = zip(runs, bounds, strict=True)
-        label_ends(axes, [line for pair in pairs for line in _draw_run(axes, *pair)])
+        lines = []
+        for run, (bounded, limit) in zip(runs, bounds, strict=True):
+            at, style = mask(run.trace.messages), STYLES[run.method]
+            lines.append(Line(run.method, at, mask(run.trace.error), style, marks=0.12))
+            lines.append(Line(f"bound, {bounded}", at, limit, style))
+        draw_lines(axes, lines)
         return plot.to_png_and_svg(drawing)
-
-
-def _draw_run(axes: Any, run: Outcome, bound: tuple[str, Array]) -> list[Line]:
-    style, (bounded, limit) = STYLES[run.method], bound
-    at = np.where(run.trace.messages > 0, run.trace.messages, np.nan).astype(float)
-    error = mask(run.trace.error)
-    plot.draw_curve(axes, at, error, style, marks=0.12)
-    axes.plot(at, limit, color=style.color, linewidth=0.9, linestyle=(0.0, (4.0, 4.0)))
-    return [
-        Line(run.method, at, error, style, bold=True),
-        Line(f"bound, {bounded}", at, limit, style, bold=False),
-    ]
 
 
 def render_network(graph: Graph, views: Sequence[Sequence[View]], title: str) -> dict[str, bytes]:
@@ -171,12 +160,10 @@ def _draw_errors(
     lines = []
     for order, (name, at, error) in enumerate(curves):
         seen = (at > 0) if scale == "log" else (at >= 0)
-        x, y, style = at[seen].astype(np.float64), mask(error[seen]), STYLES[name]
-        if x.size:
-            marks = plot.choose_markers(x, scale, order, first=x[0])
-            plot.draw_curve(axes, x, y, style, marks)
-        lines.append(Line(name, x, y, style, bold=True))
+        x = at[seen].astype(np.float64)
+        marks = plot.choose_markers(x, scale, order, first=x[0]) if x.size else []
+        lines.append(Line(name, x, mask(error[seen]), STYLES[name], marks))
     if scale == "linear":  # a method that takes far longer would leave no room for the others
         ends = sorted(float(line.t[-1]) for line in lines if line.t.size)
         axes.set_xlim(0.0, min(ends[-1], 4.0 * ends[0]) if ends else 1.0)
-    label_ends(axes, lines)
+    draw_lines(axes, lines)

@@ -80,26 +80,27 @@ def dkw_radius(n: int, alpha: float) -> float:
     return math.sqrt(math.log(2.0 / alpha) / (2.0 * n))
 
 
-class MeanTest(NamedTuple):
-    """Whether a sample mean agrees with an expectation: it does when z <= limit.
+class Measurement(NamedTuple):
+    """What a test measured: it passed when measured <= allowed.
 
-    `usable` says whether the sample is large enough, for its skewness, to be judged at all.
+    `usable` says whether it can be judged at all, such as whether a sample is large enough, for its
+    skewness.
     """
 
-    z: float
-    limit: float
-    usable: bool
+    measured: float
+    allowed: float
+    usable: bool = True
 
     @property
     def passed(self) -> bool:
-        """Whether the test passed, which a sample that cannot be judged does not."""
-        return self.usable and self.z <= self.limit
+        """Whether the test passed; what cannot be judged does not, nor does a NaN."""
+        return self.usable and self.measured <= self.allowed
 
 
 def mean_test(
     moments: SampleMoments, expected: Floats | float, alpha: float, side: str = "two"
-) -> MeanTest:
-    """Test the means of all columns against their expectations, at joint level alpha.
+) -> Measurement:
+    """Test the means of all columns against their expectations, at joint level alpha, by z.
 
     side="two" asks for equality, side="upper" only that the mean is not above `expected`.
     The limit is normal, at half of alpha shared among the columns.  The tails of a studentised
@@ -119,4 +120,4 @@ def mean_test(
     z = float(np.max(difference / np.maximum(error, floor + np.finfo(np.float64).tiny)))
     excess = -moments.skewness() if side == "upper" else np.abs(moments.skewness())
     factor = excess * limit**3 / (3.0 * math.sqrt(moments.count))
-    return MeanTest(z, limit, bool(np.all(factor <= math.log(2.0))))
+    return Measurement(z, limit, bool(np.all(factor <= math.log(2.0))))

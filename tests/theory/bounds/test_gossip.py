@@ -166,7 +166,7 @@ def test_the_mean_square_of_runs_is_the_moment(method):
             else Short(False)
         )
         other = theory.moments(g, wrong, x0, [T])
-        z_wrong = mean_test(squares, np.array([other.fun[0], other.z2[0]]), ALPHA).z
+        z_wrong = mean_test(squares, np.array([other.fun[0], other.z2[0]]), ALPHA).measured
         assert z_wrong > 8.0, z_wrong
 
 

@@ -219,7 +219,7 @@ def test_a_forgotten_p_is_caught():
     mutant = ForgottenP(blocks=3, start=0.0).prepare(p, x0)
     test = compared(p, mutant, moments(p, method, x0, times), times, ALPHA / len(ENGINES))
     assert test.usable, test
-    assert test.z > 3.0 * test.limit
+    assert test.measured > 3.0 * test.allowed
 
 
 def test_the_largest_L_i_in_place_of_L_B_is_caught():

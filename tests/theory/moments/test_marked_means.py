@@ -46,7 +46,7 @@ def test_a_forgotten_p_is_caught():
     exact = moments(p, cz.CoordinateDescent(start=0.0), x0, times)
     test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(ENGINES))
     assert test.usable, test
-    assert test.z > 3.0 * test.limit
+    assert test.measured > 3.0 * test.allowed
 
 
 def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
@@ -60,4 +60,4 @@ def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     )
     test = compared(p, engine, exact, times, ALPHA / len(ENGINES))
     assert test.usable, test
-    assert test.z > 1.5 * test.limit
+    assert test.measured > 1.5 * test.allowed

@@ -46,10 +46,14 @@ def refuse(*errors: type[Exception], before: str = "", after: str = "") -> Itera
         raise BadInput(f"{before}{getattr(error, 'fact', error)}{after}") from error
 
 
-def check_real(value: float, option: str, **bounds: float | bool) -> None:
-    """Raise BadInput where `validation.real` refuses the number that an option was given."""
-    with refuse(ValueError):
-        check.real(value, option, **bounds)  # type: ignore[arg-type]
+def within(**bounds: float | bool) -> Callable[[click.Context, click.Parameter, float], float]:
+    """Make the callback of an option: BadInput where `validation.real` refuses its number."""
+
+    def callback(context: click.Context, option: click.Parameter, value: float) -> float:
+        with refuse(ValueError):
+            return check.real(value, option.opts[0], **bounds)  # type: ignore[arg-type]
+
+    return callback
 
 
 def combine_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:

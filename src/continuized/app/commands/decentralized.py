@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import TOO_SHORT, check_real, options, refuse, show, to_json
+from continuized.app.commands import TOO_SHORT, options, refuse, show, to_json, within
 from continuized.app.report import Table
 from continuized.network.optimisation import METHODS
 from continuized.support import files
 
 if TYPE_CHECKING:
-    from continuized.network import Decentralized, Faults, Graph, Objective, Racer
-    from continuized.network.optimisation.minimize import DecentralizedMethod
+    from continuized.network import Decentralized, Graph, Objective, Racer
 
 DEFAULT = "grid:5x5"
 ROWS_A_NODE, COLUMNS = 40, 10  # of the data made up where none are given
@@ -24,7 +23,7 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 
 
 @click.command("decentralized")
-@click.option("--data", type=click.Path(path_type=Path),
+@click.option("--data", type=options.PATH,
               help="LIBSVM, CSV, npy or npz.  [default: made up, with the seed]")  # fmt: skip
 @click.option("--loss", type=click.Choice(["ridge", "logistic"]), default="ridge",
               show_default=True)  # fmt: skip
@@ -35,13 +34,11 @@ SLOW_TOL = 1e-4  # to which methods race with a slow node
 @click.option("--tol", type=float, default=1e-8, show_default=True,
               help="End at this mean squared distance to x*, relative to |x*|^2.")  # fmt: skip
 @click.option("--events", type=click.IntRange(min=1), help="The most events of a run.")
-@click.option("--slow", type=float, default=10.0, show_default=True,
+@click.option("--slow", type=float, default=10.0, show_default=True, callback=within(minimum=1.0),
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of all random numbers.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
-              help="Write the figure and the report here.")  # fmt: skip
+@options.seed
+@click.option("--out", type=options.FOLDER, help="Write the figure and the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path | None, loss: str, l2: float | None, spec: str | None, nodes: int | None,
@@ -56,16 +53,25 @@ def command(
     it.  Faults are those of the first part.  The exit code is 0 if every method that has a theorem
     reached tol, 1 if not.
     """
+    import numpy as np
+
+    from continuized.network import race, split
+
     options.prepare_folder(out)
-    check_real(slow, "--slow", minimum=1.0)
-    options.check_faults(message_loss, duplication, delay, skew)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
     given = {name: value for name, value in given.items() if value}
     graph = options.make_graph(spec, nodes, DEFAULT)
-    objective = _objective(data, loss, l2, graph.nodes, seed)
+    rows = ROWS_A_NODE * graph.nodes
+    X, y = _make_data(loss, rows, seed) if data is None else options.read_data(data)
+    problem, _ = options.make_problem(X, y, loss, l2, str(data))
+    with refuse(ValueError, MemoryError):
+        objective = split(problem, graph.nodes, seed)
     runs = _make_runs(graph, objective, method, tol, events, seed, given)
-    racers = _racers(graph, objective, slow, seed)
+    work = np.ones(graph.nodes)
+    work[graph.nodes // 2] = slow
+    with refuse(ValueError, before=f"--slow {slow:g}: "):
+        racers = race(graph, objective, work, tol=SLOW_TOL, rng=seed)
     report = _make_report(graph, objective, runs, racers, slow, given, seed)
     written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
@@ -73,15 +79,6 @@ def command(
     else:
         _print_report(report, written)
     return 0 if all(r.reached for r in runs if r.method not in NO_THEOREM) else 1
-
-
-def _objective(data: Path | None, loss: str, l2: float | None, nodes: int, seed: int) -> Objective:
-    from continuized.network import split
-
-    X, y = _make_data(loss, ROWS_A_NODE * nodes, seed) if data is None else options.read_data(data)
-    problem, _ = options.make_problem(X, y, loss, l2, str(data))
-    with refuse(ValueError, MemoryError):
-        return split(problem, nodes, seed)
 
 
 def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
@@ -98,56 +95,29 @@ def _make_runs(
     graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int,
     given: dict[str, float],
 ) -> list[Decentralized]:  # fmt: skip
-    from continuized.network import minimize
-    from continuized.network.optimisation.minimize import as_method
+    """Run the methods, each with the faults in its own unit of time."""
+    from continuized.network import Faults, minimize
+    from continuized.network.optimisation.minimize import as_method, expected_time
 
-    dead = options.choose_dying(graph, int(given.get("kill", 0)), seed)
-    names = METHODS if method == "all" else (method,)
+    dead, runs = options.choose_dying(graph, int(given.get("kill", 0)), seed), []
     with refuse(ValueError), refuse(ArithmeticError, after="; give a larger --l2"):
-        return [
-            minimize(
-                graph,
-                objective,
-                name,
-                tol=tol,
-                events=events,
-                rng=seed,
-                progress=True,
-                faults=_faults(as_method(name), graph, objective, given, dead, tol),
-            )
-            for name in names
-        ]
-
-
-def _faults(
-    method: DecentralizedMethod, graph: Graph, objective: Objective, given: dict[str, float],
-    dead: list[int], tol: float,
-) -> Faults | None:  # fmt: skip
-    """Return the faults in the method's own unit of time; without faults, None."""
-    from continuized.network import Faults
-    from continuized.network.optimisation.minimize import expected_time
-
-    if not given:
-        return None
-    last = options.KILLED_BY * expected_time(method, graph, objective, tol)
-    return Faults(
-        delay=given.get("delay", 0.0) / method.edge_rate(graph),
-        loss=given.get("message loss", 0.0),
-        duplication=given.get("duplication", 0.0),
-        skew=given.get("skew", 0.0),
-        deaths=tuple(options.space_deaths(dead, last)),
-    )
-
-
-def _racers(graph: Graph, objective: Objective, slow: float, seed: int) -> list[Racer]:
-    import numpy as np
-
-    from continuized.network import race
-
-    work = np.ones(graph.nodes)
-    work[graph.nodes // 2] = slow
-    with refuse(ValueError, before=f"--slow {slow:g}: "):
-        return race(graph, objective, work, tol=SLOW_TOL, rng=seed)
+        for name in METHODS if method == "all" else (method,):
+            chosen, faults = as_method(name), None
+            if given:
+                last = options.KILLED_BY * expected_time(chosen, graph, objective, tol)
+                faults = Faults(
+                    delay=given.get("delay", 0.0) / chosen.edge_rate(graph),
+                    loss=given.get("message loss", 0.0),
+                    duplication=given.get("duplication", 0.0),
+                    skew=given.get("skew", 0.0),
+                    deaths=tuple(options.space_deaths(dead, last)),
+                )
+            run = minimize(
+                graph, objective, name, tol=tol, events=events, rng=seed, progress=True,
+                faults=faults,
+            )  # fmt: skip
+            runs.append(run)
+    return runs
 
 
 def _make_report(

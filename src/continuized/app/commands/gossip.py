@@ -37,6 +37,7 @@ class Setting(NamedTuple):
     tol: float
     seed: int
     faults: dict[str, Any]
+    seconds: float = SECONDS
 
 
 class MethodRun(NamedTuple):
@@ -60,9 +61,8 @@ class MethodRun(NamedTuple):
               help="End at this squared error, relative to the start.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0.0, min_open=True),
               help=f"The longest that real nodes run.  [default: {SECONDS:g}]")  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of all random numbers.")  # fmt: skip
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False),
+@options.seed
+@click.option("--out", type=options.FOLDER,
               help="A folder for figures (PNG, SVG) and data (CSV, JSON).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
@@ -84,14 +84,13 @@ def command(
         raise BadInput(
             "--seconds is for real nodes: leave it out, or give --transport local or ray"
         )
-    options.check_faults(message_loss, duplication, delay, skew)
     faults = {"loss": message_loss, "duplication": duplication, "delay": delay, "skew": skew}
     graph = options.make_graph(spec, nodes, DEFAULT)
     start = np.zeros(graph.nodes)
     start[0] = 1.0
-    setting = Setting(graph, start, transport, tol, seed, faults)
+    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS)
     with refuse(ValueError, TypeError):
-        runs = _make_runs(setting, method, kill, seconds or SECONDS, out is not None)
+        runs = _make_runs(setting, method, kill, out is not None)
     written = [] if out is None else _write(out, setting, runs)
     if as_json:
         click.echo(_json(setting, runs))
@@ -102,29 +101,20 @@ def command(
     return 0 if all(run.outcome.reached for run in runs) else 1
 
 
-def _make_runs(
-    setting: Setting, method: str, kill: int, seconds: float, views: bool
-) -> list[MethodRun]:
+def _make_runs(setting: Setting, method: str, kill: int, views: bool) -> list[MethodRun]:
     from continuized.network import Gossip
-    from continuized.network.runtime.run import KILL_EVERY
     from continuized.plot.network import MOST_DRAWN
 
     graph = setting.graph
     names = ("plain", "accelerated") if method == "both" else (method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
     dead = options.choose_dying(graph, kill, setting.seed)
-    outcomes = []
     with _tell_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
         times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
-        for gossip, bound in zip(gossips, bounds, strict=True):
-            if setting.transport == "simulate":
-                deaths = options.space_deaths(dead, options.KILLED_BY * _time(bound, setting.tol))
-                outcomes.append(_simulate(setting, gossip, deaths, times))
-            else:
-                deaths = options.space_deaths(dead, KILL_EVERY * kill)
-                outcomes.append(_run_nodes(setting, gossip, deaths, seconds, times))
+        methods = zip(gossips, bounds, strict=True)
+        outcomes = [_run(setting, gossip, bound, dead, times) for gossip, bound in methods]
         exact = _exact_rates(graph, gossips)
     return [MethodRun(*run) for run in zip(gossips, outcomes, exact, bounds, strict=True)]
 
@@ -153,33 +143,29 @@ def _exact_rates(graph: Graph, gossips: list[Gossip]) -> list[float | None]:
     return found
 
 
-def _simulate(
-    setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], times: list[float]
+def _run(
+    setting: Setting, gossip: Gossip, rate: float, dead: list[int], times: list[float]
 ) -> Outcome:
+    """Run a method; `dead` are to die in time, and values are kept at `times`."""
     from continuized import network
-
-    faults: Faults | None = None
-    if deaths or any(setting.faults.values()):
-        faults = network.Faults(**setting.faults, deaths=tuple(deaths))
-        _tell_delay(setting.graph, gossip, faults)
-    return network.simulate(
-        setting.graph, setting.values, gossip, tol=setting.tol, rng=setting.seed,
-        faults=faults, snapshots=times, progress=sys.stderr.isatty(),
-    )  # fmt: skip
-
-
-def _run_nodes(
-    setting: Setting, gossip: Gossip, deaths: list[tuple[float, int]], seconds: float,
-    times: list[float],
-) -> Outcome:  # fmt: skip
-    from continuized import network
+    from continuized.network.runtime.run import KILL_EVERY
     from continuized.network.simulation.replay import states_at
 
-    graph, values = setting.graph, setting.values
+    graph, values, tol = setting.graph, setting.values, setting.tol
+    if setting.transport == "simulate":
+        deaths = options.space_deaths(dead, options.KILLED_BY * _time(rate, tol))
+        faults: Faults | None = None
+        if deaths or any(setting.faults.values()):
+            faults = network.Faults(**setting.faults, deaths=tuple(deaths))
+            _tell_delay(graph, gossip, faults)
+        return network.simulate(
+            graph, values, gossip, tol=tol, rng=setting.seed, faults=faults, snapshots=times,
+            progress=sys.stderr.isatty(),
+        )  # fmt: skip
     outcome = network.run(
-        graph, values, setting.transport, method=gossip, tol=setting.tol, seconds=seconds,
-        rng=setting.seed, kill=deaths, log=bool(times), progress=sys.stderr.isatty(),
-        **setting.faults,
+        graph, values, setting.transport, method=gossip, tol=tol, seconds=setting.seconds,
+        rng=setting.seed, kill=options.space_deaths(dead, KILL_EVERY * len(dead)),
+        log=bool(times), progress=sys.stderr.isatty(), **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
         found = states_at(graph, values, gossip, outcome.log, times)
@@ -222,46 +208,42 @@ def _tell_warnings(graph: Graph) -> Iterator[None]:
         click.echo(f"continuized: {sentence}", err=True)
 
 
-def _result(setting: Setting, run: MethodRun) -> dict[str, Any]:
-    """The numbers of a run, by the names that --json prints.
+def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
+    """Make the one object that --json prints.
 
     messages are exchanges over an edge, each counted once, here and in error.csv.
     bound is the theorem's, on the mean of the error at the time of the end; none for a run with
     faults or of real nodes, which no theorem covers.
     """
-    outcome = run.outcome
-    covered = _is_covered(setting, run)
-    return {
-        "method": outcome.method,
-        "messages": int(outcome.messages),
-        "reached": bool(outcome.reached),
-        "error": float(outcome.error),
-        "bound": float(_bound(setting, run, outcome.t)) if covered else None,
-        "rate_measured": float(outcome.rate_measured),
-        "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
-        "events_per_s": float(outcome.events_per_s),
-        "deaths": len(outcome.deaths),
-        "fell_back": bool(outcome.fell_back),
-        "ledger_error": float(outcome.ledger_error),
-        "mean_drift": float(outcome.mean_drift),
+    results = []
+    for run in runs:
+        outcome, covered = run.outcome, _is_covered(setting, run)
+        result = {
+            "method": outcome.method,
+            "messages": int(outcome.messages),
+            "reached": bool(outcome.reached),
+            "error": float(outcome.error),
+            "bound": float(_bound(setting, run, outcome.t)) if covered else None,
+            "rate_measured": float(outcome.rate_measured),
+            "rate_theory": float(run.rate_bound if run.rate_exact is None else run.rate_exact),
+            "events_per_s": float(outcome.events_per_s),
+            "deaths": len(outcome.deaths),
+            "fell_back": bool(outcome.fell_back),
+            "ledger_error": float(outcome.ledger_error),
+            "mean_drift": float(outcome.mean_drift),
+        }
+        results.append(result)
+    found = {
+        "graph": setting.graph.name,
+        "nodes": setting.graph.nodes,
+        "edges": len(setting.graph.edges),
+        "tol": setting.tol,
+        "transport": setting.transport,
+        "seed": setting.seed,
+        "faults": {name: value for name, value in setting.faults.items() if value},
+        "results": results,
     }
-
-
-def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
-    """Make the one object that --json prints."""
-    return to_json(
-        {
-            "graph": setting.graph.name,
-            "nodes": setting.graph.nodes,
-            "edges": len(setting.graph.edges),
-            "tol": setting.tol,
-            "transport": setting.transport,
-            "seed": setting.seed,
-            "faults": {name: value for name, value in setting.faults.items() if value},
-            "results": [_result(setting, run) for run in runs],
-        },
-        indent=2,
-    )
+    return to_json(found, indent=2)
 
 
 def _show_runs(setting: Setting, runs: Sequence[MethodRun]) -> None:
@@ -314,15 +296,11 @@ def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
     said = [f"The {name} run did not reach {setting.tol:g}." for name in missed]
     if any(run.outcome.fell_back for run in runs):
         return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
-    if len(runs) == 2:
+    if len(runs) == 2 and "accelerated" not in missed:
         plain, accelerated = runs
         factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)
-        if not missed:
-            said.append(f"Acceleration took {factor:.1f} times fewer messages;")
-        elif missed == ["plain"]:
-            said.append(f"Acceleration took at least {factor:.1f} times fewer messages;")
-        else:
-            return said
+        at_least = "at least " if missed else ""
+        said.append(f"Acceleration took {at_least}{factor:.1f} times fewer messages;")
         ratio = accelerated.rate_bound / plain.rate_bound
         said.append(f"by the theorems' rates it would be {ratio:.1f}.")
     return said
@@ -342,12 +320,20 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
         bounds.append((name, _bound(setting, run, run.outcome.trace.messages)))
     for kind, picture in plot_network.render_errors(outcomes, bounds, title).items():
         contents[f"error.{kind}"] = picture
-    contents["error.csv"] = _errors_csv(runs)
+    rows = [
+        (run.outcome.method, *row)
+        for run in runs
+        for row in zip(*(column.tolist() for column in run.outcome.trace), strict=True)
+    ]
+    contents["error.csv"] = to_csv(("method", "t", "messages", "error"), rows)
     if setting.graph.nodes <= plot_network.MOST_DRAWN:
         views = [_views(setting, run) for run in runs]
         for kind, picture in plot_network.render_network(setting.graph, views, title).items():
             contents[f"network.{kind}"] = picture
-        contents["network.csv"] = _views_csv(views)
+        shown = [view for row in views for view in row]
+        header = ("node", *(f"{view.method} {view.when}" for view in shown))
+        columns = range(setting.graph.nodes), *(view.values.tolist() for view in shown)
+        contents["network.csv"] = to_csv(header, zip(*columns, strict=True))
     contents["result.json"] = _json(setting, runs) + "\n"
     return [files.write(out / name, content) for name, content in contents.items()]
 
@@ -374,19 +360,3 @@ def _views(setting: Setting, run: MethodRun) -> list[View]:
     if len(kept) < len(VIEWS):
         kept[outcome.t] = outcome.x  # it ended before the last of them
     return [View(outcome.method, f"t = {t:,.0f}", x / mean) for t, x in sorted(kept.items())]
-
-
-def _errors_csv(runs: Sequence[MethodRun]) -> str:
-    rows = [
-        (run.outcome.method, *row)
-        for run in runs
-        for row in zip(*(column.tolist() for column in run.outcome.trace), strict=True)
-    ]
-    return to_csv(("method", "t", "messages", "error"), rows)
-
-
-def _views_csv(views: Sequence[Sequence[View]]) -> str:
-    shown = [view for row in views for view in row]
-    header = ("node", *(f"{view.method} {view.when}" for view in shown))
-    columns = [view.values.tolist() for view in shown]
-    return to_csv(header, [(i, *row) for i, row in enumerate(zip(*columns, strict=True))])

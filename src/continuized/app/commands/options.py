@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, check_real, combine_options, refuse
+from continuized.app.commands import BadInput, combine_options, refuse, within
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -25,28 +25,32 @@ MOST_NODES = 2**31 - 1  # that can be numbered
 SKEWED = 0.5  # what --skew alone means
 KILLED_BY = 1 / 8  # of the time that the theorem allows a method: its share in which nodes die
 
+PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+seed = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                    help="The seed of all random numbers.")  # fmt: skip
+
 
 def fault_options(*spellings: str) -> Callable[[Any], Any]:
-    """Make the options of faults; `spellings` are more names of --message-loss."""
+    """Make the options of faults; `spellings` are more names of --message-loss.
+
+    What leaves nothing is refused: no message that comes, a clock that stands still or goes back.
+    """
+    part = within(minimum=0.0, below=1.0)
     return combine_options(
         click.option("--message-loss", *spellings, "message_loss", type=float, default=0.0,
+                     callback=part,
                      help="The part of messages that are lost, of the four that make an exchange."),
-        click.option("--duplication", type=float, default=0.0, help="The part that come twice."),
-        click.option("--delay", type=float, default=0.0,
+        click.option("--duplication", type=float, default=0.0, callback=part,
+                     help="The part that come twice."),
+        click.option("--delay", type=float, default=0.0, callback=within(minimum=0.0),
                      help="The mean delay of a message, in units of the time in which one tick of "
                      "all edges together is expected."),
         click.option("--skew", type=float, is_flag=False, flag_value=SKEWED, default=0.0,
-                     help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}."),
+                     callback=part, help=f"Clocks run at 1 - SKEW to 1 + SKEW; alone: {SKEWED}."),
         click.option("--kill", type=click.IntRange(min=0), default=0, help="How many nodes die."),
     )  # fmt: skip
-
-
-def check_faults(message_loss: float, duplication: float, delay: float, skew: float) -> None:
-    """Refuse what leaves nothing: no message that comes, a clock that stands still or goes back."""
-    parts = {"--message-loss": message_loss, "--duplication": duplication, "--skew": skew}
-    for option, part in parts.items():
-        check_real(part, option, minimum=0.0, below=1.0)
-    check_real(delay, "--delay", minimum=0.0)
 
 
 def choose_dying(graph: Graph, kill: int, seed: int) -> list[int]:

@@ -18,9 +18,9 @@ SHOWN = 5  # names of columns in a sentence
 
 
 @click.command("predict")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--out", type=click.Path(path_type=Path, dir_okay=False),
+@click.argument("model", type=options.PATH)
+@click.argument("data", type=options.PATH)
+@click.option("--out", type=options.FILE,
               help="Write the predictions here, in place of printing them.")  # fmt: skip
 @click.option("--proba", is_flag=True, help="Probabilities of the second label (logistic).")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: how good they are.")

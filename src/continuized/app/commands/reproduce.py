@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import click
 
 from continuized import __version__
 from continuized.app import report
-from continuized.app.commands import BadInput, show, to_json
+from continuized.app.commands import BadInput, options, show, to_json
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -19,20 +20,11 @@ KS = (1, 10, 30, 100, 300, 1000, 3000, 10_000)  # and the last one: the rows of 
 
 
 @click.command("reproduce")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    default="reproduce",
-    show_default=True,
-    help="The folder to write to; made if need be.",
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of all random numbers.")  # fmt: skip
-@click.option(
-    "--steps",
-    type=click.IntRange(1, 100_000),
-    help="Gradient steps of every run.  [default: 1000 convex; strongly convex 150, noisy 300]",
-)
+@click.option("--out", type=options.PATH, default="reproduce", show_default=True,
+              help="The folder to write to; made if need be.")  # fmt: skip
+@options.seed
+@click.option("--steps", type=click.IntRange(1, 100_000), help="Gradient steps of every run.  "
+              "[default: 1000 convex; strongly convex 150, noisy 300]")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
 def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
     """Remake figures 1 and 2 of the paper.
@@ -43,12 +35,10 @@ def command(out: Path, seed: int, steps: int | None, as_json: bool) -> None:
     (CSV) and a report (index.html).
     """
     from continuized.app import figures as reproduce
-    from continuized.plot import figures as plot
 
-    plot.require_matplotlib()
     if out.exists() and not out.is_dir():
         raise BadInput(f"{out} is a file; give --out the name of a folder")
-    files.writable_folder(out)
+    options.prepare_folder(out)
     figures = reproduce.figures(seed, steps)
     written = _write(out, figures, seed)
     if as_json:
@@ -66,17 +56,16 @@ def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
     from continuized.plot import figures as plot
 
     contents: dict[str, str | bytes] = {}
-    sections = []
+    sections: dict[str, tuple[report.Part, ...]] = {}
     for figure in figures:
         stem, pictures = f"figure{figure.number}", plot.render(figure)
         contents.update({f"{stem}.{kind}": made for kind, made in pictures.items()})
         contents[f"{stem}.csv"] = reproduce.csv_text(figure)
         alt = f"{figure.title}: {', '.join(panel.name for panel in figure.panels)}"
         picture = report.Picture(pictures["svg"], alt, f"Figure {figure.number}. {figure.caption}")
-        title = f"Figure {figure.number}: {figure.title}"
         tables = tuple(_table(figure, panel) for panel in figure.panels)
-        sections.append(report.Section(title, (picture, *tables, figure.note)))
-    sections.append(_tell_how(figures, seed))
+        sections[f"Figure {figure.number}: {figure.title}"] = (picture, *tables, figure.note)
+    sections["How this was made"] = _tell_how(figures, seed)
     contents["index.html"] = report.page(
         "Continuized Nesterov acceleration: the paper's figures", sections
     )
@@ -84,22 +73,18 @@ def _write(out: Path, figures: tuple[Figure, ...], seed: int) -> list[Path]:
     return [files.write(out / name, content) for name, content in contents.items()]
 
 
-def _tell_how(figures: tuple[Figure, ...], seed: int) -> report.Section:
+def _tell_how(figures: tuple[Figure, ...], seed: int) -> tuple[report.Part, ...]:
     functions = tuple(f"{p.name.capitalize()}: f(x) = {p.formula}." for p in figures[0].panels)
     steps = "; ".join(
         f"figure {figure.number}, {panel.name}: {panel.curves[0].k[-1]}"
         for figure in figures
         for panel in figure.panels
     )
-    return report.Section(
-        "How this was made",
-        (
-            *functions,
-            f"Seed: {seed}. Steps: {steps}. A seed and the versions below give the same "
-            "numbers again; the CSV files beside this page hold all of them.",
-            report.versions(),
-        ),
+    numbers = (
+        f"Seed: {seed}. Steps: {steps}. A seed and the versions below give the same "
+        "numbers again; the CSV files beside this page hold all of them."
     )
+    return *functions, numbers, report.versions()
 
 
 def _shown_steps(panel: Panel) -> tuple[int, ...]:
@@ -109,41 +94,29 @@ def _shown_steps(panel: Panel) -> tuple[int, ...]:
 
 def _table(figure: Figure, panel: Panel) -> report.Table:
     """f(x_k) - f* of each method beside its bound, a row for each k."""
-    from continuized.app import figures as reproduce
-
-    header, steps = ["k"], _shown_steps(panel)
-    shown = list(reproduce.rows(figure, panel, steps))
-    columns = [[str(k) for k in steps]]
-    for curve in panel.curves:
-        rows = [row for row in shown if row["method"] == curve.method]
+    steps = _shown_steps(panel)
+    columns = {"k": [str(k) for k in steps]}
+    for curve in panel.curves:  # whose k-th row is that of step k
         if curve.method == "continuized":
-            header.append("T_k")
-            columns.append([f"{row['t']:.1f}" for row in rows])
-        header.append(curve.label)
-        columns.append([f"{row['excess']:.2e}" for row in rows])
+            columns["T_k"] = [f"{curve.t[k]:.1f}" for k in steps]
+        columns[curve.label] = [f"{curve.excess[k]:.2e}" for k in steps]
         if curve.theorem:
-            header.append(f"bound, {curve.theorem}")
-            bounds = [row["bound"] for row in rows]
-            columns.append(["" if b is None else f"{b:.2e}" for b in bounds])
-    cells = tuple(zip(*columns, strict=True))
+            bounds = [curve.bound[k] for k in steps]
+            shown = [f"{b:.2e}" if math.isfinite(b) else "" for b in bounds]
+            columns[f"bound, {curve.theorem}"] = shown
+    cells = tuple(zip(*columns.values(), strict=True))
     title = f"Figure {figure.number}, {panel.name}: f(x_k) - f*"
-    return report.Table(tuple(header), cells, title, tuple(range(len(header))))
+    return report.Table(tuple(columns), cells, title, tuple(range(len(columns))))
 
 
 def _json(figures: tuple[Figure, ...], seed: int, written: list[Path]) -> str:
     from continuized.app import figures as reproduce
 
-    return to_json(
-        {
-            "version": __version__,
-            "seed": seed,
-            "rows": [
-                row
-                for figure in figures
-                for panel in figure.panels
-                for row in reproduce.rows(figure, panel, _shown_steps(panel))
-            ],
-            "files": [str(path) for path in written],
-        },
-        indent=2,
-    )
+    rows = [
+        row
+        for figure in figures
+        for panel in figure.panels
+        for row in reproduce.rows(figure, panel, _shown_steps(panel))
+    ]
+    names = [str(path) for path in written]
+    return to_json({"version": __version__, "seed": seed, "rows": rows, "files": names}, indent=2)

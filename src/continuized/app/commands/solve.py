@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, Interrupted, check_real, options, to_json
+from continuized.app.commands import BadInput, Interrupted, options, to_json, within
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -19,26 +19,24 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
 
 
 @click.command("solve")
-@click.argument("data", type=click.Path(path_type=Path))
+@click.argument("data", type=options.PATH)
 @click.option("--loss", type=click.Choice(["logistic", "ridge"]), default="logistic",
               show_default=True)  # fmt: skip
 @click.option("--l2", type=float,
               help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/n]")  # fmt: skip
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True,
+              callback=within(minimum=0.0, finite=False),
               help="End at this duality gap (auto, dual; l2 > 0), or gradient norm.")  # fmt: skip
 @click.option("--maxiter", type=click.IntRange(min=0), help="The most events.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of all random numbers.")  # fmt: skip
-@click.option("--checkpoint", type=click.Path(path_type=Path, dir_okay=False),
+@options.seed
+@click.option("--checkpoint", type=options.FILE,
               help="Keep the state of the run here, and go on from it if it is there.")  # fmt: skip
 @click.option("--every", type=click.FloatRange(min=0.0), default=30.0, show_default=True,
               help="Seconds between two checkpoints.")  # fmt: skip
-@click.option(
-    "--out", type=click.Path(path_type=Path, dir_okay=False), help="Write the model (npz)."
-)
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), is_flag=False,
-              flag_value=Path("solve.png"), help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
+@click.option("--out", type=options.FILE, help="Write the model (npz).")
+@click.option("--plot", type=options.FILE, is_flag=False, flag_value=Path("solve.png"),
+              help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     data: Path, loss: str, l2: float | None, method: str, tol: float, maxiter: int | None,
@@ -86,7 +84,6 @@ def _minimize(
     import continuized as cz
     from continuized.support.checkpoints.checkpointer import OtherRunError
 
-    check_real(tol, "--tol", minimum=0.0, finite=False)
     if method == "dual" and problem.l2 == 0.0:
         raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
@@ -120,11 +117,11 @@ def _inode(path: Path | None) -> int | None:
 
 def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
     n, d = problem.X.shape
-    gap = r.get("gap")
+    chosen, gap = "continuized" if r.get("passes") is None else "dual", r.get("gap")
     if gap is None and problem.l2 > 0.0:  # a method that tests the gradient norm
         gap = float((r.jac**2).sum()) / (2.0 * problem.l2)
     return {
-        "method": _name(method, r),
+        "method": method if method != "auto" else chosen,
         "n": int(n),
         "d": int(d),
         "l2": problem.l2,
@@ -135,12 +132,6 @@ def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, A
         "status": r.status.name.lower(),
         "constants": {k: _plain(v) for k, v in (r.get("constants") or {}).items()},
     }
-
-
-def _name(method: str, r: Result) -> str:
-    if method != "auto":
-        return method
-    return "dual" if r.get("passes") is not None else "continuized"
 
 
 def _plain(value: Any) -> Any:

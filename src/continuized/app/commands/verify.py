@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from continuized.app import report
-from continuized.app.commands import show, to_json
+from continuized.app.commands import options, show, to_json
 from continuized.support import files
 
 if TYPE_CHECKING:
@@ -19,14 +19,9 @@ TITLE = "Continuized Nesterov acceleration: the paper's claims, checked"
 
 @click.command("verify")
 @click.option("--quick", is_flag=True, help="A tenth of the runs and of the random states.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-              help="The seed of all random numbers.")  # fmt: skip
+@options.seed
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, no tables.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path),
-    help="Also write a report to this folder (index.html).",
-)
+@click.option("--out", type=options.PATH, help="Also write a report to this folder (index.html).")
 def command(quick: bool, seed: int, as_json: bool, out: Path | None) -> int:
     """Check every theorem, and the exactness of this implementation.
 
@@ -44,15 +39,15 @@ def command(quick: bool, seed: int, as_json: bool, out: Path | None) -> int:
     passed = all(c.measurement.passed for c in claims)
     if as_json:
         click.echo(_json(claims, seed, passed))
-        return 0 if passed else 1
-    show(_claims_table(claims))
-    for c in claims:
-        if c.raised:
-            click.echo(f"{c.check.claim}: {c.raised}")
-    click.echo(click.wrap_text(_budget(seed)) + "\n")
-    if out is not None:
-        click.echo(f"Written to {out / 'index.html'}")
-    click.echo("All claims hold." if passed else "Not all is well: see the table.")
+    else:
+        show(_claims_table(claims))
+        for c in claims:
+            if c.raised:
+                click.echo(f"{c.check.claim}: {c.raised}")
+        click.echo(click.wrap_text(_budget(seed)) + "\n")
+        if out is not None:
+            click.echo(f"Written to {out / 'index.html'}")
+        click.echo("All claims hold." if passed else "Not all is well: see the table.")
     return 0 if passed else 1
 
 
@@ -99,14 +94,13 @@ def _pictures(seed: int) -> tuple[str | report.Picture, ...]:
 
 
 def _page(claims: list[Claim], effort: Effort) -> str:
-    seed = effort.seed
-    sections = [report.Section("Claims", (_claims_table(claims), _budget(seed)))]
-    sections.append(report.Section("Pictures", _pictures(seed)))
-    how = (
-        f"Seed: {seed}. Runs of a statistical check: {effort.runs:,}. Random states: "
-        f"{effort.states:,}."
-    )
-    sections.append(report.Section("How this was made", (how, report.versions())))
+    seed, runs, states = effort[:3]
+    how = f"Seed: {seed}. Runs of a statistical check: {runs:,}. Random states: {states:,}."
+    sections = {
+        "Claims": (_claims_table(claims), _budget(seed)),
+        "Pictures": _pictures(seed),
+        "How this was made": (how, report.versions()),
+    }
     return report.page(TITLE, sections)
 
 
@@ -114,27 +108,19 @@ def _json(claims: list[Claim], seed: int, passed: bool) -> str:
     from continuized import __version__
     from continuized.app.verify.registry import ALPHA
 
-    return to_json(
+    rows = [
         {
-            "version": __version__,
-            "seed": seed,
-            "false_alarm_probability": ALPHA,
-            "passed": passed,
-            "claims": [_row(c) for c in claims],
-        },
-        indent=2,
-    )
-
-
-def _row(c: Claim) -> dict[str, object]:
-    return {
-        "claim": c.check.claim,
-        "where": c.check.where,
-        "statistic": c.check.statistic,
-        "statistical": c.check.statistical,
-        "allowed": float(c.measurement.allowed),
-        "measured": float(c.measurement.measured),
-        "verdict": c.verdict,
-        "raised": c.raised,
-        "seconds": round(c.seconds, 3),
-    }
+            "claim": c.check.claim,
+            "where": c.check.where,
+            "statistic": c.check.statistic,
+            "statistical": c.check.statistical,
+            "allowed": c.measurement.allowed,
+            "measured": c.measurement.measured,
+            "verdict": c.verdict,
+            "raised": c.raised,
+            "seconds": round(c.seconds, 3),
+        }
+        for c in claims
+    ]
+    found = {"version": __version__, "seed": seed, "false_alarm_probability": ALPHA}
+    return to_json({**found, "passed": passed, "claims": rows}, indent=2)

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
@@ -17,7 +20,9 @@ from continuized.process.noise import Gaussian
 from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
 from continuized.solver.result import Result
+from continuized.support.statistics import Measurement
 
+Found = Iterable[Measurement]
 ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
 
 
@@ -54,34 +59,31 @@ FULL = Effort(seed=0, runs=200_000, states=20_000)
 QUICK = Effort(seed=0, runs=20_000, states=2_000)
 
 
-class Measurement(NamedTuple):
-    """What a check measured: it passed when measured <= allowed (and could be judged)."""
-
-    measured: float
-    allowed: float
-    usable: bool = True
-
-    @property
-    def passed(self) -> bool:
-        """A NaN does not pass."""
-        return self.usable and self.measured <= self.allowed
+def at_most(allowed: float, numbers: ArrayLike) -> Measurement:
+    """Judge the largest of these numbers, found by np.max, which keeps a NaN; max would drop it."""
+    return Measurement(float(np.max(numbers)), allowed)
 
 
 def worst_of(measurements: Iterable[Measurement]) -> Measurement:
-    """Find the one that measured most.
+    """Find one that failed, and of those the one that measured most.
 
     One that cannot be judged is worse, and so is a NaN, which the plain max would pass over.
     """
-    return max(measurements, key=lambda m: (not m.usable, math.isnan(m.measured), m.measured))
+    return max(
+        measurements, key=lambda m: (not m.usable, math.isnan(m.measured), not m.passed, m.measured)
+    )
 
 
 class Check(NamedTuple):
-    """A claim, where the paper makes it, what is measured, and the function that does so."""
+    """A claim, where the paper makes it, what is measured, and the function that does so.
+
+    It yields what it measured in each of its cases; the worst of them counts.
+    """
 
     claim: str
     where: str
     statistic: str
-    measure: Callable[[Subject, Effort], Measurement]
+    measure: Callable[[Subject, Effort], Found]
     statistical: bool = False  # whether chance can make it fail
 
 

@@ -12,24 +12,24 @@ from typing import Any
 
 import numpy as np
 
-from continuized.app.verify.claims import Effort, Measurement, Subject, worst_of
+from continuized.app.verify.claims import Effort, Found, Subject
 from continuized.network import Graph
+from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, draw_copies, draw_delay
-from continuized.network.simulation.messages import make_engine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams
 from continuized.process.marks import batch_of
-from continuized.support.statistics import SampleMoments, mean_test
+from continuized.support.statistics import Measurement, SampleMoments, mean_test
 
 MARKS = 50  # times the runs of other checks: so many marks are drawn from each law
 TOGETHER = 5  # times the runs, so many put together: draws of messages
 WIDTH = 50  # of a vector of noise; also the gaps that are put together
 
 
-def gaps(subject: Subject, effort: Effort) -> Measurement:
+def gaps(subject: Subject, effort: Effort) -> Found:
     """The mean of the clock's gaps, the variance of e^{-gap}, and that one tells not the next.
 
     e^{-gap} is uniform on [0, 1], and so bounded, where squares of gaps would be very skewed.
@@ -38,20 +38,18 @@ def gaps(subject: Subject, effort: Effort) -> Measurement:
     drawn = clock.stream().draw(WIDTH * effort.runs).dt.reshape(effort.runs, WIDTH)
     uniform = np.exp(-drawn) - 0.5
     columns = [drawn.mean(axis=1), (uniform**2).mean(axis=1), _neighbours(uniform)]
-    return _compare(columns, [1.0, 1.0 / 12.0, 0.0], effort.alpha)
+    yield _compare(columns, [1.0, 1.0 / 12.0, 0.0], effort.alpha)
 
 
-def noise(subject: Subject, effort: Effort) -> Measurement:
+def noise(subject: Subject, effort: Effort) -> Found:
     """The mean and the variance of noise, and that no entry tells another, nor the next vector."""
-    variance, rng = (
-        0.04,
-        random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.MARKS),
-    )
+    root, variance = random_streams.seed_sequence(effort.seed), 0.04
+    rng = random_streams.generator(root, random_streams.MARKS)
     drawn = subject.gaussian(variance).draw(rng, 2 * effort.runs, WIDTH)
     first, second = drawn[::2], drawn[1::2]
     columns = [drawn.mean(axis=1).reshape(-1, 2).mean(axis=1), (first**2).mean(axis=1)]
     columns += [_neighbours(first), (first * second).mean(axis=1), *first.T]
-    return _compare(columns, [0.0, variance] + (len(columns) - 2) * [0.0], effort.alpha)
+    yield _compare(columns, [0.0, variance] + (len(columns) - 2) * [0.0], effort.alpha)
 
 
 def _neighbours(rows: Array) -> Array:
@@ -59,12 +57,10 @@ def _neighbours(rows: Array) -> Array:
 
 
 def _compare(columns: list[Array], expected: list[float], alpha: float) -> Measurement:
-    return Measurement(
-        *mean_test(SampleMoments.of(np.stack(columns, axis=1)), np.array(expected), alpha)
-    )
+    return mean_test(SampleMoments.of(np.stack(columns, axis=1)), np.array(expected), alpha)
 
 
-def marks(subject: Subject, effort: Effort) -> Measurement:
+def marks(subject: Subject, effort: Effort) -> Found:
     """How often coordinates, blocks and rows are drawn, alone and one after the other."""
     L_i = np.array([1.0, 0.6, 0.3, 0.2, 0.1])
     rng = np.random.default_rng(10)
@@ -80,26 +76,23 @@ def marks(subject: Subject, effort: Effort) -> Measurement:
         (subject.kaczmarz(), rows, norms2),
         (subject.kaczmarz(batch=2), rows, norms2),
     ]
-    found = []
     for number, (method, problem, weights) in enumerate(cases):
         law = method.prepare(problem, np.zeros(problem.dim)).law
         stream = clocks.Poisson(np.random.SeedSequence([effort.seed, number]), marks=law).stream()
         drawn = stream.draw(MARKS * effort.runs // batch_of(law)).marks
-        found.append(_compare_shares(drawn, weights / weights.sum(), effort.alpha / len(cases)))
-    return worst_of(found)
+        yield _compare_shares(drawn, weights / weights.sum(), effort.alpha / len(cases))
 
 
-def edges(subject: Subject, effort: Effort) -> Measurement:
+def edges(subject: Subject, effort: Effort) -> Found:
     """How often each edge ticks in the simulator, alone and one after the other."""
     g = Graph.of("grid:2x3", rates=[0.05, 0.1, 0.1, 0.15, 0.15, 0.2, 0.25])
     root = random_streams.seed_sequence(effort.seed)
     nodes = gossip_nodes.make_nodes(np.zeros((g.nodes, 1)), subject.gossip().constants(g))
-    engine = make_engine(g, nodes, root, None)
-    drawn = engine.make_stream(root, 1.0).draw(MARKS * effort.runs)
-    return _compare_shares(drawn.marks, g.P, effort.alpha)
+    drawn = InstantEngine(g, nodes, root).make_stream(root, 1.0).draw(MARKS * effort.runs)
+    yield _compare_shares(drawn.marks, g.P, effort.alpha)
 
 
-def messages(subject: Subject, effort: Effort) -> Measurement:
+def messages(subject: Subject, effort: Effort) -> Found:
     """How often a message comes (never, once, twice), and how long it takes."""
     links = Links(delay=2.0, constant=False, loss=0.1, duplication=0.3, wait=1.0)
     rng = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.LINKS)
@@ -109,27 +102,24 @@ def messages(subject: Subject, effort: Effort) -> Measurement:
     columns = [part.reshape(-1, TOGETHER).mean(axis=1) for part in (delays, uniform)]
     shares = _compare_shares(copies, np.array([0.1, 0.9 * 0.7, 0.9 * 0.3]), 0.5 * effort.alpha)
     means = _compare(columns, [2.0, 1.0 / 12.0], 0.5 * effort.alpha)
-    return max(shares, means, key=lambda m: (not m.passed, m.measured / m.allowed))
+    yield max(shares, means, key=lambda m: (not m.passed, m.measured / m.allowed))
 
 
 def _compare_shares(drawn: Any, p: Array, alpha: float) -> Measurement:
     """The largest -log of the bound on the probability of a share, of marks and of pairs."""
     flat = np.ravel(drawn)[: 2 * (np.size(drawn) // 2)]
     both = flat[::2] * len(p) + flat[1::2]
-    worst = [
-        np.max(_surprise(np.bincount(flat, minlength=len(p)), p)),
-        np.max(_surprise(np.bincount(both, minlength=len(p) ** 2), np.outer(p, p).ravel())),
-    ]
+    worst = max(_surprise(flat, p), _surprise(both, np.outer(p, p).ravel()))
     cases = 2.0 * (len(p) + len(p) ** 2)  # above and below
-    return Measurement(float(np.max(worst)), math.log(cases / alpha))
+    return Measurement(worst, math.log(cases / alpha))
 
 
-def _surprise(counts: Array, p: Array) -> Array:
-    """Return n D(f, p) of each mark; infinite for marks that there are not."""
+def _surprise(drawn: Array, p: Array) -> float:
+    """Return the largest n D(f, p) of all marks; infinite for a mark that there is not."""
     from scipy.special import rel_entr
 
+    counts, n = np.bincount(drawn, minlength=len(p)), len(drawn)
     if len(counts) > len(p):
-        return np.array([math.inf])
-    n = counts.sum()
+        return math.inf
     f = counts / n
-    return np.asarray(n * (rel_entr(f, p) + rel_entr(1.0 - f, 1.0 - p)))
+    return float(np.max(n * (rel_entr(f, p) + rel_entr(1.0 - f, 1.0 - p))))

@@ -10,22 +10,19 @@ import math
 import numpy as np
 
 from continuized import network, theory
-from continuized.app.verify.claims import ROUNDING, Effort, Measurement, Subject, worst_of
+from continuized.app.verify.claims import ROUNDING, Effort, Found, Subject, at_most
 from continuized.app.verify.marked import cut_into_runs
-from continuized.network import DADAO, Dual, Faults, Gossip, Graph, Objective, simulate
+from continuized.network import Dual, Faults, Gossip, Graph, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.result import ANSWER, APPLY, PAY, Log
 from continuized.network.simulation.engine import NO_TESTS
 from continuized.network.simulation.instant import InstantEngine
-from continuized.network.simulation.messages import MessageEngine
 from continuized.network.simulation.node_models import gossip as gossip_nodes
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
 from continuized.process import random_streams
-from continuized.process.marks import Categorical
 from continuized.process.stepper import NO_LIMIT
-from continuized.support.statistics import SampleMoments, mean_test
+from continuized.support.statistics import Measurement, SampleMoments, mean_test
 from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
@@ -42,11 +39,10 @@ def slow_start() -> tuple[Graph, Array]:
     return Graph.of("grid:8x9"), np.tile(np.cos(np.pi * (np.arange(9) + 0.5) / 9.0), 8)
 
 
-def gossip_equality(subject: Subject, effort: Effort) -> Measurement:
+def gossip_equality(subject: Subject, effort: Effort) -> Found:
     """E |x_t - mean|^2 in the simulator against the exact second moments."""
     g, x0 = slow_start()
-    root, found = random_streams.seed_sequence(effort.seed), []
-    T = 1.0 / g.theta
+    root, T = random_streams.seed_sequence(effort.seed), 1.0 / g.theta
     for accelerated in BOTH:
         method, squares = subject.gossip(accelerated), []
         for run in range(effort.runs // GOSSIP_RUNS):
@@ -56,14 +52,11 @@ def gossip_equality(subject: Subject, effort: Effort) -> Measurement:
             )  # fmt: skip
             squares.append([np.sum(r.x**2)])
         exact = theory.moments(g, Gossip(accelerated), x0, [T]).fun
-        test = mean_test(SampleMoments.of(np.array(squares)), exact, effort.alpha / 2)
-        found.append(Measurement(*test))
-    return worst_of(found)
+        yield mean_test(SampleMoments.of(np.array(squares)), exact, effort.alpha / 2)
 
 
-def gossip_bound(subject: Subject, effort: Effort) -> Measurement:
-    """The largest exact E |x_t - mean|^2 over its bound, from every node and the slow mode."""
-    worst = []
+def gossip_bound(subject: Subject, effort: Effort) -> Found:
+    """The exact E |x_t - mean|^2 over its bound, from every node and the slow mode."""
     for spec in ("path:12", "grid:3x4", "star:8"):
         g = Graph.of(spec)
         times = np.linspace(0.0, 12.0, 7) / g.theta
@@ -72,45 +65,37 @@ def gossip_bound(subject: Subject, effort: Effort) -> Measurement:
             method = subject.gossip(accelerated)
             for x0 in (np.eye(g.nodes)[0], slow):
                 exact = theory.moments(g, method, x0, times).fun
-                worst.append(exact / theory.bound(Gossip(accelerated), g, x0, t=times))
-    return Measurement(float(np.max(worst)), ROUNDING)
+                limits = theory.bound(Gossip(accelerated), g, x0, t=times)
+                yield at_most(ROUNDING, exact / limits)
 
 
-def gossip_rate(subject: Subject, effort: Effort) -> Measurement:
+def gossip_rate(subject: Subject, effort: Effort) -> Found:
     """The rate that the theorem promises over the exact one, of the slowest mode."""
-    ratios = []
     for spec in ("path:12", "grid:3x4", "star:8", "cycle:9"):
         g = Graph.of(spec)
-        ratios.append(0.5 * g.mu_g / theory.gossip_rate(g, subject.gossip(accelerated=False)))
+        plain = theory.gossip_rate(g, subject.gossip(accelerated=False))
+        yield at_most(ROUNDING, 0.5 * g.mu_g / plain)
         for damping in (Gossip().damping, 1.0):
             exact = theory.gossip_rate(g, subject.gossip(damping=damping))
-            ratios.append(damping * g.theta / exact)
-    return Measurement(float(np.max(ratios)), ROUNDING)
+            yield at_most(ROUNDING, damping * g.theta / exact)
 
 
-def gossip_conserves(subject: Subject, effort: Effort) -> Measurement:
+def gossip_conserves(subject: Subject, effort: Effort) -> Found:
     """How far sum (x + z) and what is on its way are from the start's, messages being lost."""
     g, x0 = slow_start()
     x0 = x0 + 1.0
-    errors: list[float] = []
+    root, total = random_streams.seed_sequence(effort.seed), 2.0 * np.sum(x0)
+    faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
     for accelerated in BOTH:
         method = subject.gossip(accelerated)
         r = simulate(g, x0, method, until=500.0, rng=effort.seed)
-        errors.append(abs(float(np.sum(r.x + r.z - 2.0 * x0))) / (2.0 * np.sum(x0)))
-        errors += [r.ledger_error, _measure_imbalance(subject, g, x0, method, effort.seed)]
-    return Measurement(float(np.max(errors)), 1e-12)
-
-
-def _measure_imbalance(subject: Subject, g: Graph, x0: Array, method: Gossip, seed: int) -> float:
-    """Find what the ledger misses, relative to all there is, of nodes that exchange messages."""
-    faults = Faults(delay=1.0, loss=0.1, duplication=0.05, skew=np.linspace(-0.5, 0.5, g.nodes))
-    nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
-    root = random_streams.seed_sequence(seed)
-    engine = subject.messages(g, nodes, root, faults)
-    before, events, done = engine.balance(), _draw(engine, root, TICKS), 0
-    for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
-        done, _ = engine.run(events, done, stop, NO_LIMIT, NO_TESTS)
-    return float(np.abs(engine.balance() - before).max()) / (2.0 * float(np.sum(np.abs(x0))))
+        yield at_most(1e-12, [abs(np.sum(r.x + r.z - 2.0 * x0)) / total, r.ledger_error])
+        nodes = gossip_nodes.make_nodes(x0[:, None], method.constants(g))
+        engine = subject.messages(g, nodes, root, faults)
+        before, events, done = engine.balance(), engine.make_stream(root).draw(TICKS), 0
+        for stop in np.linspace(0.0, 500.0, 101)[1:].tolist():
+            done, _ = engine.run(events, done, stop, NO_LIMIT, NO_TESTS)
+        yield at_most(1e-12, np.abs(engine.balance() - before) / total)
 
 
 def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
@@ -124,85 +109,61 @@ def ridge(nodes: int, dim: int, kappa: float = 4.0) -> Objective:
     return Objective.of(parts)
 
 
-def dual_equality(subject: Subject, effort: Effort) -> Measurement:
+def dual_equality(subject: Subject, effort: Effort) -> Found:
     """E mean_i |w_i - x*|^2 of the nodes' estimates against the exact second moments."""
     graph, parts = Graph.of(f"cycle:{NODES}"), ridge(NODES, DIM)
-    root, found = random_streams.seed_sequence(effort.seed), []
-    t = 0.2 / Dual().rate(graph, parts)
+    root, t = random_streams.seed_sequence(effort.seed), 0.2 / Dual().rate(graph, parts)
     for accelerated in BOTH:
-        engine = _make_engine(subject.dual(accelerated), graph, parts, root)
-        runs = effort.runs // DUAL_RUNS
-        squares = _measure_squares(
-            engine, parts, t, runs, random_streams.child(root, int(accelerated))
-        )
+        nodes, squares = make_nodes(subject.dual(accelerated), graph, parts), []
+        engine = InstantEngine(graph, nodes, root)
+        stream = engine.make_stream(random_streams.child(root, int(accelerated)), 1.0)
+        for events in cut_into_runs(stream, t, effort.runs // DUAL_RUNS):
+            engine.reset()
+            engine.advance(events)
+            gaps = engine.estimate(t) - parts.x_star
+            squares.append([np.vdot(gaps, gaps) / parts.nodes])
         exact = theory.moments((graph, parts), Dual(accelerated), 0.0, [t]).fun
-        test = mean_test(SampleMoments.of(squares), exact, effort.alpha / 2)
-        found.append(Measurement(*test))
-    return worst_of(found)
+        yield mean_test(SampleMoments.of(np.array(squares)), exact, effort.alpha / 2)
 
 
-def _measure_squares(
-    engine: InstantEngine, parts: Objective, t: float, runs: int, seed: random_streams.Seed
-) -> Array:
-    """mean_i |w_i - x*|^2 at time t in independent runs, as a column."""
-    stream = clocks.Poisson(seed, marks=Categorical(engine.rates)).stream()
-    squares = []
-    for events in cut_into_runs(stream, t, runs):
-        engine.reset()
-        engine.advance(events)
-        gaps = engine.estimate(t) - parts.x_star
-        squares.append([np.vdot(gaps, gaps) / parts.nodes])
-    return np.array(squares)
-
-
-def dual_bound(subject: Subject, effort: Effort) -> Measurement:
-    """The largest exact E mean_i |w_i - x*|^2 over its bound."""
-    worst = []
+def dual_bound(subject: Subject, effort: Effort) -> Found:
+    """The exact E mean_i |w_i - x*|^2 over its bound."""
     for spec, kappa in (("path:5", 4.0), ("star:5", 20.0), ("complete:5", 1.0)):
         graph, parts = Graph.of(spec), ridge(5, 2, kappa)
         for accelerated in BOTH:
             times = np.linspace(0.0, 9.0, 4) / Dual(accelerated).rate(graph, parts)
             exact = theory.moments((graph, parts), subject.dual(accelerated), 0.0, times).fun
-            worst.append(exact / theory.bound(Dual(accelerated), (graph, parts), 0.0, t=times))
-    return Measurement(float(np.max(worst)), ROUNDING)
+            limits = theory.bound(Dual(accelerated), (graph, parts), 0.0, t=times)
+            yield at_most(ROUNDING, exact / limits)
 
 
-def dadao_exact_rate(subject: Subject, effort: Effort) -> Measurement:
-    """The rate that the theorem promises over the exact one."""
-    ratios = []
+def dadao_exact_rate(subject: Subject, effort: Effort) -> Found:
+    """The rate that the theorem promises over r, where in the end the mean square of the distance
+    to the limit is as e^{-rt}, from almost every start where the sums of z and z~ are 0.
+
+    Those sums stay.  For few nodes: the generator has (6 nodes dim)^4 / 4 entries.
+    """
     for spec, kappa in (("path:2", 10.0), ("path:3", 100.0), ("complete:3", 1000.0)):
         graph = Graph.of(spec)
         parts = ridge(graph.nodes, 1, kappa)
         method = subject.dadao()
-        exact = _find_dadao_rate(graph, parts, method)
-        ratios.append(method.rate(graph, parts) / exact if exact > 0.0 else math.inf)
-    return Measurement(float(np.max(ratios)), ROUNDING)
+        G, _ = generator(system_of(graph, parts, method))
+        r = -float(np.linalg.eigvals(G).real.max())
+        yield at_most(ROUNDING, method.rate(graph, parts) / r if r > 0.0 else math.inf)
 
 
-def _find_dadao_rate(graph: Graph, objective: Objective, method: DADAO) -> float:
-    """r where the mean square of the distance to the limit is as e^{-rt} in the end.
-
-    From almost every start where the sums of z and z~ are 0, as they stay.  For few nodes: the
-    generator has (6 nodes dim)^4 / 4 entries.
-    """
-    G, _ = generator(system_of(graph, objective, method))
-    return -float(np.linalg.eigvals(G).real.max())
-
-
-def dadao_bound(subject: Subject, effort: Effort) -> Measurement:
-    """The largest exact E mean_i |x_i - x*|^2 over its bound."""
-    worst = []
+def dadao_bound(subject: Subject, effort: Effort) -> Found:
+    """The exact E mean_i |x_i - x*|^2 over its bound."""
     cases = (("path:2", 1, 1.0), ("path:3", 1, 100.0), ("star:4", 1, 10.0), ("complete:3", 2, 20.0))
     for spec, dim, kappa in cases:
         graph = Graph.of(spec)
         parts, method = ridge(graph.nodes, dim, kappa), network.DADAO()
         times = np.linspace(0.0, 6.0, 7) / method.rate(graph, parts)
         exact = theory.moments((graph, parts), subject.dadao(), 0.0, times).fun
-        worst.append(exact / theory.bound(method, (graph, parts), 0.0, t=times))
-    return Measurement(float(np.max(worst)), ROUNDING)
+        yield at_most(ROUNDING, exact / theory.bound(method, (graph, parts), 0.0, t=times))
 
 
-def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
+def dadao_runs(subject: Subject, effort: Effort) -> Found:
     """The share of runs that fall slower than promised, of which there are at most one half.
 
     By Hoeffding's inequality the share among n runs is above 1/2 by sqrt(log(1/alpha) / (2n)) with
@@ -217,39 +178,38 @@ def dadao_runs(subject: Subject, effort: Effort) -> Measurement:
         )
         slow += not r.rate_measured >= r.rate_theory
     margin = math.sqrt(math.log(1.0 / effort.alpha) / (2.0 * runs))
-    return Measurement(slow / runs, 0.5 + margin)
+    yield Measurement(slow / runs, 0.5 + margin)
 
 
-def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Measurement:
+def a2cid2_is_gossip(subject: Subject, effort: Effort) -> Found:
     """A²CiD² with a gradient step of 0 against gossip on the same exchanges, by `replay`."""
     graph, parts = Graph.of("grid:3x4"), ridge(12, 2)
     start = np.random.default_rng(effort.seed).standard_normal((12, 2))
-    distances = []
+    root = random_streams.seed_sequence(effort.seed)
     for accelerated in BOTH:
         method = subject.a2cid2(communications=1.5, accelerated=accelerated)
         nodes = make_nodes(method, graph, parts)
         nodes = nodes._replace(model=nodes.model._replace(length=0.0))
         nodes.model.x[...] = nodes.model.x_tilde[...] = start
-        engine = InstantEngine(graph, nodes, random_streams.seed_sequence(effort.seed))
-        events = _draw(engine, effort.seed, 400)
-        engine.advance(events)
-        t, rate = float(events.t[-1]), method.edge_rate(graph)
-        log = _make_log(graph, events, rate)
-        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, rate * t)
-        distances.append(np.abs(engine.estimate(t) - x).max())
-    return Measurement(float(np.max(distances)), 1e-12)
+        engine = InstantEngine(graph, nodes, root, log=True)
+        engine.advance(engine.make_stream(root).draw(400))
+        log, rate = engine.log(), method.edge_rate(graph)
+        log = log._replace(time=rate * log.time)  # of gossip, where all edges tick at rate 1
+        x, _ = network.replay(graph, start, Gossip(accelerated, damping=1.0), log, rate * engine.t)
+        yield at_most(1e-12, np.abs(engine.estimate(engine.t) - x))
 
 
-def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
+def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Found:
     """A²CiD² without exchanges against each node's own stochastic gradient descent."""
     graph, parts, step = Graph.of("path:3"), ridge(3, 2), 0.05
-    engine = _make_engine(subject.a2cid2(step=step), graph, parts, effort.seed)
-    events = _draw(engine, effort.seed, 300)
+    root = random_streams.seed_sequence(effort.seed)
+    engine = InstantEngine(graph, make_nodes(subject.a2cid2(step=step), graph, parts), root)
+    events = engine.make_stream(root).draw(300)
     assert events.marks is not None
     alone = events.marks >= len(graph.edges)
     times, nodes = events.t[alone], events.marks[alone] - len(graph.edges)
     engine.advance(clocks.Events(0, 0.0, times, events.dt[alone], events.marks[alone]))
-    rows = random_streams.generator(random_streams.seed_sequence(effort.seed), random_streams.ROWS)
+    rows = random_streams.generator(root, random_streams.ROWS)
     x = np.zeros((3, parts.dim))
     for i, u in zip(nodes.tolist(), rows.random((len(nodes), 1))[:, 0].tolist(), strict=True):
         own = parts.rows(i)
@@ -257,34 +217,4 @@ def a2cid2_is_sgd(subject: Subject, effort: Effort) -> Measurement:
         r = own.start + int(u * count)
         residual = parts.X[r] @ x[i] - parts.y[r]
         x[i] -= step * (count * parts.scale[i] * residual * parts.X[r] + parts.l2[i] * x[i])
-    return Measurement(float(np.abs(engine.estimate(float(times[-1])) - x).max()), 1e-12)
-
-
-def _make_engine(
-    method: Dual | network.A2CiD2, graph: Graph, parts: Objective, seed: random_streams.Seed
-) -> InstantEngine:
-    return InstantEngine(
-        graph, make_nodes(method, graph, parts), random_streams.seed_sequence(seed)
-    )
-
-
-def _draw(
-    engine: InstantEngine | MessageEngine, seed: random_streams.Seed, n: int
-) -> clocks.Events:
-    total = float(engine.rates.sum())
-    return clocks.Poisson(seed, total, Categorical(engine.rates / total)).stream().draw(n)
-
-
-def _make_log(graph: Graph, events: clocks.Events, rate: float) -> Log:
-    """The exchanges among the events, in the time of gossip, where all edges tick at rate 1."""
-    assert events.marks is not None
-    ticked = events.marks < len(graph.edges)
-    i, j = graph.edges[events.marks[ticked]].T
-    n = len(i)
-    return Log(
-        np.tile([ANSWER, PAY, APPLY], n),
-        np.column_stack([j, i, j]).ravel(),
-        np.column_stack([i, j, i]).ravel(),
-        np.repeat(np.arange(1, n + 1), 3),
-        np.repeat(rate * events.t[ticked], 3),
-    )
+    yield at_most(1e-12, np.abs(engine.estimate(engine.t) - x))

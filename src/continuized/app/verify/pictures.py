@@ -31,8 +31,8 @@ def pictures(seed: int) -> list[Picture]:
 
 def _means(seed: int) -> Picture:
     drawing, (left, right) = plot.make_two_panels(("convex", "strongly convex"), *ROOM)
-    _mean_panel(left, paper_convex(), np.linspace(0.5, 30.0, 60), seed)
-    _mean_panel(right, paper_strongly_convex(), np.linspace(0.5, 60.0, 60), seed)
+    _draw_mean(left, paper_convex(), np.linspace(0.5, 30.0, 60), seed)
+    _draw_mean(right, paper_strongly_convex(), np.linspace(0.5, 60.0, 60), seed)
     return Picture(
         plot.to_bytes(drawing, "svg"),
         "E f(x_t) - f* on the paper's functions: exact, sampled, and bounded",
@@ -43,28 +43,18 @@ def _means(seed: int) -> Picture:
     )
 
 
-def _mean_panel(axes: Any, p: Quadratic, times: Array, seed: int) -> None:
+def _draw_mean(axes: Any, p: Quadratic, times: Array, seed: int) -> None:
     method, x0 = Continuized(p.L, p.mu), np.zeros(p.dim)
     exact = theory.moments(p, method, x0, times).fun
     e = ensemble(p, method, x0, runs=RUNS, times=times, rng=seed)
-    low, high = e.interval(LEVEL)
+    (low, high), mean, some = e.interval(LEVEL), e.mean(), slice(1, None, 6)
+    bars = np.maximum([mean - low, high - mean], 0.0)[:, some]
     axes.plot(times, theory.bound(method, p, x0, t=times), "--", color=BLUE, lw=0.9, label="bound")
     axes.plot(times, exact, color=INK, lw=1.1, label="exact mean")
-    some = slice(1, None, 6)
-    axes.errorbar(
-        times[some],
-        e.mean()[some],
-        yerr=np.maximum(np.stack([e.mean() - low, high - e.mean()]), 0.0)[:, some],
-        fmt="o",
-        ms=3.4,
-        mfc="white",
-        color=ORANGE,
-        lw=0.9,
-        label="mean of runs",
-    )
+    look = {"fmt": "o", "ms": 3.4, "mfc": "white", "color": ORANGE, "lw": 0.9}
+    axes.errorbar(times[some], mean[some], bars, label="mean of runs", **look)
     axes.plot(times, e.quantile(0.5), ":", color=INK, lw=0.9, label="median run")
-    axes.set_xlabel("time $t$")
-    axes.set_ylabel(r"$f(x_t) - f(x_{\star})$")
+    axes.set(xlabel="time $t$", ylabel=r"$f(x_t) - f(x_{\star})$")
     axes.legend(frameon=False, fontsize=8)
 
 
@@ -94,8 +84,7 @@ def _phi_panel(axes: Any, seed: int) -> None:
     for curve in curves:
         axes.plot(times, curve, color=BLUE, lw=0.5, alpha=0.5)
     axes.plot(times, np.mean(curves, axis=0), color=INK, lw=1.3)
-    axes.set_xlabel("time $t$")
-    axes.set_ylabel(r"$\varphi_t / \varphi_0$")
+    axes.set(xlabel="time $t$", ylabel=r"$\varphi_t / \varphi_0$")
 
 
 def _scaling_panel(axes: Any) -> None:
@@ -108,7 +97,5 @@ def _scaling_panel(axes: Any) -> None:
         axes.plot(SCALES, found.distance, marker, ms=4, mfc="white", color=color, label=name)
         through = found.distance[-1] * (SCALES / SCALES[-1]) ** -0.25
         axes.plot(SCALES, through, color=color, lw=0.8)
-    axes.set_xscale("log")
-    axes.set_xlabel("$L$")
-    axes.set_ylabel("distance to the ODE")
+    axes.set(xscale="log", xlabel="$L$", ylabel="distance to the ODE")
     axes.legend(frameon=False, fontsize=8)

@@ -189,14 +189,16 @@ class InstantEngine(Engine):
         self._count(0)
 
     def log(self) -> Log:
-        """Return three entries for an exchange; the end of an edge that is named first is the
-        initiator."""
-        ends = self.network.edges[self.log_marks.join().astype(np.int64)]
-        i, j, n = ends[:, 0], ends[:, 1], len(ends)
+        """Return three entries for an exchange, and none for a node's own step; the end of an edge
+        that is named first is the initiator."""
+        marks, times = self.log_marks.join().astype(np.int64), self.log_times.join()
+        exchanged = marks < len(self.network.edges)
+        i, j = self.network.edges[marks[exchanged]].T
+        n = len(i)
         return Log(
             np.tile([ANSWER, PAY, APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),
-            np.repeat(self.log_times.join(), 3),
+            np.repeat(times[exchanged], 3),
         )
