@@ -181,7 +181,7 @@ BAD = [
         {"sample_weight": -np.ones(4)},
         r"sample_weight must be finite and >= 0, but sample_weight\[0\] is -1.0",
     ),
-    (ContinuizedRidge(), {"sample_weight": 0.0}, "every sample_weight is 0"),
+    (ContinuizedRidge(), {"sample_weight": 0.0}, "every sample_weight is zero"),
     (ContinuizedLogisticRegression(C=0.0), {}, "C must be a number > 0 or infinity, got 0.0"),
     (ContinuizedLogisticRegression(class_weight="even"), {}, 'class_weight must be None, "bal'),
     (

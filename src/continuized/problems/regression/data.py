@@ -61,7 +61,7 @@ def check_weights(weights: Any, n: int, name: str = "weights") -> Array:
         total = float(values.sum())
     if total == 0.0:
         each = name.removesuffix("s")
-        raise ValueError(f"every {each} is 0: a mean over no rows is not defined")
+        raise ValueError(f"every {each} is zero: a mean over no rows is not defined")
     if total == np.inf:
         raise ValueError("the sum of the weights overflows: divide them by a common factor")
     return values
