@@ -16,7 +16,7 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
 
 from continuized.adapters import sklearn as adapter
-from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge, solve
+from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
 from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
 from tests.invariants.registry import same_bits
 
@@ -72,11 +72,13 @@ def test_warm_start(case: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model, X, y = cases()[case]
     slopes: list[float] = []
 
-    def watched(problem: Any, w0: np.ndarray, *limits: Any) -> Any:
-        slopes.append(float(np.linalg.norm(problem.grad(w0))))
-        return solve(problem, w0, *limits)
+    solve = adapter.LinearEstimator._solve
 
-    monkeypatch.setattr(adapter, "solve", watched)
+    def watched(self: Any, problem: Any, w0: np.ndarray, seed: Any) -> Any:
+        slopes.append(float(np.linalg.norm(problem.grad(w0))))
+        return solve(self, problem, w0, seed)
+
+    monkeypatch.setattr(adapter.LinearEstimator, "_solve", watched)
     model.set_params(warm_start=True, random_state=0).fit(X, y)
     coef, intercept = model.coef_, model.intercept_
     cold = slopes.copy()

@@ -171,7 +171,7 @@ BAD_WEIGHTS = [
     ([1.0, -2.0, 1.0], r"finite and >= 0, but weights\[1\] is -2.0"),
     ([1.0, 1.0, np.nan], r"finite and >= 0, but weights\[2\] is nan"),
     ([np.inf, 1.0, 1.0], r"finite and >= 0, but weights\[0\] is inf"),
-    ([0.0, 0.0, 0.0], "every weight is 0"),
+    ([0.0, 0.0, 0.0], "every weight is zero"),
     ([1e308, 1e308, 1e308], "sum of the weights overflows"),
 ]
 

@@ -40,7 +40,7 @@ except ImportError as error:
 __all__ = ["jax", "jnp", "lax"]
 
 Tree = Any
-PACKAGE = __name__.partition(".")[0]
+PACKAGE = "continuized."
 
 
 def real_dtype() -> Any:
@@ -104,17 +104,8 @@ def gap(key: Any, k: Any) -> Any:
 def gaps(key: Any, n: int) -> Any:
     """Draw the first n gaps of the clock of a key, to run another method on the same events.
 
-    Parameters
-    ----------
-    key : integer or key of jax.random
-    n : int
+    The key is an integer or a key of jax.random, the answer a vector.
 
-    Returns
-    -------
-    array (n,)
-
-    Examples
-    --------
     >>> import numpy as np
     >>> drawn = np.asarray(gaps(0, 100), float)
     >>> clock = clocks.Recorded(np.cumsum(drawn), drawn)
@@ -233,20 +224,11 @@ def where(test: Any, yes: Tree, no: Tree) -> Tree:
 
 @cache
 def in_jax(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of this package, for plain and for traced numbers.
+    """Translate a formula of this package, for plain and for traced numbers.
 
-    Parameters
-    ----------
-    formula : function
-        Of scalars, made of assignments, `if`s that end in `return`, `while` and `return`.
+    It is made of assignments, `if`s that end in `return`, `while` and `return`; raises
+    NotImplementedError where there is any other statement.
 
-    Raises
-    ------
-    NotImplementedError
-        For a formula with any other statement.
-
-    Examples
-    --------
     >>> from continuized.process.flow import weights
     >>> a, b = jax.jit(in_jax(weights))(1.0, 2.0, 1.0, 1.0, 0.0, 0.0)
     >>> float(a), float(b)
@@ -255,22 +237,17 @@ def in_jax(formula: Callable[..., Any]) -> Callable[..., Any]:
     assert isinstance(formula, FunctionType)
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(formula))).body
     assert isinstance(definition, ast.FunctionDef)
-    for argument in definition.args.args:
-        argument.annotation = None
     body = _Translation().translate(definition.body)
     lines = _define(formula.__name__, ast.unparse(definition.args), body)
     code = compile("\n".join(lines), f"<{formula.__qualname__} in JAX>", "exec")
     names = {**formula.__globals__, "math": _Math(), **_HELPERS}
     for name in formula.__code__.co_names:
-        if _is_formula(names.get(name)):
-            names[name] = in_jax(names[name])
+        called = names.get(name)
+        if isinstance(called, FunctionType) and called.__module__.startswith(PACKAGE):
+            names[name] = in_jax(called)
     exec(code, names)
     translated: Callable[..., Any] = names[formula.__name__]
     return translated
-
-
-def _is_formula(value: Any) -> bool:
-    return isinstance(value, FunctionType) and value.__module__.partition(".")[0] == PACKAGE
 
 
 class _Math:
@@ -303,16 +280,14 @@ def _both(*tests: Any) -> Any:
 def _repeat(test: Callable[..., Any], body: Callable[..., Any], values: tuple[Any, ...]) -> Any:
     # The body may make traced numbers of plain ones: whether it does is seen after a turn of it.
     after = body(*values)
-    if all(isinstance(value, int | float) for value in after):
-        while test(*values):
-            values = body(*values)
-        return values
-    if not any(isinstance(value, jax.core.Tracer) for value in (*values, *after)):
-        values = _cast_reals(values)
-        while test(*values):
-            values = _cast_reals(body(*values))
-        return values
-    return lax.while_loop(lambda v: test(*v), lambda v: _cast_reals(body(*v)), _cast_reals(values))
+    if any(isinstance(value, jax.core.Tracer) for value in (*values, *after)):
+        cast = _cast_reals
+        return lax.while_loop(lambda v: test(*v), lambda v: cast(body(*v)), cast(values))
+    plain = all(isinstance(value, int | float) for value in after)
+    values = values if plain else _cast_reals(values)
+    while test(*values):
+        values = body(*values) if plain else _cast_reals(body(*values))
+    return values
 
 
 def _cast_reals(values: Any) -> Any:
@@ -334,9 +309,6 @@ _HELPERS = {f.__name__: f for f in (_choose, _both, _repeat)}
 class _Translation(ast.NodeTransformer):
     """Makes lines of source of a formula's statements, and changes the expressions in them."""
 
-    def __init__(self) -> None:
-        self.made = 0
-
     def translate(self, statements: Sequence[ast.stmt]) -> list[str]:
         done: list[str] = []
         for i, statement in enumerate(statements):
@@ -356,22 +328,20 @@ class _Translation(ast.NodeTransformer):
     def _branch(self, node: ast.If, rest: Sequence[ast.stmt]) -> list[str]:
         if not isinstance(node.body[-1], ast.Return):
             raise NotImplementedError("an `if` that does not end in `return` is not translated")
-        yes, no = self._name_part(), self._name_part()
         return [
-            *_define(yes, "", self.translate(node.body)),
-            *_define(no, "", self.translate([*node.orelse, *rest])),
-            f"return _choose({self._write(node.test)}, {yes}, {no})",
+            *_define("_yes", "", self.translate(node.body)),
+            *_define("_no", "", self.translate([*node.orelse, *rest])),
+            f"return _choose({self._write(node.test)}, _yes, _no)",
         ]
 
     def _loop(self, node: ast.While) -> list[str]:
-        parts = [part for statement in node.body for part in ast.walk(statement)]
-        stored = (p for p in parts if isinstance(p, ast.Name) and isinstance(p.ctx, ast.Store))
-        names = ", ".join(sorted({name.id for name in stored})) + ","
-        test, body = self._name_part(), self._name_part()
+        read = [part for part in ast.walk(node) if isinstance(part, ast.Name)]
+        stored = {name.id for name in read if isinstance(name.ctx, ast.Store)}
+        names = ", ".join(sorted(stored)) + ","
         return [
-            *_define(test, names, [f"return {self._write(node.test)}"]),
-            *_define(body, names, [*self.translate(node.body), f"return ({names})"]),
-            f"({names}) = _repeat({test}, {body}, ({names}))",
+            *_define("_test", names, [f"return {self._write(node.test)}"]),
+            *_define("_body", names, [*self.translate(node.body), f"return ({names})"]),
+            f"({names}) = _repeat(_test, _body, ({names}))",
         ]
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
@@ -385,10 +355,6 @@ class _Translation(ast.NodeTransformer):
 
     def _write(self, node: ast.stmt | ast.expr) -> str:
         return ast.unparse(self.visit(node))
-
-    def _name_part(self) -> str:
-        self.made += 1
-        return f"_part_{self.made}"
 
 
 def _read(expression: str) -> ast.expr:

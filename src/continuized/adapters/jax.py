@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -145,19 +146,9 @@ def minimize(
         with a status that says so; raise FloatingPointError (not inside jit or vmap); or take the
         event without its jump, as if the gradient were zero (`skipped` counts them).
 
-    Returns
-    -------
-    Result
+    Raises TypeError or ValueError for arguments that make no sense; what is traced by JAX is not
+    looked at.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments that make no sense; what is traced by JAX is not looked at.
-    FloatingPointError
-        With nonfinite="raise".
-
-    Examples
-    --------
     >>> def f(x, weights):
     ...     return 0.5 * jnp.sum(weights * (x - 1.0) ** 2)
     >>> weights = jnp.array([0.1, 1.0])
@@ -304,21 +295,19 @@ def _minimize_without_L(
         value, gradient = compiled(x, *args)
         return float(value), gradient
 
-    events = _make_clock(key, process.recorded_gaps(clock), clock)
+    recorded = process.recorded_gaps(clock)
+    if recorded is None:
+        events: clocks.Clock = _Keyed(process.key_of(key))
+    elif isinstance(clock, clocks.Recorded):
+        events = clock
+    else:
+        drawn = np.asarray(recorded, float)
+        events = clocks.Recorded(np.cumsum(drawn), drawn)
     r = minimize_arrays(value_and_gradient, x, True, clock=events, record=False, **limits)
     value, t = jnp.asarray([r.fun, r.trace.t[-1]], real_dtype())
     fields = r.nit, r.njev, r.success, STATUSES.index(r.status), r.get("skipped", 0)
     nit, njev, success, status, skipped = map(jnp.asarray, fields)
     return Result(tree(r.x), value, tree(r.jac), nit, njev, t, success, status, skipped)
-
-
-def _make_clock(key: Any, recorded: Any, clock: Any) -> clocks.Clock:
-    if recorded is None:
-        return _Keyed(process.key_of(key))
-    if isinstance(clock, clocks.Recorded):
-        return clock
-    drawn = np.asarray(recorded, float)
-    return clocks.Recorded(np.cumsum(drawn), drawn)
 
 
 @dataclass(frozen=True)
@@ -329,14 +318,6 @@ class _Keyed:
 
     def stream(self) -> clocks.Stream:
         block = jax.jit(jax.vmap(process.gap, (None, 0)))
-        waiting, drawn = np.empty(0), 0
-
-        def draw(n: int) -> Any:
-            nonlocal waiting, drawn
-            while waiting.size < n:
-                more = block(self.key, jnp.arange(drawn + 1, drawn + BLOCK + 1))
-                waiting, drawn = np.append(waiting, np.asarray(more, float)), drawn + BLOCK
-            taken, waiting = waiting[:n], waiting[n:]
-            return taken
-
-        return clocks.Stream(draw)
+        blocks = (block(self.key, jnp.arange(k, k + BLOCK)) for k in count(1, BLOCK))
+        drawn = chain.from_iterable(np.asarray(each, float) for each in blocks)
+        return clocks.Stream(lambda n: np.fromiter(drawn, float, n))

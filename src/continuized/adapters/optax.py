@@ -90,18 +90,9 @@ def continuized(
         sentence, raised when results are waited for.  Or skip it: the update is zero and the
         state stays bit for bit as it was, but for `skipped`, which counts these.
 
-    Returns
-    -------
-    optax.GradientTransformationExtraArgs
-        Pure functions of arrays, for jit, scan and vmap.
+    Returns pure functions of arrays, for jit, scan and vmap.  Raises TypeError or ValueError for
+    arguments that make no sense; what is traced by JAX is not looked at.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments that make no sense; what is traced by JAX is not looked at.
-
-    Examples
-    --------
     >>> f = lambda w: 0.5 * jnp.sum(jnp.array([0.1, 1.0]) * (w - 1.0) ** 2)
     >>> optimiser, w = continuized(1.0, mu=0.1, key=0), jnp.zeros(2)
     >>> state = optimiser.init(w)
@@ -200,18 +191,8 @@ def continuized_eval_params(state: Any, params: Tree) -> Tree:
         The parameters of the model, y.  Those that no `continuized` looks after (with
         optax.masked or optax.partition) are given back as they are.
 
-    Returns
-    -------
-    tree
-        As params.
+    Raises ValueError if no ContinuizedState is in the state.
 
-    Raises
-    ------
-    ValueError
-        If no ContinuizedState is in the state.
-
-    Examples
-    --------
     >>> optimiser, w = optax.chain(optax.clip(1.0), continuized(1.0)), jnp.zeros(2)
     >>> updates, state = optimiser.update(jnp.array([-0.5, -3.0]), optimiser.init(w), w)
     >>> continuized_eval_params(state, optax.apply_updates(w, updates)).tolist()
@@ -250,13 +231,8 @@ def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
 
 
 def _raise_unless(finite: Any) -> None:
-    if not isinstance(finite, jax.core.Tracer):
-        _raise(finite)
-        return
-    # In a branch, so that the host is called for a failure only (under vmap, always).
-    jax.lax.cond(finite, lambda: None, lambda: jax.debug.callback(_raise, finite))
-
-
-def _raise(finite: Any) -> None:
-    if not finite:
+    if isinstance(finite, jax.core.Tracer):
+        # In a branch, so that the host is called for a failure only (under vmap, always).
+        jax.lax.cond(finite, lambda: None, lambda: jax.debug.callback(_raise_unless, finite))
+    elif not finite:
         raise FloatingPointError(NOT_FINITE)

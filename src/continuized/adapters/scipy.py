@@ -92,13 +92,8 @@ def scipy_method(
         does not fall, 7 no minimum, 99 stopped by the callback; also `trace`, `method` and, where
         they were found, `constants`, as in `cz.minimize`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        For arguments that make no sense, before the first step.
+    Raises TypeError or ValueError for arguments that make no sense, before the first step.
 
-    Examples
-    --------
     >>> from scipy.optimize import minimize
     >>> r = minimize(lambda x: ((x - 1) ** 2).sum(), [0.0, 0.0], jac=lambda x: 2 * (x - 1),
     ...              method=scipy_method, options={"rng": 0})
@@ -118,7 +113,13 @@ def scipy_method(
         scheme = finite_differences if jac is None or jac is False else jac
         scheme = check.one_of(scheme, "finite differences", SCHEMES)
         differences = FiniteDifferences(fun, scheme, finite_diff_rel_step)
-        warnings.warn(differences.describe_cost(x.size), OptimizeWarning, stacklevel=3)
+        evaluations = 2 * x.size if scheme == "3-point" else x.size
+        warnings.warn(
+            f"jac is not given: every gradient takes {evaluations} further values of fun "
+            f"({scheme} finite differences); give jac= if there is one",
+            OptimizeWarning,
+            stacklevel=3,
+        )
         fun, jac = differences.fun, differences.grad
     r = minimize(
         fun,
@@ -141,18 +142,10 @@ class FiniteDifferences:
     """fun, and its gradient by SciPy's finite differences; counts every call of fun."""
 
     def __init__(self, fun: Callable[[Array], Any], scheme: str, rel_step: Any) -> None:
-        self._user, self._scheme, self._rel_step = fun, scheme, rel_step
+        self._user, self._options = fun, {"method": scheme, "rel_step": rel_step}
         self._x: Array | None = None  # where fun was asked last, and what it said
         self._f: Any = None
         self.calls = 0
-
-    def describe_cost(self, n: int) -> str:
-        """Say what a gradient takes, as a warning."""
-        evaluations = 2 * n if self._scheme == "3-point" else n
-        return (
-            f"jac is not given: every gradient takes {evaluations} further values of fun "
-            f"({self._scheme} finite differences); give jac= if there is one"
-        )
 
     def _count(self, x: Array) -> Any:
         self.calls += 1
@@ -166,8 +159,7 @@ class FiniteDifferences:
     def grad(self, x: Array) -> Array:
         """Make the gradient; fun at x itself is not asked for again."""
         f = self._f if self._x is not None and np.array_equal(x, self._x) else self.fun(x.copy())
-        options = {"method": self._scheme, "rel_step": self._rel_step}
-        return np.asarray(approx_derivative(self._count, x, f0=f, **options))
+        return np.asarray(approx_derivative(self._count, x, f0=f, **self._options))
 
 
 def _with_args(function: Any, args: Any) -> Any:

@@ -14,15 +14,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log_softmax
 
 from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
 from continuized.problems.base import Array
-from continuized.problems.regression.data import check_format
+from continuized.problems.regression.data import check_format, check_weights
 from continuized.process import clock
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.metric_factory import make_factory
+from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
@@ -78,11 +80,7 @@ class LinearEstimator(BaseEstimator):
             weights = check_array(
                 sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
             )
-        check.array(weights, "sample_weight", minimum=0.0)
-        check.shape(weights, "sample_weight", (n,), each="row")
-        if not np.any(weights > 0.0):
-            raise ValueError("every sample_weight is zero: there is nothing to fit")
-        return X, y, weights
+        return X, y, check_weights(weights, n, "sample_weight")
 
     def _find_start(self, targets: int, features: int) -> Array | None:
         """Return the coefficients and, in a row below, the intercepts of the last fit, if asked."""
@@ -97,7 +95,7 @@ class LinearEstimator(BaseEstimator):
         return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
 
     def _draw_seed(self) -> int | None:
-        # None leaves NumPy's global random state alone.
+        """Draw a seed; None leaves NumPy's global random state alone."""
         if self.random_state is None:
             return None
         try:
@@ -107,10 +105,25 @@ class LinearEstimator(BaseEstimator):
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))
 
-    def _set_iterations(self, n_iter: list[int], reached: bool) -> None:
+    def _solve(self, problem: Any, w0: Array, seed: int | None) -> Result:
+        """Find the minimiser from w0.
+
+        tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
+        in the Hessian's: the error of the predictions, whatever the scales of the columns.
+        """
+        root, tol = seed_sequence(seed), check.as_float(self.tol)
+        factory = make_factory("auto", problem, root)
+        options = AdaptiveOptions(tol, factory=factory, record=False, certified=False)
+        stepper = AdaptiveStepper(problem, w0, options)
+        loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, int(self.max_iter)))
+        loop.run()
+        return loop.result()
+
+    def _set_iterations(self, results: list[Result]) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
+        n_iter = [int(r.nit) for r in results]
         self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
-        if not reached:
+        if not all(r.success for r in results):
             warnings.warn(
                 f"{type(self).__name__} took {max(n_iter)} iterations (max_iter = "
                 f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
@@ -184,24 +197,23 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         count = targets.shape[1]
         alphas = check_alphas(self.alpha, count)
         start, rng = self._find_start(count, X.shape[1]), self._draw_seed()
+        starts = [None] * count if start is None else start.T
         fits = [
-            self._fit_one(
-                X, target, weights, alphas[k], None if start is None else start[:, k], rng
-            )
-            for k, target in enumerate(targets.T)
+            self._fit_one(X, target, weights, alpha, start, rng)
+            for target, alpha, start in zip(targets.T, alphas, starts, strict=True)
         ]
-        coef, intercept = np.stack([f[0] for f in fits]), np.array([f[1] for f in fits])
-        self.coef_ = coef[0] if count == 1 else coef
+        coefs, intercepts, results = map(list, zip(*fits, strict=True))
+        self.coef_ = coefs[0] if count == 1 else np.stack(coefs)
         self.intercept_ = 0.0
         if self.fit_intercept:
-            self.intercept_ = float(intercept[0]) if np.ndim(y) == 1 else intercept
-        self._set_iterations([f[2] for f in fits], all(f[3] for f in fits))
+            self.intercept_ = intercepts[0] if np.ndim(y) == 1 else np.array(intercepts)
+        self._set_iterations(results)
         return self
 
     def _fit_one(
         self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
-    ) -> tuple[Array, float, int, bool]:
-        """Fit one target: coefficients, intercept, iterations and whether tol was reached.
+    ) -> tuple[Array, float, Result]:
+        """Fit one target: coefficients, intercept, and the result of the run.
 
         The target is centred and scaled first, so that `tol` is relative to its size.
         """
@@ -213,8 +225,8 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
-        w, n_iter, reached = solve(problem, w0, check.as_float(self.tol), int(self.max_iter), seed)
-        return scale * w[:d], middle + scale * float(w[d:].sum()), n_iter, reached
+        r = self._solve(problem, w0, seed)
+        return scale * r.x[:d], middle + scale * float(r.x[d:].sum()), r
 
     def predict(self, X: Any) -> Array:
         """Predict Xw + b."""
@@ -234,14 +246,10 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         Whether there is an intercept for each class, which is not penalised.
     tol : float
         How exactly to solve: about the error of the decision function (root mean square).
-    max_iter : int
-        The largest number of iterations; a ConvergenceWarning tells that it was reached.
     class_weight : None, "balanced", or {class: weight}
         Multiplies the weights of the rows; "balanced" gives each class the same total.
-    random_state : int, RandomState or None
-        Of the event times.
-    warm_start : bool
-        Whether to start from the coefficients of the last fit.
+    max_iter, random_state, warm_start
+        As in `ContinuizedRidge`.
 
     Attributes: classes_, coef_, intercept_, n_iter_, n_features_in_, feature_names_in_.
 
@@ -289,15 +297,13 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         columns = 1 if count == 2 else count
         start = self._find_start(columns, d)
         w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
-        w, n_iter, reached = solve(
-            problem, w0, check.as_float(self.tol), int(self.max_iter), self._draw_seed()
-        )
-        W = w.reshape(-1, columns)
+        r = self._solve(problem, w0, self._draw_seed())
+        W = r.x.reshape(-1, columns)
         self.coef_ = np.ascontiguousarray(W[:d].T)
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
-        self._set_iterations([n_iter], reached)
+        self._set_iterations([r])
         return self
 
     def _label_rows(self, y: Array, weights: Array | None) -> tuple[Array, Array | None]:
@@ -305,24 +311,21 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         check_classes(self.classes_, labels, weights)
-        weights = self._weigh_classes(y, labels, weights)
-        check_classes(self.classes_, labels, weights)  # a class may have the weight 0
-        return labels, weights
-
-    def _weigh_classes(self, y: Array, labels: Array, weights: Array | None) -> Array | None:
-        """Multiply the weights of the rows by those of their classes."""
         if self.class_weight is None:
-            return weights
+            return labels, weights
         rows = np.ones(len(y)) if weights is None else weights
         if isinstance(self.class_weight, str) and self.class_weight == "balanced":
-            factors = balance(labels, rows)
+            totals = np.bincount(labels, rows)
+            factors = totals.sum() / (len(totals) * totals)
         elif isinstance(self.class_weight, dict):
             factors = compute_class_weight(self.class_weight, classes=self.classes_, y=y)
         else:
             what = 'None, "balanced" or a dictionary'
             error = ValueError if isinstance(self.class_weight, str) else TypeError
             raise check.refusal(error, "class_weight", what, self.class_weight)
-        return np.asarray(rows * factors[labels])
+        weights = np.asarray(rows * factors[labels])
+        check_classes(self.classes_, labels, weights)  # a class may have the weight 0
+        return labels, weights
 
     def decision_function(self, X: Any) -> Array:
         """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
@@ -340,34 +343,11 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
-        scores = scores - scores.max(axis=1, keepdims=True)
-        return np.asarray(scores - np.log(np.exp(scores).sum(axis=1, keepdims=True)))
+        return np.asarray(log_softmax(scores, axis=1))
 
     def predict_proba(self, X: Any) -> Array:
         """Predict the probability of each class, in the order of classes_."""
         return np.exp(self.predict_log_proba(X))
-
-
-def solve(
-    problem: Any, w0: Array, tol: float, max_iter: int, seed: int | None
-) -> tuple[Array, int, bool]:
-    """Find the minimiser from w0; return it, the number of iterations, and whether tol was reached.
-
-    tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
-    in the Hessian's: the error of the predictions, whatever the scales of the columns.
-    """
-    root = seed_sequence(seed)
-    options = AdaptiveOptions(
-        tol,
-        factory=make_factory("auto", problem, root),
-        record=False,
-        certified=False,
-    )
-    stepper = AdaptiveStepper(problem, w0, options)
-    loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, max_iter))
-    loop.run()
-    r = loop.result()
-    return r.x, int(r.nit), bool(r.success)
 
 
 def check_alphas(alpha: Any, targets: int) -> Array:
@@ -393,12 +373,6 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
         raise ValueError(
             f"the class {label} has no row of positive weight: drop its rows, or give them weight"
         )
-
-
-def balance(labels: Array, weights: Array) -> Array:
-    """Find factors that give each class the same total weight, and leave the sum of all."""
-    totals = np.bincount(labels, weights)
-    return np.asarray(totals.sum() / (len(totals) * totals))
 
 
 def root_mean_square(y: Array, weights: Array | None) -> float:

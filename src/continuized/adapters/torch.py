@@ -76,13 +76,9 @@ class Continuized(torch.optim.Optimizer):
     mu, start and rng may not be changed later.  A parameter without a gradient is left alone by
     the event.  A group that is added later starts its own time with its first event.
 
-    Raises
-    ------
-    TypeError, ValueError : a constant that makes no sense; a parameter of another type.
-    RuntimeError : (`step`) a sparse gradient, or the parameters hold x.
+    Raises TypeError or ValueError for a constant that makes no sense, or a parameter of another
+    type; `step` raises RuntimeError for a sparse gradient, or where the parameters hold x.
 
-    Examples
-    --------
     >>> import torch
     >>> w = torch.tensor([3.0, -2.0], dtype=torch.float64, requires_grad=True)
     >>> optimizer = Continuized([w], lr=0.5, mu=0.25, rng=0)
@@ -305,11 +301,11 @@ def compute_scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scala
 
     group["time"] is t + start where y is, on the clock of the parameters for group["time_lr"].
     """
-    lr, mu, time, time_lr = as_lr(group["lr"]), group["mu"], group["time"], group["time_lr"]
+    mu, time, time_lr = group["mu"], group["time"], group["time_lr"]
+    lr = read_lr(group["lr"], mu)
     L = smoothness(lr)
     if math.isinf(L):  # sqrt A and sqrt B, x and z stand still
         return Scalars(0.0, 0.0, 0.0, 0.0, time, time_lr)
-    check_lr(lr, mu)
     if time_lr is None:  # up to its first event x = z: only the time moves
         time = time + gap
     elif time_lr != lr:
@@ -377,12 +373,7 @@ class Job:
         self.grads: list[Tensor] = [p.grad for p in self.params if p.grad is not None]
         self.zs: list[Tensor] = [state[p]["z"] if p in state else p for p in self.params]
         for p, z, g in zip(self.params, self.zs, self.grads, strict=True):
-            check_kept(p, z)
-            check_gradient(g)
-        foreach = group["foreach"]
-        if foreach is None:
-            foreach = all(p.device.type in FOREACH_DEVICES for p in self.params)
-        self.together = bool(foreach and self.params)
+            check_tensors(p, z, g)
 
     def find_overflows(self) -> list[Tensor]:
         """Return a number for each parameter: 0, or NaN if its `update` might overflow.
@@ -408,7 +399,10 @@ class Job:
                 state[p].update(x=p.detach().clone(), z=p.detach().clone())
         xs, zs = ([state[p][name] for p in self.params] for name in ("x", "z"))
         columns: Any = (self.params, xs, zs, self.grads)
-        rows = [map(Many, columns)] if self.together else zip(*columns, strict=True)
+        foreach = self.group["foreach"]
+        if foreach is None:
+            foreach = all(p.device.type in FOREACH_DEVICES for p in self.params)
+        rows = [map(Many, columns)] if foreach and self.params else zip(*columns, strict=True)
         for y, x, z, g in rows:
             update(y, x, z, g, self.scalars, self.group)
 
@@ -417,13 +411,12 @@ def check_group(group: dict[str, Any]) -> None:
     """Check what a new group was given, and replace it by numbers of Python."""
     for p in group["params"]:
         check_parameter(p)
-    lr = as_lr(group["lr"])
+    mu = group["mu"] = check.real(group["mu"], "mu", minimum=0.0)
+    lr = read_lr(group["lr"], mu)
     if not isinstance(group["lr"], Tensor):  # which may be changed from outside
         group["lr"] = lr
-    mu = group["mu"] = check.real(group["mu"], "mu", minimum=0.0)
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
     group["weight_decay"] = check.real(group["weight_decay"], "weight_decay", minimum=0.0)
-    check_lr(lr, mu)
     group["rng"] = choose_seed(group["rng"])
     check.one_of(group["nonfinite"], "nonfinite", ("raise", "skip"))
 
@@ -450,8 +443,8 @@ def smoothness(lr: float) -> float:
     return 1.0 / lr if lr > 0.0 else math.inf
 
 
-def as_lr(lr: Any) -> float:
-    """Return the learning rate as a number >= 0."""
+def read_lr(lr: Any, mu: float) -> float:
+    """Return the learning rate as a number >= 0; raise ValueError unless mu <= L = 1/lr."""
     if isinstance(lr, Tensor):
         if lr.numel() != 1:
             raise ValueError(f"Tensor lr must be 1-element, got one of shape {tuple(lr.shape)}")
@@ -461,15 +454,12 @@ def as_lr(lr: Any) -> float:
                 "the device at every step"
             )
         lr = lr.item()
-    return check.real(lr, "lr", minimum=0.0)
-
-
-def check_lr(lr: float, mu: float) -> None:
-    """Raise ValueError unless mu <= L = 1/lr."""
-    if mu > smoothness(lr):
+    rate = check.real(lr, "lr", minimum=0.0)
+    if mu > smoothness(rate):
         raise ValueError(
-            f"mu must not exceed L = 1/lr, got mu = {mu!r} and lr = {lr!r}: lower one of them"
+            f"mu must not exceed L = 1/lr, got mu = {mu!r} and lr = {rate!r}: lower one of them"
         )
+    return rate
 
 
 def check_parameter(p: Tensor) -> None:
@@ -482,18 +472,14 @@ def check_parameter(p: Tensor) -> None:
         )
 
 
-def check_kept(p: Tensor, z: Tensor) -> None:
-    """Raise unless p is still of the type in which its z, and x, are kept."""
+def check_tensors(p: Tensor, z: Tensor, g: Tensor) -> None:
+    """Raise unless p is of the type in which its z, and x, are kept, and its gradient dense."""
     check_parameter(p)
     if p.dtype != z.dtype:
         raise RuntimeError(
             f"a parameter is of type {p.dtype}, but its x and z are of {z.dtype}: convert a model "
             "before its first step, or then load the optimizer's own state_dict()"
         )
-
-
-def check_gradient(g: Tensor) -> None:
-    """Raise RuntimeError for a gradient that is not dense: z moves in every coordinate."""
     if g.layout != torch.strided:
         raise RuntimeError(
             f"gradients must be dense, got one of layout {g.layout}: z moves in every coordinate; "

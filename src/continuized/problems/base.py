@@ -102,10 +102,7 @@ class Problem:
     value_and_grad : bool
         Whether fun returns both, and grad is not given.
 
-    Raises
-    ------
-    TypeError
-        Where fun or grad is not callable.
+    Raises TypeError where fun or grad is not callable.
 
     >>> p = Problem(lambda x: 0.5 * (x @ x), lambda x: x, L=1.0, mu=1.0, x_star=[0.0, 0.0])
     >>> p.dim, p.f_star
@@ -118,6 +115,9 @@ class Problem:
     # Whether it may be asked anywhere, as a user's own function may not.  At 0, where most runs
     # start, our problems would hide much of what they are.
     is_defined_everywhere: bool = False
+
+    # Whether `grad` is a Numba function g(x, out).
+    _into_out: bool = False
 
     # Whether `grad` runs on all threads, and so is quicker than a compiled loop on one.
     threaded: bool = False

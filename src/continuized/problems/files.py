@@ -15,8 +15,9 @@ import os
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from typing import Any, BinaryIO, NamedTuple
 
@@ -28,7 +29,6 @@ from continuized.problems.regression.data import INT32_MAX, check_lines, find_no
 from continuized.support import validation as check
 from continuized.support.validation import AdvisedError, short_repr
 
-FORMATS = ("svmlight", "npz", "npy", "csv")
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
 MAX_LINE = 2**24
 LIMIT = 2**53
@@ -99,15 +99,9 @@ def read(
     max_index : the largest index, or number of columns of a CSR array, that is believed
     max_line : the longest line of text, in characters
 
-    Returns
-    -------
-    Data
-
-    Raises
-    ------
-    TypeError, ValueError : an option makes no sense
-    DataError : the file is not what it should be: a sentence with its name and, in text, the line
-    OSError : there is no such file, or it cannot be opened
+    Raises TypeError or ValueError where an option makes no sense, OSError where the file cannot be
+    opened, and DataError where it is not what it should be: a sentence with its name and, in text,
+    the line.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -119,7 +113,7 @@ def read(
            [0.  , 0.25, 0.  ]]), array([ 1., -1.]))
     """
     if format is not None:
-        check.one_of(format, "format", FORMATS, other="None")
+        check.one_of(format, "format", READERS, other="None")
     if n_features is not None:
         n_features = check.whole(n_features, "n_features", minimum=1, maximum=LIMIT)
     max_index = check.whole(max_index, "max_index", minimum=1, maximum=LIMIT)
@@ -130,22 +124,13 @@ def read(
     if format is None:
         plain = source.path[: -len(".gz")] if source.gz else source.path
         suffix = os.path.splitext(plain)[1].lower()[1:]
-        format = suffix if suffix in FORMATS else "svmlight"
+        format = suffix if suffix in READERS else "svmlight"
     if source.gz and format in ("npz", "npy"):
         raise source.error(f".gz is read for text only: unpack it first to read it as {format}")
     with source.open() as file:
         if format in ("npz", "npy") and not file.seekable():
             raise source.error(f"a pipe, but {format} is read from a file only")
-        if format == "npy":
-            return Data(*read_npy(source, file))
-        if format == "npz":
-            return Data(*read_npz(source, file))
-        if format == "csv":
-            X, y, names = read_csv(source, file)
-            data = Data(X, y)
-            data.names = names
-            return data
-        return Data(*read_svmlight(source, file))
+        return READERS[format](source, file)
 
 
 class DataError(AdvisedError):
@@ -251,21 +236,48 @@ def describe_long_line(source: Source) -> str:
     return f"more than max_line = {source.max_line} characters in one line"
 
 
-def make_room(vector: Array, size: int) -> Array:
-    """Return the vector, which has grown to at least so many entries; the new ones are not set."""
-    if size > vector.size:
-        # No other array shares the memory: a kernel has returned before the next call.
-        vector.resize(max(size, vector.size * 3 // 2), refcheck=False)
-    return vector
+def make_room(vectors: Sequence[Array], size: int) -> None:
+    """Let vectors grow to at least so many entries; the new ones are not set."""
+    for vector in vectors:
+        if size > vector.size:
+            # No other array shares the memory: a kernel has returned before the next call.
+            vector.resize(max(size, vector.size * 3 // 2), refcheck=False)
 
 
-def cut(vector: Array, size: int) -> Array:
-    """Return the vector, cut to so many entries, with no memory beyond them."""
-    vector.resize(size, refcheck=False)
-    return vector
+def parse_blocks(
+    source: Source,
+    blocks: Iterator[Block],
+    parser: Callable[..., int],
+    rows: Sequence[Array],
+    entries: Sequence[Array],
+    explain: Callable[[Block, int, Array], str],
+) -> Array:
+    """Parse text into vectors of rows, the first of labels, and of entries, the last of values.
+
+    What the parser returns is explained by explain(block, what it returned, state).  Returns the
+    state at the end.
+    """
+    from continuized.problems import text_parser as parse
+
+    state = np.zeros(parse.STATE_SIZE, np.int64)
+    for block in blocks:
+        most = block.stop // 2 + 1  # "1\n" is the shortest row, "1," the shortest entry
+        make_room(rows, state[parse.ROWS] + most)
+        make_room(entries, state[parse.ENTRIES] + most)
+        hard = np.empty((most, 3), np.int64)
+        wrong = parser(block.address, block.stop, *rows, *entries, hard, state)
+        _read_hard_numbers(source, block, hard[: state[parse.HARD]], rows[0], entries[-1])
+        if wrong:
+            too_long = wrong == parse.LONG
+            what = describe_long_line(source) if too_long else explain(block, wrong, state)
+            raise source.error(what, block.line_of(int(state[parse.PLACE])))
+    for vectors, size in ((rows, state[parse.ROWS]), (entries, state[parse.ENTRIES])):
+        for vector in vectors:
+            vector.resize(size, refcheck=False)  # with no memory beyond what was read
+    return state
 
 
-def read_svmlight(source: Source, file: BinaryIO) -> tuple[Any, Array]:
+def read_svmlight(source: Source, file: BinaryIO) -> Data:
     """Read X as a CSR array, and y, from a file in SVMlight's format."""
     from scipy import sparse
 
@@ -275,65 +287,39 @@ def read_svmlight(source: Source, file: BinaryIO) -> tuple[Any, Array]:
     small = limit <= INT32_MAX
     y, ends, values = np.empty(0), np.empty(0, np.int64), np.empty(0)
     indices: Array = np.empty(0, np.int32 if small else np.int64)
-    state = np.zeros(parse.STATE_SIZE, np.int64)
-    parser = parse.load_kernel("parse_svmlight")
-    for block in read_blocks(source, file):
-        # "1\n" is the shortest row, " 1:1" the shortest entry.
-        rows, entries = state[parse.ROWS] + block.stop // 2, state[parse.ENTRIES] + block.stop // 4
-        hard = np.empty((block.stop // 2 + 1, 3), np.int64)
-        wrong = parser(
-            block.address, block.stop, limit, source.max_line, make_room(y, rows + 1),
-            make_room(ends, rows + 1), make_room(indices, entries + 1),
-            make_room(values, entries + 1), hard, state,
-        )  # fmt: skip
-        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y, values)
-        if wrong:
-            what = _explain_entry(source, block, wrong, state, indices)
-            raise source.error(what, block.line_of(int(state[parse.PLACE])))
-    n, nnz, largest = (int(state[k]) for k in (parse.ROWS, parse.ENTRIES, parse.LARGEST))
-    columns = source.n_features or largest
-    if n == 0:
+    parser = partial(parse.parse_svmlight, limit, source.max_line)
+    explain = partial(_explain_entry, source, indices)
+    blocks = read_blocks(source, file)
+    state = parse_blocks(source, blocks, parser, (y, ends), (indices, values), explain)
+    columns = source.n_features or int(state[parse.LARGEST])
+    if y.size == 0:
         raise source.error("no rows: empty, or comments only")
     if columns == 0:
         raise source.error(
             "labels only, and so no columns", advice="give n_features if that is meant"
         )
-    kind = np.int32 if small and nnz <= INT32_MAX else np.int64
-    indptr = np.zeros(n + 1, kind)
-    indptr[1:] = ends[:n]
-    parts = (cut(values, nnz), cut(indices, nnz).astype(kind, copy=False), indptr)
-    return sparse.csr_array(parts, shape=(n, columns)), cut(y, n)
+    kind = np.int32 if small and values.size <= INT32_MAX else np.int64
+    indptr = np.concatenate([[0], ends]).astype(kind)
+    parts = (values, indices.astype(kind, copy=False), indptr)
+    return Data(sparse.csr_array(parts, shape=(y.size, columns)), y)
 
 
-def read_csv(source: Source, file: BinaryIO) -> tuple[Array, Array, tuple[str, ...]]:
+def read_csv(source: Source, file: BinaryIO) -> Data:
     """Read X, y and the names of X's columns; y is the column named so, or the last."""
     from continuized.problems import text_parser as parse
 
-    y, X = np.empty(0), np.empty(0)
-    state = np.zeros(parse.STATE_SIZE, np.int64)
-    parser = parse.load_kernel("parse_csv")
-    names, rest = _read_names(source, read_blocks(source, file))
+    names, blocks = _read_names(source, read_blocks(source, file))
     target, columns = _choose_target(source, names), len(names) - 1
     _check_columns(source, columns, f"{columns} columns beside {names[target]!r}", 1)
-    for block in rest:
-        if block.stop == 0:
-            continue
-        # "1," is the shortest entry, and every row has two.
-        rows, entries = state[parse.ROWS] + block.stop // 4, state[parse.ENTRIES] + block.stop // 2
-        hard = np.empty((block.stop // 2 + 1, 3), np.int64)
-        wrong = parser(
-            block.address, block.stop, len(names), target, source.max_line,
-            make_room(y, rows + 1), make_room(X, entries + 1), hard, state,
-        )  # fmt: skip
-        _read_hard_numbers(source, block, hard[: state[parse.HARD]], y, X)
-        if wrong:
-            what = _explain_field(source, block, wrong, state, names)
-            raise source.error(what, block.line_of(int(state[parse.PLACE])))
-    n = int(state[parse.ROWS])
-    if n == 0:
+    y, X = np.empty(0), np.empty(0)
+    parser = partial(parse.parse_csv, len(names), target, source.max_line)
+    explain = partial(_explain_field, names)
+    parse_blocks(source, blocks, parser, (y,), (X,), explain)
+    if y.size == 0:
         raise source.error("a header, but no rows")
-    features = (*names[:target], *names[target + 1 :])
-    return cut(X, n * columns).reshape(n, columns), cut(y, n), features
+    data = Data(X.reshape(y.size, columns), y)
+    data.names = (*names[:target], *names[target + 1 :])
+    return data
 
 
 def _read_hard_numbers(
@@ -370,40 +356,32 @@ def _find_strange_byte(token: bytes) -> str | None:
     return f"the byte 0x{strange[0]:02x}, where only ASCII text may stand" if strange else None
 
 
-def _explain_entry(source: Source, block: Block, wrong: int, state: Array, indices: Array) -> str:
+def _explain_entry(source: Source, indices: Array, block: Block, wrong: int, state: Array) -> str:
     """Say what is wrong in a line of SVMlight."""
     from continuized.problems import text_parser as parse
 
-    place, last = int(state[parse.PLACE]), int(state[parse.ENTRIES]) - 1
-    if wrong == parse.LONG:
-        return describe_long_line(source)
-    token = _read_token(block, place)
+    token = _read_token(block, int(state[parse.PLACE]))
     shown, index = _quote(token), _quote(token.partition(b":")[0])[1:-1]
     columns = source.n_features
     limit = f"max_index = {source.max_index}" if columns is None else f"n_features = {columns}"
-    return (
-        _find_strange_byte(token)
-        or {
-            parse.LABEL: lambda: f"the label {shown} is not a finite decimal number",
-            parse.INDEX: lambda: f"index:value is expected, but {shown} stands there",
-            parse.NUMBER_0: lambda: f"the index 0 in {shown}: indices are counted from 1",
-            parse.LARGE: lambda: f"the index {index} is more than {limit}",
-            parse.ORDER: lambda: (
-                f"the index {index} after {indices[last] + 1}: indices must increase in a line"
-            ),
-            parse.VALUE: lambda: f"the value {shown} is not a finite decimal number",
-            parse.QID: lambda: f"qid: and a whole number is expected, but {shown} stands there",
-        }[wrong]()
-    )
+    before = indices[state[parse.ENTRIES] - 1] + 1
+    sentences = {
+        parse.LABEL: f"the label {shown} is not a finite decimal number",
+        parse.INDEX: f"index:value is expected, but {shown} stands there",
+        parse.NUMBER_0: f"the index 0 in {shown}: indices are counted from 1",
+        parse.LARGE: f"the index {index} is more than {limit}",
+        parse.ORDER: f"the index {index} after {before}: indices must increase in a line",
+        parse.VALUE: f"the value {shown} is not a finite decimal number",
+        parse.QID: f"qid: and a whole number is expected, but {shown} stands there",
+    }
+    return _find_strange_byte(token) or sentences[wrong]
 
 
-def _explain_field(source: Source, block: Block, wrong: int, state: Array, names: list[str]) -> str:
+def _explain_field(names: list[str], block: Block, wrong: int, state: Array) -> str:
     """Say what is wrong in a line of a CSV file."""
     from continuized.problems import text_parser as parse
 
     place, column = int(state[parse.PLACE]), int(state[parse.COLUMN])
-    if wrong == parse.LONG:
-        return describe_long_line(source)
     if wrong == parse.FEWER:
         return f"{column + 1} fields, but the header names {len(names)} columns"
     if wrong == parse.MORE:
@@ -429,7 +407,8 @@ def _read_names(source: Source, stream: Iterator[Block]) -> tuple[list[str], Ite
         names = [name.strip() for name in next(csv.reader([line], strict=True), [])]
     except (UnicodeDecodeError, csv.Error) as error:
         raise source.error(f"not a header of a CSV file: {error}", 1) from error
-    return names, chain([Block(first.text[end:], first.stop - end, 1)], stream)
+    rest = [Block(first.text[end:], first.stop - end, 1)] if first.stop > end else []
+    return names, chain(rest, stream)
 
 
 def _choose_target(source: Source, names: list[str]) -> int:
@@ -456,7 +435,7 @@ def _is_number(name: str) -> bool:
     return True
 
 
-def read_npy(source: Source, file: BinaryIO) -> tuple[Array, Array]:
+def read_npy(source: Source, file: BinaryIO) -> Data:
     """Read X and y from a 2-d array whose last column is y."""
     length = file.seek(0, 2)
     file.seek(0)
@@ -467,11 +446,10 @@ def read_npy(source: Source, file: BinaryIO) -> tuple[Array, Array]:
             f"its shape is {table.shape}"
         )
     _check_columns(source, table.shape[1] - 1, f"X has {table.shape[1] - 1} columns")
-    X = _as_real(source, table[:, :-1], "X")
-    return X, _as_real(source, table[:, -1], "y")
+    return Data(_as_real(source, table[:, :-1], "X"), _as_real(source, table[:, -1], "y"))
 
 
-def read_npz(source: Source, file: BinaryIO) -> tuple[Any, Array]:
+def read_npz(source: Source, file: BinaryIO) -> Data:
     """Read X and y from an archive that holds both, or y and the parts of X as a CSR array."""
     try:
         with zipfile.ZipFile(file) as archive:
@@ -491,9 +469,9 @@ def read_npz(source: Source, file: BinaryIO) -> tuple[Any, Array]:
         raise source.error(f"damaged, or no .npz file: {reason}") from error
 
 
-def _read_members(source: Source, archive: zipfile.ZipFile) -> tuple[Any, Array]:
-    names = [info.filename.removesuffix(".npy") for info in archive.infolist()]
-    if len(set(names)) < len(names):
+def _read_members(source: Source, archive: zipfile.ZipFile) -> Data:
+    names = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
+    if len(names) < len(archive.infolist()):
         raise source.error("two arrays have the same name")
     if "y" not in names or ("X" in names) == all(part in names for part in SPARSE_PARTS):
         raise source.error(
@@ -502,7 +480,7 @@ def _read_members(source: Source, archive: zipfile.ZipFile) -> tuple[Any, Array]
         )
 
     def get(name: str, kinds: str = "fiu") -> Array:
-        return _read_member(source, archive, name, kinds)
+        return _read_member(source, archive, names[name], name, kinds)
 
     if "X" in names:
         X: Any = get("X")
@@ -521,11 +499,12 @@ def _read_members(source: Source, archive: zipfile.ZipFile) -> tuple[Any, Array]
             f"y must be a vector with an entry for each row of X, but the shapes are {y.shape} "
             f"and {X.shape}"
         )
-    return X, _as_real(source, y, "y")
+    return Data(X, _as_real(source, y, "y"))
 
 
-def _read_member(source: Source, archive: zipfile.ZipFile, name: str, kinds: str) -> Array:
-    info = next(i for i in archive.infolist() if i.filename.removesuffix(".npy") == name)
+def _read_member(
+    source: Source, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, kinds: str
+) -> Array:
     if info.flag_bits & 1:
         raise source.error(f"{name} is encrypted")
     if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -648,3 +627,6 @@ def _make_csr(source: Source, data: Array, indices: Array, indptr: Array, shape:
     kind = np.int32 if max(columns, data.size) <= INT32_MAX else np.int64
     parts = (indices.astype(kind, copy=False), indptr.astype(kind, copy=False))
     return sparse.csr_array((_as_real(source, data, "data"), *parts), shape=(n, columns))
+
+
+READERS = {"svmlight": read_svmlight, "npz": read_npz, "npy": read_npy, "csv": read_csv}

@@ -329,9 +329,7 @@ def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:
     return Compiled(compiled_grad, compiled_fun, pack(dtype=dtype))
 
 
-@cache
-def _load_kernel(name: str) -> Any:
-    return jit(globals()[name])
+DENSE_PASS, CSR_PASS = jit(dense_rows), jit(csr_rows)
 
 
 def pass_over_rows(
@@ -354,10 +352,10 @@ def pass_over_rows(
     """
     arrays: tuple[Array, ...]
     if isinstance(X, np.ndarray):
-        kernel, arrays = _load_kernel("dense_rows"), (X,)
+        kernel, arrays = DENSE_PASS, (X,)
         cuts = [len(X) * part // parts for part in range(parts + 1)]
     else:
-        kernel, arrays = _load_kernel("csr_rows"), (X.data, X.indptr, X.indices)
+        kernel, arrays = CSR_PASS, (X.data, X.indptr, X.indices)
         # Rows of equal numbers of entries, not equal numbers of rows.
         shares = [X.nnz * part // parts for part in range(1, parts)]
         inner = np.searchsorted(X.indptr, shares).tolist()

@@ -21,9 +21,6 @@ There are no type hints, because Numba infers the types.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 import numpy as np
 
 from continuized.support.jit import byte_at as at
@@ -194,8 +191,7 @@ def ends_token(text, i):
     return c in (SPACE, TAB, HASH) or read_line_end(text, i)[0]
 
 
-compile_formulas(skip_blanks, read_line_end)
-compile_formulas(skip_rest_of_line, ends_token)
+compile_formulas(skip_blanks, read_line_end, skip_rest_of_line, ends_token)
 
 
 def read_number_token(text, i):
@@ -236,7 +232,8 @@ def read_index(text, i, previous, limit):
 compile_formulas(read_number_token, skip_qid, read_index)
 
 
-def parse_svmlight(text, stop, limit, max_line, y, ends, indices, values, hard, state):
+@jit
+def parse_svmlight(limit, max_line, text, stop, y, ends, indices, values, hard, state):
     """Parse lines `label [qid:number] index:value ... [# comment]`; skip blank ones.
 
     ends[i] is the number of entries up to the end of row i.
@@ -309,7 +306,8 @@ def read_field(text, i, column, columns):
 compile_formulas(read_field)
 
 
-def parse_csv(text, stop, columns, target, max_line, y, X, hard, state):
+@jit
+def parse_csv(columns, target, max_line, text, stop, y, X, hard, state):
     """Parse lines of `columns` numbers with commas between them; skip blank ones.
 
     Column `target` goes to y, the others to X, row after row.
@@ -341,9 +339,3 @@ def parse_csv(text, stop, columns, target, max_line, y, X, hard, state):
             wrong, i = LONG, begin
     state[ROWS], state[ENTRIES], state[HARD], state[PLACE] = row, p, left, i
     return wrong
-
-
-@cache
-def load_kernel(name: str) -> Any:
-    """Load `parse_svmlight` or `parse_csv`, compiled when first used."""
-    return jit(globals()[name])

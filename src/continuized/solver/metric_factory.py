@@ -16,7 +16,6 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
-from continuized.problems.regression.spectrum import entries_of
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.solver import metric as metrics
 from continuized.support import threads
@@ -46,7 +45,7 @@ class MetricFactory:
         p, d = self.problem, float(self.problem.variables)
         if self.kind == "diag" or p.loss == SQUARED:
             return math.inf  # it would be the same again
-        gradient = 4.0 * entries_of(p.X) * p.dim / d  # of as many classes as there are
+        gradient = 4.0 * p.X.size * p.dim / d  # of as many classes as there are
         gradient = max(gradient * (SPARSE_SLOWER if p.is_sparse else 1.0), 1.0)
         if self.kind == "nystrom":
             m = float(min(SAMPLE * RANK, len(p.y)))
@@ -103,7 +102,7 @@ def best_kind(problem: Any) -> str:
 
 def density(X: Any) -> float:
     """Return the share of the entries of X that are held."""
-    return float(entries_of(X) / max(X.shape[0] * X.shape[1], 1))
+    return float(X.size / max(X.shape[0] * X.shape[1], 1))
 
 
 def _meetings(X: Any) -> float:

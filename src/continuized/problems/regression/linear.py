@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_data, check_weights
-from continuized.problems.regression.spectrum import Spectrum, entries_of, spectrum
+from continuized.problems.regression.spectrum import Spectrum, spectrum
 from continuized.support import threads
 from continuized.support import validation as check
 
@@ -32,6 +32,7 @@ class Linear(Problem):
 
     loss: ClassVar[float]
     curvature: ClassVar[float]  # the largest second derivative of the loss
+    classes: int = 1  # predictions of a row
 
     def __init__(
         self,
@@ -51,6 +52,11 @@ class Linear(Problem):
     def variables(self) -> int:
         """The columns of X, and the intercept; for several classes, the variables of each."""
         return int(self.X.shape[1] + self.intercept)
+
+    @property
+    def dim(self) -> int:
+        """The number of variables, the intercepts included, of all classes."""
+        return self.variables * self.classes
 
     @property
     def is_sparse(self) -> bool:
@@ -84,9 +90,7 @@ class Linear(Problem):
         The mean of s_i s_i^T over all rows is the weighted mean of the outer products, so that
         over rows drawn uniformly it is an estimate of that, whatever the weights.
         """
-        return self._with_extras(self._rows(index), index)
-
-    def _with_extras(self, rows: Any, index: Any) -> Any:
+        rows = self._rows(index)
         if self.is_plain:
             return rows
         n = rows.shape[0]
@@ -105,10 +109,8 @@ class Linear(Problem):
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.
         """
-        rows = self._rows(index)
         at = np.asarray(w, np.float64).reshape(self.variables, -1)
-        q = self._second_slopes(self._predict(rows, at))
-        return self._with_extras(rows, index), q
+        return self.sample_rows(index), self._second_slopes(self.predictions(at, index))
 
     def _second_slopes(self, predictions: Array) -> Array:
         """Return the largest second derivative of each loss at a row of predictions."""
@@ -116,11 +118,8 @@ class Linear(Problem):
 
     def predictions(self, w: Array, index: Any) -> Array:
         """Return <x_i, w> for these rows, with the intercept; for each column of a matrix w."""
-        return self._predict(self._rows(index), w)
-
-    def _predict(self, rows: Any, w: Array) -> Array:
         d = self.X.shape[1]
-        return np.asarray(rows @ w[:d] + w[d:].sum(axis=0))
+        return np.asarray(self._rows(index) @ w[:d] + w[d:].sum(axis=0))
 
     def _rows(self, index: Any) -> Any:
         """Return X[index]; all of X without the copy that SciPy would make."""
@@ -138,7 +137,7 @@ class Linear(Problem):
 
         def multiply(v: Array) -> Array:
             # The gradient of |Av|^2 / 2 is A^T A v: one pass over X, with all threads.
-            return self._sum_slopes(zeros, v, self.intercept) / zeros.size
+            return self._sum_losses(SQUARED, zeros, v, gradient=True)[1] / zeros.size
 
         return spectrum(self.X if self.is_plain else self.sample_rows(slice(None)), multiply)
 
@@ -194,20 +193,19 @@ class Linear(Problem):
         """The minimum, where the minimiser is known."""
         return None if self.x_star is None else self.fun(self.x_star)
 
-    def _sum_slopes(self, y: Array, w: Array, intercept: bool = False) -> Array:
-        """Return the gradient of sum_i shares_i (<x_i, w> - y_i)^2 / 2, on all threads."""
+    def _sum_losses(
+        self, kind: float, y: Array, w: Array, *, value: bool = False, gradient: bool = False
+    ) -> tuple[float, Array]:
+        """Sum shares_i loss_i, of this kind and with these y, and its gradient, on all threads."""
         from continuized.problems.kernels import pass_over_rows
 
-        extras: Any = {"weights": self.shares, "intercept": intercept}
-        _, slopes = pass_over_rows(
-            self.X, y, SQUARED, w, self._parts, value=False, gradient=True, **extras
-        )
-        return slopes
+        asked: Any = {"value": value, "gradient": gradient, "weights": self.shares}
+        return pass_over_rows(self.X, y, kind, w, self._parts, intercept=self.intercept, **asked)
 
     @property
     def _parts(self) -> int:
         """The number of parts of a pass: one for each thread, or one where X is small."""
-        return min(threads.count(), len(self.y)) if entries_of(self.X) >= LARGE else 1
+        return min(threads.count(), len(self.y)) if self.X.size >= LARGE else 1
 
 
 def squares_of(entries: Array) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -28,11 +27,6 @@ SMALL_STEP = 1e-9  # of the last step, relative to |w|, and to what changes pred
 class SingleOutput(Linear):
     """A regression with one prediction for each row, whose loss is compiled."""
 
-    @property
-    def dim(self) -> int:
-        """The number of variables, the intercept included."""
-        return self.variables
-
     # Constants, computed when first asked for
 
     @cached_property
@@ -52,9 +46,7 @@ class SingleOutput(Linear):
 
         As X itself without weights, and without the constant column of an intercept.
         """
-        if not self.is_sparse:
-            return np.asfortranarray(self.X)
-        return self.X.tocsc()
+        return self.X.tocsc() if self.is_sparse else np.asfortranarray(self.X)
 
     @property
     def _is_small(self) -> bool:
@@ -98,16 +90,13 @@ class SingleOutput(Linear):
         return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
 
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
-        from continuized.problems.kernels import pass_over_rows
-
-        n, extras = len(self.y), {"weights": self.shares, "intercept": self.intercept}
-        asked: Any = {"value": value, "gradient": gradient, **extras}
-        total, slopes = pass_over_rows(self.X, self.y, self.loss, w, self._parts, **asked)
-        penalised = w[: self.X.shape[1]].astype(np.float64, copy=False)
+        total, slopes = self._sum_losses(self.loss, self.y, w, value=value, gradient=gradient)
+        n, d = self.X.shape
+        penalised = w[:d].astype(np.float64, copy=False)
         f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
         if gradient:
             slopes /= n
-            slopes[: penalised.size] += self.l2 * penalised
+            slopes[:d] += self.l2 * penalised
         return f, slopes.astype(w.dtype, copy=False)
 
     def compile(self, dtype: Any = np.float64) -> Compiled:
@@ -178,7 +167,7 @@ class LeastSquares(SingleOutput):
         """
         n, d = self.X.shape
         # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.
-        total = self._sum_slopes(np.full(n, -1.0), np.zeros(d))
+        total = self._sum_losses(SQUARED, np.full(n, -1.0), np.zeros(d + 1), gradient=True)[1][:d]
         size = float(np.average(self.row_norms2, weights=self.shares))
         rounding = n * math.ulp(1.0) * math.sqrt(size)
         m = threads.norm(total) / n + rounding
@@ -239,10 +228,39 @@ class LogisticRegression(SingleOutput):
             return None
         with np.errstate(all="ignore"):
             unit = 1.0 / np.sqrt(np.average(self.row_norms2, weights=self.weights))
-        return minimise_by_newton(self.grad, self._hessian, self.variables, float(unit))
+        return self._minimise_by_newton(float(unit))
 
-    def _hessian(self, w: Array) -> Array:
-        """The mean of q_i s_i s_i^T, and l2 for each penalised variable."""
+    def _minimise_by_newton(self, unit: float) -> Array | None:
+        """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
+
+        Along Newton's direction |gradient|^2 falls at first, its derivative is -2 |gradient|^2: so
+        a step is halved until the norm falls, and where no halving makes it fall, what is left is
+        rounding.  The step that is then left to take is at most 1e-9 (|w| + unit), or else nothing
+        was found.
+
+        `network.optimisation.local_solver` has the compiled one, for a node's few rows at every
+        event.
+        """
+        w = np.zeros(self.dim)
+        step, slope = w, w
+        with np.errstate(all="ignore"):  # what is not finite ends the search
+            gradient = self.grad(w)
+            for _ in range(MOST_STEPS):
+                step = self._newton_step(w, gradient)
+                norm = float(np.linalg.norm(gradient))
+                for halvings in range(MOST_HALVINGS):
+                    trial = w - 0.5**halvings * step
+                    slope = self.grad(trial)
+                    if np.linalg.norm(slope) < norm:
+                        break
+                else:
+                    break
+                w, gradient = trial, slope
+            is_found = np.linalg.norm(step) <= SMALL_STEP * (np.linalg.norm(w) + unit)
+        return w if is_found else None
+
+    def _newton_step(self, w: Array, gradient: Array) -> Array:
+        """Solve with the Hessian, the mean of q_i s_i s_i^T, and l2 for each penalised variable."""
         rows, q = self.sample_curvatures(w, slice(None))
         found: Any
         if self.is_sparse:
@@ -254,52 +272,15 @@ class LogisticRegression(SingleOutput):
         found = found / len(q)
         penalised = np.arange(self.X.shape[1])
         found[penalised, penalised] += self.l2
-        return np.asarray(found)
+        try:
+            return np.asarray(np.linalg.solve(found, gradient))
+        except np.linalg.LinAlgError:  # singular, by rounding or underflow
+            return np.full(w.size, np.nan)
 
     def is_separated_by(self, x: ArrayLike) -> bool:
         """Tell whether <x_i, x> has the sign of y_i in every row: no minimum without l2, then."""
         predictions = self.predictions(flat(x, self.dim), slice(None))
         return bool(np.all(self.y * predictions > 0.0))
-
-
-def minimise_by_newton(
-    grad: Callable[[Array], Array], hessian: Callable[[Array], Array], variables: int, unit: float
-) -> Array | None:
-    """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
-
-    The Hessian must be positive definite.  Along Newton's direction |gradient|^2 falls at first,
-    its derivative is -2 |gradient|^2: so a step is halved until the norm falls, and where no
-    halving makes it fall, what is left is rounding.  The step that is then left to take is at
-    most 1e-9 (|w| + unit), or else nothing was found.
-
-    `network.optimisation.local_solver` has the compiled one, for a node's few rows at every event.
-    """
-    w = np.zeros(variables)
-    step, slope = w, w
-    with np.errstate(all="ignore"):  # what is not finite ends the search
-        gradient = grad(w)
-        for _ in range(MOST_STEPS):
-            step = _newton_step(hessian, w, gradient)
-            norm = float(np.linalg.norm(gradient))
-            for halvings in range(MOST_HALVINGS):
-                trial = w - 0.5**halvings * step
-                slope = grad(trial)
-                if np.linalg.norm(slope) < norm:
-                    break
-            else:
-                break
-            w, gradient = trial, slope
-        is_found = np.linalg.norm(step) <= SMALL_STEP * (np.linalg.norm(w) + unit)
-    return w if is_found else None
-
-
-def _newton_step(hessian: Callable[[Array], Array], w: Array, gradient: Array) -> Array:
-    if not w.size:
-        return w
-    try:
-        return np.linalg.solve(hessian(w), gradient)
-    except np.linalg.LinAlgError:  # singular, by rounding or underflow
-        return np.full(w.size, np.nan)
 
 
 class SoftmaxRegression(Linear):
@@ -336,11 +317,6 @@ class SoftmaxRegression(Linear):
     ) -> None:
         super().__init__(X, y, l2, weights=weights, intercept=intercept)
         self.labels, self.classes = check_class_labels(self.y, classes)
-
-    @property
-    def dim(self) -> int:
-        """The number of entries of W."""
-        return self.variables * self.classes
 
     def fun(self, x: ArrayLike) -> float:
         """f(W); ValueError where x has not so many entries."""
@@ -384,7 +360,3 @@ class SoftmaxRegression(Linear):
         slopes[each, labels] -= 1.0
         share = 1.0 / len(self.y) if self.shares is None else self.shares[rows] / len(self.y)
         return float(np.sum(share * losses)), slopes * np.reshape(share, (-1, 1))
-
-    def compile(self, dtype: Any = np.float64) -> None:
-        """Return None: the gradient is NumPy's."""
-        return
