@@ -6,7 +6,6 @@ Memory is asked for before it is taken, too.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import secrets
@@ -17,6 +16,12 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
 
 PART = re.compile(r"\.[0-9a-f]{8}\.part")
 
@@ -48,11 +53,12 @@ def write(path: Path, content: str | bytes | memoryview, previous: Path | None =
         if isinstance(error, OSError) and error.errno is not None:
             raise type(error)(error.errno, error.strerror, str(path)) from error
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the names are on the disk when the folder is
-    finally:
-        os.close(folder)
+    if os.name == "posix":  # the names are on the disk when the folder is
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
     return path
 
 
@@ -72,7 +78,7 @@ def read(path: Path, most: float) -> bytes:
 
     A pipe would be waited for, and a device read without end.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
@@ -118,13 +124,15 @@ class Lock:
     """A lock on a path, held by one run at a time; the system takes it away from a killed one.
 
     BlockingIOError, with the number of the process that holds it, where it is taken.  On file
-    systems without locks there is none; nor where its name is taken by something else, which stays
-    as it is.
+    systems and systems without locks, there is none; nor where its name is taken by something
+    else, which stays as it is.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = path.with_name(f".{path.name}.lock")
         self._descriptor = -1
+        if fcntl is None:
+            return
         while self._descriptor < 0:
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
             try:
