@@ -15,7 +15,8 @@ from scipy.optimize import OptimizeResult
 
 from continuized.process.clock import Events, Stream
 from continuized.process.stepper import Limits, Progress, Status, Stepper
-from continuized.solver.result import Recorder, Result
+from continuized.solver.recording import Recorder
+from continuized.solver.result import Result
 from continuized.support.checkpoints.checkpointer import Checkpointer
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.progress import Bar, silent

@@ -12,7 +12,7 @@ from continuized.network.result import Decentralized, OptimisationTrace, roundin
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Progress, Status, Stepper
-from continuized.solver.result import Recorder
+from continuized.solver.recording import Recorder
 
 if TYPE_CHECKING:
     from continuized.network.simulation.engine import Engine

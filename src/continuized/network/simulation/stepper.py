@@ -14,7 +14,7 @@ from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
-from continuized.solver.result import Recorder
+from continuized.solver.recording import Recorder
 from continuized.support.checkpoints.files import CheckpointError
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start

@@ -1,4 +1,4 @@
-"""Gradients and values of the user's functions, checked and counted, and what two say of L."""
+"""Evaluations of f in a metric, counted, and what two of them say of L."""
 
 from __future__ import annotations
 
@@ -42,34 +42,8 @@ def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, 
     return x, mapping, mapping
 
 
-class FullGradient(Checkpointed):
-    """The gradient, or with noise, a vector that is the mark, their sum (the paper's section 5).
-
-    Checks the answers of the user's function, and counts the questions.
-    """
-
-    changing = ("calls", "eps")
-
-    def __init__(self, problem: Problem, like: Array) -> None:
-        self._grad = problem.plain_grad or problem.grad
-        self._shape, self._dtype = like.shape, like.dtype
-        self.calls = 0
-        self.eps = float(np.finfo(like.dtype).eps)  # the coarsest rounding of the answers so far
-
-    def __call__(self, x: Array, noise: Array | None = None) -> Array:
-        self.calls += 1
-        g = self._grad(x)
-        # An equal dtype that is not the same object is checked, too, though it need not be.
-        if not (type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape):
-            array, eps = check_gradient(g, self._shape)
-            self.eps = max(self.eps, eps)
-            g = array.astype(self._dtype)
-        answer: Array = g if noise is None else g + noise.reshape(self._shape)
-        return answer
-
-
 class Evaluator(Checkpointed):
-    """Asks for f and its gradient at points of one shape and dtype, in a metric."""
+    """Asks for f and its gradient at points of one shape and dtype."""
 
     changing = ("evaluations", "values", "mu_seen", "_largest", "eps")
 

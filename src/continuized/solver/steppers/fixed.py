@@ -22,13 +22,13 @@ from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
 from continuized.process.noise import Noise, draw_noise
+from continuized.process.oracle import FullGradient
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
-from continuized.solver.steppers.evaluations import FullGradient
 from continuized.support.progress import warn_caller
 
 BLOCK = 1024  # events drawn at once, at first
@@ -244,7 +244,7 @@ class FixedStepper(_KnownConstants):
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
         self.noise, self.rng = noise, rng
         self.dim, self.dtype = start.size, start.dtype
-        self.oracle: FullGradient = FullGradient(problem, start)
+        self.oracle = FullGradient(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
