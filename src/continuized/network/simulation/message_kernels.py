@@ -71,6 +71,7 @@ NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 SUMS = AGES + 1
 DIED, JOINED = 0, 1  # the rows of `ledger`
 LEDGER_ROWS = 2
+TIMERS = GIVE_UP, UNLOCK, NOTHING, RESEND, NOTHING  # that senders set, from REQUEST to ACK
 ROOM = 8  # entries of the heap and of the log that one event may take
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = result.ANSWER, result.PAY, result.APPLY, result.JOIN
 
@@ -158,16 +159,6 @@ def draw_delay(links: Links, rng: Any) -> float:
     if links.delay > 0.0:
         return float(links.delay * (1.0 if links.constant else rng.standard_exponential()))
     return 0.0
-
-
-@uncounted
-def timer_of(kind: int) -> int:
-    """Return the timer that the sender of a message sets, or NOTHING."""
-    if kind == REQUEST:
-        return GIVE_UP
-    if kind == ANSWER:
-        return UNLOCK
-    return RESEND if kind == TRANSFER else NOTHING
 
 
 @uncounted
@@ -297,12 +288,6 @@ def sum_owed(nodes: Any, net: MessageNetwork) -> Array:
 
 
 @jit
-def find_error(nodes: Any, net: MessageNetwork, t: float) -> float:
-    """Return the disagreement at time t."""
-    return float(disagreement(nodes, net.work, net.alive, t, sum_owed(nodes, net)))
-
-
-@jit
 def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
     """Put a death or a join to come on the heap."""
     push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
@@ -416,7 +401,7 @@ def run_messages(
             again = max(t, waits[idle, NOT_BEFORE])
             push(when, what, counts, again, WAKE, idle, 0, node[idle, NODE_EPOCH])
         if reply != NOTHING:
-            copies, timer, pair = draw_copies(links, rng), timer_of(reply), epochs(node, edge, e)
+            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
             # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
@@ -427,7 +412,7 @@ def run_messages(
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
                 load(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
-            error = find_error(nodes, net, t)
+            error = disagreement(nodes, work, alive, t, sum_owed(nodes, net))
             rows[made, 0], rows[made, 1], rows[made, 2] = t, counts[EXCHANGES], error
             made += 1
             if not bounds[0] < error < bounds[1]:  # NaN too

@@ -6,7 +6,6 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -83,48 +82,28 @@ class MessageEngine(Engine):
             kernels.plan(self.network, t, i, joins)
         self.run(WARM_UP, 0, -1.0, 1, NO_TESTS)
 
-    def run(
+    def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
-    ) -> tuple[int, int]:
+    ) -> tuple[int, int, bool]:
         """See `Engine`."""
-        made, more = 0, True
-        while more:
-            left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
-            done, tested, more = kernels.run_messages(
-                self.nodes.model, self.network, self.links, self.random, events.t, events.marks,
-                done, stop, most, left, self.slice.steps,
-            )  # fmt: skip
-            made += tested
-            self._put_log_aside()
-            self._count()
-            if more:
-                self.slice.fit(time.perf_counter() - began)
-                self._make_room()
-                if self.show is not None:
-                    self.show()
-        return done, made
-
-    def _count(self) -> None:
-        """Take over what the compiled loop has counted."""
-        check_solved(self.network.counts[kernels.FAILED] == 0)
-        counts, sums = self.network.counts, self.network.sums
-        self.t, self.messages = float(sums[kernels.NOW]), int(counts[kernels.EXCHANGES])
-        found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
-        self.gradients = int(counts[found])
-
-    def _make_room(self) -> None:
         net = self.network
+        done, made, more = kernels.run_messages(
+            self.nodes.model, net, self.links, self.random, events.t, events.marks,
+            done, stop, most, tests, self.slice_steps,
+        )  # fmt: skip
+        check_solved(net.counts[kernels.FAILED] == 0)
+        self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
+        found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
+        self.gradients = int(net.counts[found])
+        if logged := int(net.counts[kernels.LOGGED]):
+            self.lines.append(net.log[:logged].copy())
+            net.counts[kernels.LOGGED] = 0
         if len(net.when) - net.counts[heap.SIZE] < kernels.ROOM:
-            when, what, body = make_heap(2 * len(net.when), self.nodes.dim)
-            for larger, own in ((when, net.when), (what, net.what), (body, net.body)):
-                larger[: len(own)] = own
-            self._take_heap(when, what, body)
-
-    def _put_log_aside(self) -> None:
-        n = int(self.network.counts[kernels.LOGGED])
-        if n:
-            self.lines.append(self.network.log[:n].copy())
-            self.network.counts[kernels.LOGGED] = 0
+            larger = make_heap(2 * len(net.when), self.nodes.dim)
+            for new, own in zip(larger, (net.when, net.what, net.body), strict=True):
+                new[: len(own)] = own
+            self._take_heap(*larger)
+        return done, made, more
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)

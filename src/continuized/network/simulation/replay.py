@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from continuized.network.gossip import Constants, Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
-from continuized.network.simulation.node_models.gossip import X, make_nodes, mix_to, pay_transfer
-from continuized.network.simulation.node_models.interface import TIME
+from continuized.network.simulation.node_models.gossip import X, make_nodes
+from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
 from continuized.problems.base import Array
 from continuized.support.jit import jit, uncounted
 
@@ -21,19 +21,19 @@ ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and he
 
 
 @uncounted
-def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
+def pass_to(work: Array, fell: Array, i: int, time: float, constants: Constants) -> None:
     """Bring node i to its own `time`; plain gossip keeps z = x, as by mixing for ever."""
     if not fell[i]:
-        mix_to(work, i, time, theta)
+        flow_to(constants, work, i, time)
     elif time > work[i, TIME]:
-        mix_to(work, i, time, math.inf)
+        flow_to(Constants(math.inf, constants.gamma, constants.gamma), work, i, time)
 
 
 @jit
-def mix_all(work: Array, fell: Array, times: Array, theta: float) -> None:
+def mix_all(work: Array, fell: Array, times: Array, constants: Constants) -> None:
     """Bring every node to its own time."""
     for i in range(work.shape[0]):
-        pass_to(work, fell, i, times[i], theta)
+        pass_to(work, fell, i, times[i], constants)
 
 
 @jit
@@ -60,7 +60,7 @@ def repeat(
             continue
         if time[k] < work[i, TIME]:
             return k
-        pass_to(work, fell, i, time[k], theta)
+        pass_to(work, fell, i, time[k], constants)
         if kind[k] == FALL:
             fell[i] = True
             for c in range(d):
@@ -71,9 +71,9 @@ def repeat(
         for c in range(d):
             if kind[k] == PAY:
                 carried[slot, c] = work[i, X + c] - carried[slot, c]
-                pay_transfer(work, i, c, carried[slot, c], gamma, carried[slot, d])
+                pay(Constants(theta, gamma, carried[slot, d]), work, i, c, carried[slot, c])
             elif kind[k] == APPLY:
-                pay_transfer(work, i, c, -carried[slot, c], gamma, carried[slot, d])
+                pay(Constants(theta, gamma, carried[slot, d]), work, i, c, -carried[slot, c])
             elif slot >= 0 and kind[k] == ANSWER:
                 carried[slot, c] = work[i, X + c]
     return -1
@@ -167,7 +167,7 @@ def replay(
                 f"entry {wrong} of the log goes back in the time of node {node[wrong]}"
             )
     last = work[:, TIME] if times is None else np.asarray(times, np.float64)
-    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
+    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants)
     x, z = np.hsplit(work[:, X:].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 
