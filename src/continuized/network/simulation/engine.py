@@ -28,9 +28,6 @@ from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
-# One that is never reached: an engine compiles its loop with it, so that runs are timed without.
-WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
-
 SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
 
 
@@ -112,6 +109,11 @@ class Engine(Checkpointed):
     def __init__(self, graph: Graph, nodes: NodeSet, log: bool) -> None:
         self.graph, self.nodes = graph, nodes
         self.logging = log  # whether a log is kept
+
+    def compile(self) -> None:
+        """Compile the loop, with an event that is never reached, so that runs are timed without."""
+        never = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
+        self.run(never, 0, -1.0, 1, NO_TESTS)
 
     def make_stream(self, root: Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""

@@ -8,14 +8,7 @@ import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import (
-    NO_TESTS,
-    WARM_UP,
-    Engine,
-    NodeSet,
-    Tests,
-    check_solved,
-)
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
     disagreement,
@@ -135,12 +128,11 @@ class InstantEngine(Engine):
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
-        self.run(WARM_UP, 0, -1.0, 0, NO_TESTS)
+        self.compile()
 
     def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int, bool]:
-        """See `Engine`."""
         assert events.marks is not None
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
         end = min(in_time, begin + most - self.messages)

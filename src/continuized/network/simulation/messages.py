@@ -16,14 +16,7 @@ from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
-from continuized.network.simulation.engine import (
-    NO_TESTS,
-    WARM_UP,
-    Engine,
-    NodeSet,
-    Tests,
-    check_solved,
-)
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
@@ -34,7 +27,7 @@ from continuized.support.checkpoints.state import GrowingRows
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
-NOT_SAVED = ("first", "upto", "log")  # all other arrays of the network are its state
+NOT_SAVED = ("rows", "first", "upto", "log")  # all other arrays of the network are its state
 
 
 class MessageEngine(Engine):
@@ -65,7 +58,7 @@ class MessageEngine(Engine):
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = MessageNetwork(
-            *rows,
+            rows,
             *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
             sums=np.zeros(kernels.SUMS),
@@ -80,12 +73,11 @@ class MessageEngine(Engine):
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
-        self.run(WARM_UP, 0, -1.0, 1, NO_TESTS)
+        self.compile()
 
     def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int, bool]:
-        """See `Engine`."""
         net = self.network
         done, made, more = kernels.run_messages(
             self.nodes.model, net, self.links, self.random, events.t, events.marks,
@@ -107,7 +99,7 @@ class MessageEngine(Engine):
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
-        mine = self.network._asdict() | self.nodes.arrays()
+        mine = self.network._asdict() | self.network.rows._asdict() | self.nodes.arrays()
         self.arrays = {name: own for name, own in mine.items() if name not in NOT_SAVED}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -125,22 +117,19 @@ class MessageEngine(Engine):
 
     def cut_off(self) -> bool:
         """Tell whether no two living nodes are neighbours, and none is to come."""
-        ends = self.network.edge[:, [SOURCE, TARGET]]
+        ends = self.network.rows.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
     def sum_owed(self) -> Array:
-        """Return what was paid and not applied yet."""
         return np.asarray(kernels.sum_owed(self.nodes.model, self.network))
 
     def staleness(self) -> Staleness | None:
-        """Return how old answers were."""
         total, largest, count = self.network.sums[
             [kernels.TOTAL_AGE, kernels.LARGEST_AGE, kernels.AGES]
         ].tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
     def log(self) -> Log:
-        """Return the log so far."""
         *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())
