@@ -34,7 +34,7 @@ def make_nodes(
         Node(
             i,
             GossipModel(np.atleast_1d(values[i]), *constants),
-            *list_neighbours(graph)[i],
+            *list_neighbours(graph, i),
             np.random.default_rng([seed, i]),
             **options,
         )

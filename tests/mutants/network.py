@@ -53,7 +53,7 @@ class AppliedTwice(MessageEngine):
     def run(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int]:
-        self.network.edge[:, APPLIED] = 0
+        self.network.rows.edge[:, APPLIED] = 0
         return super().run(events, done, stop, most, tests)
 
 

@@ -94,7 +94,7 @@ def test_skewed_clocks_of_the_simulator_tick_faster_and_slower(bias: float) -> N
     planted = (1.0 + SKEW) * np.array([bias, 1.0, 1.0, 1.0]) - 1.0
     nodes = gossip_nodes.make_nodes(np.zeros((4, 1)), constants)
     engine: Any = make_engine(GRAPH, nodes, root, Faults(skew=planted))
-    edge = engine.network.edge
+    edge = engine.network.rows.edge
     events = engine.make_stream(root).draw(400_000)
     centre = GRAPH.P / 2.0 * (1.0 + SKEW[0])  # by the edges 0 - 1, 0 - 2, 0 - 3
     leaves = GRAPH.P / 2.0 * (1.0 + SKEW[1:])

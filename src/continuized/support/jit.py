@@ -230,7 +230,7 @@ def compile_formulas(*formulas: Callable[..., Any]) -> None:
 UNCOUNTED = {"_nrt": False}
 
 
-def uncounted(function: Callable[..., Any]) -> Callable[..., Any]:
+def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Let compiled code call a plain Python function that makes and returns no arrays."""
-    register_jitable(**INNER, **UNCOUNTED)(function)
+    register_jitable(**INNER, **UNCOUNTED, **options)(function)
     return function

@@ -122,7 +122,7 @@ def test_transfers_applied_twice_are_seen_in_the_ledger(method: str) -> None:
         while stream.k < 1990:
             engine.advance(stream.draw(10))
             if forget:
-                engine.network.edge[:, APPLIED] = 0
+                engine.network.rows.edge[:, APPLIED] = 0
         errors.append(engine.ledger_error())
     assert errors[0] < 1e-12
     assert errors[1] > 1e-6

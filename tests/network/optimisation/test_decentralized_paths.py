@@ -185,7 +185,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     )  # fmt: skip
     nodes = make_nodes(method, GRAPH, PARTS)
     engine = MessageEngine(GRAPH, nodes, seed_sequence(1), faults, log=True)
-    ends = engine.network.edge[:, :2]
+    ends = engine.network.rows.edge[:, :2]
     P = {frozenset(edge): p for edge, p in zip(GRAPH.edges.tolist(), GRAPH.P, strict=True)}
     asks = [rate * P[frozenset((i, j))] * SPEEDS[i] / 2.0 for i, j in ends.tolist()]
     own = SPEEDS if rules.stepped else []

@@ -11,15 +11,18 @@ from continuized.network import Graph
 from continuized.network import result as outcome
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
-from continuized.network.protocol.timeouts import UNKNOWN, lengthen, update
+from continuized.network.protocol.timeouts import UNKNOWN, update
 from continuized.network.protocol.transitions import (
     ANSWER,
     JOIN,
     REFUSE,
     REQUEST,
     TRANSFER,
+    WAIT,
     WELCOME,
     Message,
+    make_rows,
+    wait_longer,
 )
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
@@ -62,7 +65,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
     b.bury(0, 1)
     b.greet(0)
     new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
-               np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
+               np.random.default_rng(0), 10.0, life=1)  # fmt: skip
     assert kinds(new.receive(Message(REQUEST, 1, 0, 1), 0.0)) == [REFUSE]
     (hello,) = new.tick(0.0)
     assert (hello.kind, hello.seq) == (JOIN, LIFE + 1)
@@ -79,7 +82,7 @@ def test_a_node_comes_back_with_a_neighbours_value() -> None:
 
 def test_a_node_that_comes_back_to_plain_gossip_says_so_after_it_came() -> None:
     new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
-               np.random.default_rng(0), 10.0, life=1, joining=True)  # fmt: skip
+               np.random.default_rng(0), 10.0, life=1)  # fmt: skip
     (hello,) = new.tick(0.0)
     new.fall_back(0.1)
     new.receive(Message(WELCOME, 1, 0, hello.seq, False, np.array([5.0])), 0.5)
@@ -115,9 +118,10 @@ def test_timeouts_learn_and_are_bounded() -> None:
     for _ in range(100):
         mean, deviation, wait = update(mean, deviation, 3.0, 100.0)
     assert wait == pytest.approx(6.0, rel=0.01)
+    rows = make_rows(np.array([[0, 1]]), np.ones((2, 2)), 1, wait)
     for _ in range(20):
-        wait = lengthen(wait, 100.0)
-    assert wait == 100.0
+        wait_longer(rows, 0, 100.0)
+    assert rows.waits[0, WAIT] == 100.0
     for _ in range(200):
         mean, deviation, wait = update(mean, deviation, 0.0, 100.0)
     assert wait == 1.0  # not nothing, or every answer would be late

@@ -195,7 +195,7 @@ def test_strangers_that_say_nothing_keep_no_node_out(monkeypatch: pytest.MonkeyP
 
         class Crowded(local.LocalTransport):
             def broadcast(self, command: dict[str, object]) -> None:
-                for port in [number for _, number in command.get("ports", ())]:
+                for port in [number for _, number in command.get("addresses", ())]:
                     for _ in range(200):
                         stranger = socket.create_connection(("127.0.0.1", port), 5.0)
                         sockets.append(strangers.enter_context(stranger))

@@ -333,8 +333,8 @@ def test_progress_is_shown_within_a_block(monkeypatch: pytest.MonkeyPatch) -> No
 def test_slices_change_no_bit(faults: Faults | None, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = run(faults, until=100.0, log=True)
     stopped = run(faults, tol=1e-6)
-    monkeypatch.setattr(engines.Slice, "steps", 1)
-    monkeypatch.setattr(engines.Slice, "fit", lambda self, seconds: None)
+    monkeypatch.setattr(engines.Engine, "slice_steps", 1)
+    monkeypatch.setattr(engines.Engine, "fit_slice", lambda self, seconds: None)
     for before, now in (
         (whole, run(faults, until=100.0, log=True)),
         (stopped, run(faults, tol=1e-6)),

@@ -25,7 +25,6 @@ import numpy as np
 from continuized.network import result
 from continuized.network.protocol import transitions
 from continuized.network.protocol.node_model import NodeModel
-from continuized.network.protocol.timeouts import add_wakeup
 from continuized.network.protocol.transitions import (
     ANSWERED,
     APPLIED,
@@ -98,7 +97,7 @@ class Node:
     """Node `number`, with the probabilities P_ij of the edges to its neighbours.
 
     `timeout`, in units of its own time, is the longest it waits before it gives up or sends
-    again.  `life` counts how often it came back; a node that comes back has first to `join`.
+    again.  `life` counts how often it came back: then it has first to join.
     """
 
     number: int
@@ -111,11 +110,11 @@ class Node:
     life: int = 0
     logging: bool = True
     quiet: bool = False  # begins no exchange any more
-    joining: bool = False
     counts: Counts = field(default_factory=Counts)
     log: list[Entry] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.joining = self.life > 0
         n = len(self.neighbours)
         own, others = np.full(n, SELF), np.arange(1, n + 1)
         ends = np.column_stack([np.append(own, others), np.append(others, own)])
@@ -200,8 +199,8 @@ class Node:
         ]
         while self.next_tick <= now:
             self.next_tick += self._draw_gap()
-            rows.node[SELF, WAKEUPS] = add_wakeup(rows.node[SELF, WAKEUPS])
-        if not self.quiet and transitions.may_ask(rows.alive, rows.node, rows.waits, SELF, now):
+            transitions.tick(rows, SELF)
+        if not self.quiet and transitions.may_ask(rows, SELF, now):
             out += self._ask(now)
         return out
 
@@ -246,9 +245,7 @@ class Node:
         peer = self.neighbours[e]
         if self.joining:
             return self._ask_to_join(e, peer, now)
-        reply = transitions.ask(
-            rows.alive, rows.node, rows.waits, rows.edge, rows.work, self.random, e, now
-        )
+        reply = transitions.ask(rows, self.random, e, now)
         if reply == NOTHING:
             return []
         self._deadline = now + self._wait
@@ -260,14 +257,14 @@ class Node:
         if not rows.alive[1 + e]:
             return []
         # To ask again, should no welcome come.
-        transitions.make_up(rows.node, rows.waits, rows.work, self.random, SELF, now)
+        transitions.make_up(rows, self.random, SELF, now)
         rows.node[SELF, OWN_SEQ] += 1
         return [self._message(transitions.JOIN, peer, int(rows.node[SELF, OWN_SEQ]))]
 
     def _request(self, message: Message, now: float) -> list[Message]:
         rows, e = self.rows, self._edge_from(message)
         accepts = not (self.joining or self.quiet)
-        reply = transitions.on_request(rows.node, rows.edge, e, message.seq, accepts)
+        reply = transitions.on_request(rows, e, message.seq, accepts)
         if reply == NOTHING:
             return []
         if reply == transitions.REFUSE:
@@ -285,13 +282,11 @@ class Node:
 
     def _answer(self, message: Message, now: float) -> list[Message]:
         rows, e = self.rows, self._edge_to[message.sender]
-        if not transitions.waits_for(rows.node, rows.edge, e, message.seq):
+        if not transitions.waits_for(rows, e, message.seq):
             return []
         assert message.values is not None  # the frame's schema
         self._mix(now)
-        reply = transitions.on_answer(
-            rows.node, rows.waits, rows.edge, rows.work, e, message.seq, self.timeout
-        )
+        reply = transitions.on_answer(rows, e, message.seq, self.timeout)
         peer, plain = message.sender, self.model.plain
         d = self.model.pay(message.values)
         if not np.isfinite(d).all():
@@ -304,15 +299,13 @@ class Node:
 
     def _refuse(self, message: Message, now: float) -> list[Message]:
         rows, e = self.rows, self._edge_to[message.sender]
-        if transitions.on_refusal(
-            rows.node, rows.waits, rows.edge, rows.work, self.random, e, message.seq, now
-        ):
+        if transitions.on_refusal(rows, self.random, e, message.seq, now):
             self.counts.refused += 1
         return []
 
     def _transfer(self, message: Message, now: float) -> list[Message]:
         rows, e, peer, seq = self.rows, self._edge_from(message), message.sender, message.seq
-        reply, fresh = transitions.on_transfer(rows.edge, e, seq)
+        reply, fresh = transitions.on_transfer(rows, e, seq)
         if reply == NOTHING:  # no answer of this life: nothing is known of it
             self.counts.strange += 1
             return []
@@ -325,11 +318,11 @@ class Node:
             )
             self._note(result.APPLY, peer, seq)
             self.counts.count_age(now - float(rows.transfer[e, SINCE]))
-            transitions.unlock(rows.node, rows.edge, e, seq)
+            transitions.unlock(rows, e, seq)
         return [self._message(reply, peer, seq)]
 
     def _ack(self, message: Message, now: float) -> list[Message]:
-        if transitions.on_ack(self.rows.edge, self._edge_to[message.sender], message.seq):
+        if transitions.on_ack(self.rows, self._edge_to[message.sender], message.seq):
             del self.owed[message.sender]
         return []
 
@@ -356,16 +349,14 @@ class Node:
         rows, e = self.rows, int(self.rows.node[SELF, OVER])
         own, held = int(rows.node[SELF, OWN_SEQ]), int(rows.node[SELF, HELD_SEQ])
         if rows.edge[e, SOURCE] == SELF:
-            transitions.on_give_up(
-                rows.node, rows.waits, rows.edge, rows.work, self.random, e, own, now, self.timeout
-            )
+            transitions.on_give_up(rows, self.random, e, own, now, self.timeout)
         else:
-            transitions.on_unlock(rows.node, rows.waits, rows.edge, e, held, self.timeout)
+            transitions.on_unlock(rows, e, held, self.timeout)
         self.counts.given_up += 1
 
     def _resend(self, peer: int, owed: Owed, now: float) -> Message:
         rows, e = self.rows, self._edge_to[peer]
-        reply = transitions.on_resend(rows.waits, rows.edge, e, owed.seq, self.timeout)
+        reply = transitions.on_resend(rows, e, owed.seq, self.timeout)
         self.counts.resent += 1
         owed.resend = now + self._wait
         return self._message(reply, peer, owed.seq, owed.d, owed.plain)

@@ -9,8 +9,7 @@ while.
 Waiting too short is safe, only wasteful: nothing is paid in an exchange that was given up, and a
 transfer sent again is applied once.
 
-These are plain functions of floats: real nodes call them, the simulator compiles these very
-functions.
+What is here is plain: real nodes call it, the simulator compiles that very function.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ LEARN = 0.125  # the weight of a new time in the mean, and twice that in the dev
 UNKNOWN = -1.0  # the mean before any answer came
 MOST_WAKEUPS = 8  # that are made up for; more would keep a slow node in exchanges for ever
 BACK_OFF = 0.25  # of the time that an answer may take
+LONGER = 1.5  # times as long, after nothing came in time
 
 
 def update(mean: float, deviation: float, trip: float, most: float) -> tuple[float, float, float]:
@@ -39,25 +39,3 @@ def update(mean: float, deviation: float, trip: float, most: float) -> tuple[flo
     mean += LEARN * (trip - mean)
     wait = max(most * LEAST, 2.0 * mean, mean + SPREAD * deviation)
     return mean, deviation, min(most, wait)
-
-
-def lengthen(wait: float, most: float) -> float:
-    """Return the time to wait after nothing came in time: perhaps it was lost, perhaps this was
-    too short."""
-    return min(most, 1.5 * wait)
-
-
-def add_wakeup(wakeups: int) -> int:
-    """Return the ticks to be made up for, one more if they are not too many."""
-    return min(MOST_WAKEUPS, wakeups + 1)
-
-
-def back_off(wait: float, drawn: float) -> float:
-    """Return the while before a tick is made up for; `drawn` is from the exponential law of mean 1.
-
-    It is random, so that two nodes that refused each other do not ask at the same moment again.
-    """
-    return BACK_OFF * wait * drawn
-
-
-FORMULAS = (update, lengthen, add_wakeup, back_off)

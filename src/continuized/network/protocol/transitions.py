@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup, back_off, lengthen, update
+from continuized.network.protocol.timeouts import BACK_OFF, LONGER, MOST_WAKEUPS, UNKNOWN, update
 from continuized.problems.base import Array
 
 # The kinds.  An exchange is REQUEST, ANSWER, TRANSFER, ACK, all under the initiator's number.
@@ -69,8 +69,7 @@ class Message(NamedTuple):
 class NodeRows(NamedTuple):
     """What the protocol knows of some nodes and of the directed edges between them.
 
-    The functions below take those of the arrays that they need: an array that compiled code takes
-    out of a tuple has its references counted, each time, for longer than an exchange takes.
+    The functions below change them in place.
     """
 
     alive: Array  # (nodes,)
@@ -98,166 +97,150 @@ def make_rows(ends: Array, work: Array, dim: int, wait: float) -> NodeRows:
 # The initiator
 
 
-def may_ask(alive: Array, node: Array, waits: Array, i: int, t: float) -> bool:
+def may_ask(rows: NodeRows, i: int, t: float) -> bool:
     """Tell whether node i has a tick to answer or to make up for, and asks now."""
-    if not alive[i] or node[i, PHASE] != FREE or node[i, WAKEUPS] == 0:
+    if not rows.alive[i] or rows.node[i, PHASE] != FREE or rows.node[i, WAKEUPS] == 0:
         return False
-    return bool(t >= waits[i, NOT_BEFORE])
+    return bool(t >= rows.waits[i, NOT_BEFORE])
 
 
-def make_up(node: Array, waits: Array, work: Array, rng: Any, i: int, t: float) -> None:
-    """Let node i make up for a tick that came to nothing, after a while."""
-    node[i, WAKEUPS] = add_wakeup(node[i, WAKEUPS])
-    pause = back_off(waits[i, WAIT], rng.standard_exponential())
-    waits[i, NOT_BEFORE] = t + pause / work[i, SPEED]
+def tick(rows: NodeRows, i: int) -> None:
+    """Count a tick that node i is to answer or to make up for, if they are not too many."""
+    rows.node[i, WAKEUPS] = min(MOST_WAKEUPS, rows.node[i, WAKEUPS] + 1)
 
 
-def ask(
-    alive: Array, node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, t: float
-) -> int:
+def make_up(rows: NodeRows, rng: Any, i: int, t: float) -> None:
+    """Let node i make up for a tick that came to nothing, after a while.
+
+    It is random, so that two nodes that refused each other do not ask at the same moment again.
+    """
+    tick(rows, i)
+    pause = BACK_OFF * rows.waits[i, WAIT] * rng.standard_exponential()
+    rows.waits[i, NOT_BEFORE] = t + pause / rows.work[i, SPEED]
+
+
+def ask(rows: NodeRows, rng: Any, e: int, t: float) -> int:
     """Let the edge's source ask its target: not one that is dead, and later one that it owes.
 
     Returns what it sends: REQUEST, or NOTHING where it stays free.
     """
-    i, j = edge[e, SOURCE], edge[e, TARGET]
-    node[i, WAKEUPS] -= 1
+    i, j = rows.edge[e, SOURCE], rows.edge[e, TARGET]
+    rows.node[i, WAKEUPS] -= 1
     reply = NOTHING
-    if alive[j] and edge[e, OWED] == 0:
-        node[i, OWN_SEQ] += 1
-        node[i, PHASE], node[i, OVER], waits[i, ASKED] = ASKING, e, work[i, SPEED] * t
+    if rows.alive[j] and rows.edge[e, OWED] == 0:
+        rows.node[i, OWN_SEQ] += 1
+        rows.node[i, PHASE], rows.node[i, OVER] = ASKING, e
+        rows.waits[i, ASKED] = rows.work[i, SPEED] * t
         reply = REQUEST
-    elif alive[j]:
-        make_up(node, waits, work, rng, i, t)
+    elif rows.alive[j]:
+        make_up(rows, rng, i, t)
     return reply
 
 
-def waits_for(node: Array, edge: Array, e: int, seq: int) -> bool:
+def waits_for(rows: NodeRows, e: int, seq: int) -> bool:
     """Tell whether the initiator still waits for the answer of this exchange."""
-    i = edge[e, SOURCE]
-    if node[i, PHASE] != ASKING or node[i, OVER] != e:
+    i = rows.edge[e, SOURCE]
+    if rows.node[i, PHASE] != ASKING or rows.node[i, OVER] != e:
         return False
-    return bool(node[i, OWN_SEQ] == seq)
+    return bool(rows.node[i, OWN_SEQ] == seq)
 
 
-def on_answer(
-    node: Array, waits: Array, edge: Array, work: Array, e: int, seq: int, most: float
-) -> int:
+def on_answer(rows: NodeRows, e: int, seq: int, most: float) -> int:
     """Take an ANSWER that was waited for, the initiator's own time being that of its arrival."""
-    i = edge[e, SOURCE]
+    i, waits = rows.edge[e, SOURCE], rows.waits
+    trip = rows.work[i, TIME] - waits[i, ASKED]
     waits[i, MEAN], waits[i, DEVIATION], waits[i, WAIT] = update(
-        waits[i, MEAN], waits[i, DEVIATION], work[i, TIME] - waits[i, ASKED], most
+        waits[i, MEAN], waits[i, DEVIATION], trip, most
     )
-    node[i, PHASE] = FREE
-    edge[e, OWED], edge[e, SETTLED] = seq, 0
+    rows.node[i, PHASE] = FREE
+    rows.edge[e, OWED], rows.edge[e, SETTLED] = seq, 0
     return TRANSFER
 
 
-def on_refusal(
-    node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, seq: int, t: float
-) -> bool:
+def on_refusal(rows: NodeRows, rng: Any, e: int, seq: int, t: float) -> bool:
     """Take a REFUSE; returns whether the initiator waited, and is free now."""
-    waited = waits_for(node, edge, e, seq)
+    waited = waits_for(rows, e, seq)
     if waited:
-        i = edge[e, SOURCE]
-        node[i, PHASE] = FREE
-        make_up(node, waits, work, rng, i, t)
+        i = rows.edge[e, SOURCE]
+        rows.node[i, PHASE] = FREE
+        make_up(rows, rng, i, t)
     return waited
 
 
-def on_give_up(
-    node: Array, waits: Array, edge: Array, work: Array, rng: Any, e: int, seq: int, t: float,
-    most: float,
-) -> bool:  # fmt: skip
+def on_give_up(rows: NodeRows, rng: Any, e: int, seq: int, t: float, most: float) -> bool:
     """Let the initiator give up where no answer came in time; returns whether it is free now."""
-    gave_up = on_refusal(node, waits, edge, work, rng, e, seq, t)
+    gave_up = on_refusal(rows, rng, e, seq, t)
     if gave_up:
-        wait_longer(waits, edge[e, SOURCE], most)
+        wait_longer(rows, rows.edge[e, SOURCE], most)
     return gave_up
 
 
-def on_resend(waits: Array, edge: Array, e: int, seq: int, most: float) -> int:
+def on_resend(rows: NodeRows, e: int, seq: int, most: float) -> int:
     """Send a transfer again that nobody acknowledged in time."""
     reply = NOTHING
-    if edge[e, OWED] == seq:
-        wait_longer(waits, edge[e, SOURCE], most)
+    if rows.edge[e, OWED] == seq:
+        wait_longer(rows, rows.edge[e, SOURCE], most)
         reply = TRANSFER
     return reply
 
 
-def on_ack(edge: Array, e: int, seq: int) -> bool:
+def on_ack(rows: NodeRows, e: int, seq: int) -> bool:
     """Take an ACK; returns whether the transfer was still owed."""
-    owed = edge[e, OWED] == seq
+    owed = rows.edge[e, OWED] == seq
     if owed:
-        edge[e, OWED] = 0
+        rows.edge[e, OWED] = 0
     return bool(owed)
 
 
 # The node that is asked
 
 
-def on_request(node: Array, edge: Array, e: int, seq: int, accepts: bool) -> int:
+def on_request(rows: NodeRows, e: int, seq: int, accepts: bool) -> int:
     """Take a REQUEST: lock and answer, or refuse where it is in an exchange or accepts none."""
-    j = edge[e, TARGET]
-    if seq <= edge[e, ANSWERED]:
+    j = rows.edge[e, TARGET]
+    if seq <= rows.edge[e, ANSWERED]:
         return NOTHING  # a copy, or one that was overtaken
-    if not accepts or node[j, PHASE] == ASKING:
+    if not accepts or rows.node[j, PHASE] == ASKING:
         return REFUSE
     # A neighbour that asks again has given up the exchange for which this node was locked.
-    if node[j, PHASE] == HELD and node[j, OVER] != e:
+    if rows.node[j, PHASE] == HELD and rows.node[j, OVER] != e:
         return REFUSE
-    node[j, PHASE], node[j, OVER], node[j, HELD_SEQ] = HELD, e, seq
-    edge[e, ANSWERED] = seq
+    rows.node[j, PHASE], rows.node[j, OVER], rows.node[j, HELD_SEQ] = HELD, e, seq
+    rows.edge[e, ANSWERED] = seq
     return ANSWER
 
 
-def on_transfer(edge: Array, e: int, seq: int) -> tuple[int, bool]:
+def on_transfer(rows: NodeRows, e: int, seq: int) -> tuple[int, bool]:
     """Take a TRANSFER: returns ACK, but for one that rests on no answer, and whether to apply it.
 
     Each number is applied once.
     """
-    if seq <= edge[e, APPLIED]:
+    if seq <= rows.edge[e, APPLIED]:
         return ACK, False
-    if seq != edge[e, ANSWERED]:
+    if seq != rows.edge[e, ANSWERED]:
         return NOTHING, False
-    edge[e, APPLIED], edge[e, SETTLED] = seq, 1
+    rows.edge[e, APPLIED], rows.edge[e, SETTLED] = seq, 1
     return ACK, True
 
 
-def unlock(node: Array, edge: Array, e: int, seq: int) -> bool:
+def unlock(rows: NodeRows, e: int, seq: int) -> bool:
     """Free a node that waits for the transfer of this exchange; returns whether it did."""
-    j = edge[e, TARGET]
-    if node[j, PHASE] != HELD or node[j, OVER] != e or node[j, HELD_SEQ] != seq:
+    j = rows.edge[e, TARGET]
+    if rows.node[j, PHASE] != HELD or rows.node[j, OVER] != e or rows.node[j, HELD_SEQ] != seq:
         return False
-    node[j, PHASE] = FREE
+    rows.node[j, PHASE] = FREE
     return True
 
 
-def on_unlock(node: Array, waits: Array, edge: Array, e: int, seq: int, most: float) -> bool:
+def on_unlock(rows: NodeRows, e: int, seq: int, most: float) -> bool:
     """Unlock a node to which no transfer came in time; returns whether it did."""
-    unlocked = unlock(node, edge, e, seq)
+    unlocked = unlock(rows, e, seq)
     if unlocked:
-        wait_longer(waits, edge[e, TARGET], most)
+        wait_longer(rows, rows.edge[e, TARGET], most)
     return unlocked
 
 
-def wait_longer(waits: Array, i: int, most: float) -> None:
-    """Let node i wait longer from now on, for nothing came in time."""
-    waits[i, WAIT] = lengthen(waits[i, WAIT], most)
-
-
-TRANSITIONS = (
-    may_ask,
-    make_up,
-    ask,
-    waits_for,
-    on_answer,
-    on_refusal,
-    on_give_up,
-    on_resend,
-    on_ack,
-    on_request,
-    on_transfer,
-    unlock,
-    on_unlock,
-    wait_longer,
-)
+def wait_longer(rows: NodeRows, i: int, most: float) -> None:
+    """Let node i wait longer from now on, for nothing came in time: perhaps it was lost, perhaps
+    the wait was too short."""
+    rows.waits[i, WAIT] = min(most, LONGER * rows.waits[i, WAIT])

@@ -15,8 +15,7 @@ from continuized.network.runtime.node_process import STATE
 from continuized.network.runtime.wire_format import Record
 from continuized.problems.base import Array
 
-_COUNTS = {name: k for k, name in enumerate(Counts.__dataclass_fields__)}
-_LARGEST = _COUNTS["age_largest"]  # of which the largest is taken, not the sum
+_COUNTS = list(Counts.__dataclass_fields__)
 
 
 class RunMonitor:
@@ -45,7 +44,7 @@ class RunMonitor:
         self.final = np.zeros(len(workers), dtype=bool)
         self.heard = np.full(len(workers), time.monotonic())
         self._counts = np.zeros((nodes, len(_COUNTS)))
-        self._past = np.zeros(len(_COUNTS))  # the counts of nodes up to their deaths
+        self._past: list[Array] = []  # the counts of nodes up to their deaths
         self._fresh: set[int] = set()  # workers that reported since the last row
         self._final_reports: list[dict[str, NDArray[Any]]] = []
         self.error = 1.0  # of the last row
@@ -91,9 +90,7 @@ class RunMonitor:
         """Note that a node died; its last values stay."""
         self.living[node] = False
         self.deaths.append((self.t, node, reason))
-        largest = max(self._past[_LARGEST], self._counts[node, _LARGEST])
-        self._past += self._counts[node]
-        self._past[_LARGEST] = largest
+        self._past.append(self._counts[node].copy())
         self._counts[node] = 0.0
 
     def begin(self) -> None:
@@ -129,10 +126,8 @@ class RunMonitor:
 
     def total(self, name: str) -> float:
         """Sum a count over all nodes, the dead included (of largest ages, take the largest)."""
-        k = _COUNTS[name]
-        if k == _LARGEST:
-            return float(max(self._counts[:, k].max(), self._past[k]))
-        return float(self._counts[:, k].sum() + self._past[k])
+        counts = np.vstack([self._counts, *self._past])[:, _COUNTS.index(name)]
+        return float(counts.max() if name == "age_largest" else counts.sum())
 
     def staleness(self) -> Staleness | None:
         """Summarise the ages of answers so far."""

@@ -37,12 +37,17 @@ class NodeProcess:
         link = FaultyLink(
             _make_generator([*header["seed"], LINK_KEY, self.worker]), *header["faults"]
         )
-        nodes, failures = {}, []
-        for given in header["nodes"]:
+        nodes: dict[int, Node] = {}
+        failures = []
+        for given, factory, names, options in header["nodes"]:
+            number = given["number"]
             try:
-                nodes[given["number"]] = self._make_node(given, arrays, header)
+                its = {name: arrays[f"{number}/{name}"] for name in names}
+                model = NodeModelSpec(factory, its, options).make()
+                random = _make_generator([*header["seed"], number, given["life"]])
+                nodes[number] = Node(model=model, random=random, log=self._entries, **given)
             except Exception as error:  # a model is the user's code: only its own node dies of it
-                failures.append((given["number"], describe_error(error)))
+                failures.append((number, describe_error(error)))
         speed, stride = float(header["speed"]), float(header["stride"])
         self.scheduler = NodeScheduler(nodes, speed, stride, link)
         self.scheduler.failures += failures
@@ -133,26 +138,6 @@ class NodeProcess:
             "amount": np.array(amounts).reshape(-1, self.codec.dim),
             "applied": np.array(applied, np.int64).reshape(-1, 3),
         }
-
-    def _make_node(
-        self, given: dict[str, Any], arrays: dict[str, Any], header: dict[str, Any]
-    ) -> Node:
-        number = int(given["number"])
-        its_arrays = {name: arrays[f"{number}/{name}"] for name in given["arrays"]}
-        model = NodeModelSpec(given["factory"], its_arrays, given["options"]).make()
-        return Node(
-            number,
-            model,
-            given["neighbours"],
-            given["P"],
-            _make_generator([*header["seed"], number, given["life"]]),
-            timeout=float(header["timeout"]),
-            speed=float(given["speed"]),
-            life=int(given["life"]),
-            logging=bool(header["log"]),
-            joining=given["life"] > 0,
-            log=self._entries,
-        )
 
 
 def _make_generator(key: list[int]) -> np.random.Generator:

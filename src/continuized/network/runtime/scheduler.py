@@ -20,14 +20,9 @@ LONGEST = 200  # letters of an error message that is passed on whole
 
 
 class FaultyLink:
-    """Carries what the nodes of a worker send, with the faults that were asked for.
+    """Carries what the nodes of a worker send, with the faults that were asked for: see `Faults`.
 
-    Parameters
-    ----------
-    loss, duplication : float
-        The probability that a message is lost, and that one which is not lost goes out twice.
-    delay : float
-        The mean of the exponential time that each copy is held up, in units of t.
+    Each copy of a message is held up for an exponential time of mean `delay`.
     """
 
     def __init__(
@@ -62,24 +57,14 @@ class FaultyLink:
 
 
 class NodeScheduler:
-    """Wakes nodes when they are due, and hands them their messages.
+    """Wakes nodes, which are given by their numbers, when they are due, and hands them messages.
 
-    Parameters
-    ----------
-    nodes : by their numbers
-    speed, stride : float
-        Units of t a second, and the most that the clock moves on between two looks at the wall
-        clock, sleep apart.
-    link : FaultyLink
-        What carries the messages that nodes send.
+    The clock runs at `speed` units of t a second, but moves on by at most `stride` between two
+    looks at the wall clock, sleep apart.
     """
 
     def __init__(
-        self,
-        nodes: Mapping[int, Node],
-        speed: float,
-        stride: float,
-        link: FaultyLink,
+        self, nodes: Mapping[int, Node], speed: float, stride: float, link: FaultyLink
     ) -> None:
         self.nodes = dict(nodes)
         self.speed, self.stride = speed, stride

@@ -18,14 +18,10 @@ from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.wire_format import Record
 
 
-def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
-    """List, for every node, its neighbours and the P_ij of the edges to them."""
-    around: list[tuple[list[int], list[float]]] = [([], []) for _ in range(graph.nodes)]
-    for (i, j), P in zip(graph.edges.tolist(), graph.P.tolist(), strict=True):
-        for here, there in ((i, j), (j, i)):
-            around[here][0].append(there)
-            around[here][1].append(P)
-    return around
+def list_neighbours(graph: Graph, node: int) -> tuple[list[int], list[float]]:
+    """List the neighbours of a node, and the P_ij of the edges to them."""
+    its = (graph.edges == node).any(axis=1)
+    return (graph.edges[its].sum(axis=1) - node).tolist(), graph.P[its].tolist()
 
 
 @dataclass(frozen=True)
@@ -53,23 +49,21 @@ class RunPlan:
         """Write the order that starts a worker; with life > 0, its nodes come back from death."""
         arrays: dict[str, NDArray[Any]] = {}
         nodes, faults = [], self.faults
-        around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
+        speeds = faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
             model = self.models[number]
-            neighbours, P = around[number]
+            neighbours, P = list_neighbours(self.graph, number)
             arrays |= {f"{number}/{name}": array for name, array in model.arrays.items()}
-            nodes.append(
-                {
-                    "number": number,
-                    "neighbours": neighbours,
-                    "P": P,
-                    "speed": float(speeds[number]),
-                    "life": life,
-                    "factory": model.factory,
-                    "arrays": list(model.arrays),
-                    "options": dict(model.options),
-                }
-            )
+            node = {
+                "number": number,
+                "neighbours": neighbours,
+                "P": P,
+                "timeout": self.timeout,
+                "speed": float(speeds[number]),
+                "life": life,
+                "logging": self.log,
+            }
+            nodes.append([node, model.factory, list(model.arrays), dict(model.options)])
         header = {
             "worker": worker,
             "assignments": self.assignments(),
@@ -78,9 +72,7 @@ class RunPlan:
             "seed": list(self.seed),
             "speed": self.speed,
             "stride": self.stride,
-            "timeout": self.timeout,
             "faults": [float(faults.loss), float(faults.duplication), float(faults.delay)],
-            "log": self.log,
             "port": 0 if self.port is None else self.port + worker,
             "path": [str(folder) for folder in sys.path],
             "nodes": nodes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,27 +28,7 @@ from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit
 
-# One that is never reached: an engine compiles its loop with it, so that runs are timed without.
-WARM_UP = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
-
-SHORT, LONG = 0.005, 0.05  # seconds that a slice should take, at least and at most
-
-
-class Slice:
-    """How many steps a compiled loop takes before Python has its turn, and hears Ctrl-C.
-
-    A step takes nanoseconds or, where nodes solve problems, milliseconds: the number follows the
-    wall clock.  What is computed does not depend on it.
-    """
-
-    steps = 128
-
-    def fit(self, seconds: float) -> None:
-        """Choose the next number, after a whole slice that took so long."""
-        if seconds < SHORT:
-            self.steps *= 8
-        elif seconds > LONG:
-            self.steps = max(1, self.steps // 2)
+SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
 
 
 class NodeSet(NamedTuple):
@@ -74,10 +55,6 @@ class NodeSet(NamedTuple):
         """Return the arrays of the nodes' state, themselves."""
         return {name: getattr(self.model, name) for name in self.changing}
 
-    def copy_model(self) -> Any:
-        """Return the model, with a state of its own."""
-        return self.model._replace(**{name: own.copy() for name, own in self.arrays().items()})
-
     def work(self, speeds: Array) -> Array:
         """Return `work` at time 0, of nodes whose clocks run at these speeds."""
         values = np.empty((len(speeds), 0)) if self.values is None else self.values
@@ -96,9 +73,9 @@ class Tests(NamedTuple):
     before: int = 0  # exchanges before the block, where every event is one
 
     def are_over(self, made: int) -> bool:
-        """Tell whether the last test that was made ends the run."""
+        """Tell whether the last of so many tests ends the run."""
         low, high = self.bounds
-        return not low < self.rows[made - 1, 2] < high
+        return made > 0 and not low < self.rows[made - 1, 2] < high
 
 
 NO_TESTS = Tests(NO_LIMIT, np.zeros(2), np.empty((0, 3)))
@@ -124,11 +101,19 @@ class Engine(Checkpointed):
     gradients = 0  # of the nodes' functions, or of their conjugates
     last_change = 0.0  # when the last death or join is; 0 where there is none
     show: Callable[[], None] | None = None  # called now and then within a long block of events
+    # A slice has so many steps of a compiled loop, before Python has its turn and hears Ctrl-C.
+    # They take nanoseconds or, where nodes solve problems, milliseconds: the number follows the
+    # wall clock.  What is computed does not depend on it.
+    slice_steps = 128
 
     def __init__(self, graph: Graph, nodes: NodeSet, log: bool) -> None:
         self.graph, self.nodes = graph, nodes
         self.logging = log  # whether a log is kept
-        self.slice = Slice()
+
+    def compile(self) -> None:
+        """Compile the loop, with an event that is never reached, so that runs are timed without."""
+        never = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
+        self.run(never, 0, -1.0, 1, NO_TESTS)
 
     def make_stream(self, root: Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""
@@ -143,7 +128,29 @@ class Engine(Checkpointed):
 
         Returns how many of the events are done, and how many tests were made.
         """
+        made, more = 0, True
+        while more:
+            left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
+            done, tested, more = self.run_slice(events, done, stop, most, left)
+            made += tested
+            if more:
+                self.fit_slice(time.perf_counter() - began)
+                if self.show is not None:
+                    self.show()
+        return done, made
+
+    def run_slice(
+        self, events: Events, done: int, stop: float, most: int, tests: Tests
+    ) -> tuple[int, int, bool]:
+        """Do the next slice of `run`; returns also whether there is more to do."""
         raise NotImplementedError
+
+    def fit_slice(self, seconds: float) -> None:
+        """Choose the next slice, after a whole one that took so long."""
+        if seconds < SHORT:
+            self.slice_steps *= 8
+        elif seconds > LONG:
+            self.slice_steps = max(1, self.slice_steps // 2)
 
     def advance(self, events: Events) -> None:
         """Let these events happen, and all that comes of them up to the last of them."""
@@ -162,8 +169,9 @@ class Engine(Checkpointed):
         """Return every node's estimate at time t, which no event is after; of a dead one at its
         death."""
         out = np.empty((len(self.work), self.nodes.dim))
-        model, work = self.nodes.copy_model(), self.work.copy()
-        check_solved(estimate_all(model, work, self.alive, t, out))
+        states = {name: own.copy() for name, own in self.nodes.arrays().items()}
+        model = self.nodes.model._replace(**states)
+        check_solved(estimate_all(model, self.work.copy(), self.alive, t, out))
         return out
 
     def sum_owed(self) -> Array:
@@ -201,8 +209,7 @@ class Engine(Checkpointed):
 
     def error(self, t: float) -> float:
         """Return the disagreement at time t, of models that have one."""
-        owed = self.sum_owed()
-        return float(error_at(self.nodes.model, self.work, self.alive, t, owed))
+        return float(error_at(self.nodes.model, self.work, self.alive, t, self.sum_owed()))
 
     def staleness(self) -> Staleness | None:
         """Return how old answers were; None where exchanges are instantaneous."""
@@ -234,18 +241,18 @@ def check_solved(found: bool) -> None:
 
 
 @jit
-def flow_all(nodes: Any, work: Array, t: float) -> None:
-    """Bring every node to time t."""
+def flow_all(nodes: Any, work: Array, alive: Array, t: float) -> None:
+    """Bring every living node to time t."""
     for i in range(work.shape[0]):
-        flow_to(nodes, work, i, work[i, SPEED] * t)
+        if alive[i]:
+            flow_to(nodes, work, i, work[i, SPEED] * t)
 
 
 @jit
 def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool:
     """Write what every living node has found at time t, and a dead one had at its death."""
+    flow_all(nodes, work, alive, t)
     for i in range(out.shape[0]):
-        if alive[i]:
-            flow_to(nodes, work, i, work[i, SPEED] * t)
         if not find_answer(nodes, work, i):
             return False
         for c in range(out.shape[1]):

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, PAY, Log
-from continuized.network.simulation.engine import (
-    NO_TESTS,
-    WARM_UP,
-    Engine,
-    NodeSet,
-    Tests,
-    check_solved,
-)
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
     disagreement,
@@ -136,35 +128,27 @@ class InstantEngine(Engine):
             self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
-        self.run(WARM_UP, 0, -1.0, 0, NO_TESTS)
+        self.compile()
 
-    def run(
+    def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
-    ) -> tuple[int, int]:
-        """See `Engine`."""
+    ) -> tuple[int, int, bool]:
         assert events.marks is not None
         begin, in_time = done, int(np.searchsorted(events.t, stop, side="right"))
         end = min(in_time, begin + most - self.messages)
-        tests = tests._replace(before=self.messages - begin)
-        made, more = 0, True
-        while more:
-            upto, began = min(end, done + self.slice.steps), time.perf_counter()
-            done, tested, found = run_events(
-                self.nodes.model, self.network, self.busy, self.random, events.t, events.marks,
-                done, upto, tests._replace(rows=tests.rows[made:]),
-            )  # fmt: skip
-            check_solved(found)
-            made += tested
-            more = done < end and not (tested > 0 and tests.are_over(made))
-            if more:
-                self.slice.fit(time.perf_counter() - began)
+        done, made, found = run_events(
+            self.nodes.model, self.network, self.busy, self.random, events.t, events.marks,
+            begin, min(end, begin + self.slice_steps),
+            tests._replace(before=self.messages - begin),
+        )  # fmt: skip
+        check_solved(found)
         self._count(done - begin)
         if self.logging:
             self.log_marks.append(events.marks[begin:done])
             self.log_times.append(events.t[begin:done])
         if done > begin:
             self.t = float(events.t[done - 1])
-        return done, made
+        return done, made, done < end and not tests.are_over(made)
 
     def _count(self, events: int) -> None:
         """Count exchanges and gradients, after so many more events."""

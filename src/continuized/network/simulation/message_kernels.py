@@ -7,11 +7,12 @@ it was sent is lost with it.
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 from continuized.network import result
-from continuized.network.protocol import timeouts, transitions
-from continuized.network.protocol.timeouts import UNKNOWN, add_wakeup
+from continuized.network.protocol import transitions
+from continuized.network.protocol.timeouts import UNKNOWN
 from continuized.network.protocol.transitions import (
     ANSWER,
     DEATH,
@@ -42,6 +43,7 @@ from continuized.network.protocol.transitions import (
     WAKE,
     WAKEUPS,
     D,
+    NodeRows,
 )
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
@@ -57,11 +59,11 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import compile_formulas, jit, uncounted
+from continuized.support.jit import jit, uncounted
 
-compile_formulas(*timeouts.FORMULAS)
-for transition in transitions.TRANSITIONS:
-    uncounted(transition)
+# Inlined: to hand over all rows takes longer than what they do.
+for _, function in inspect.getmembers(transitions, inspect.isfunction):
+    uncounted(function, forceinline=True)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -71,23 +73,17 @@ NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 SUMS = AGES + 1
 DIED, JOINED = 0, 1  # the rows of `ledger`
 LEDGER_ROWS = 2
+TIMERS = GIVE_UP, UNLOCK, NOTHING, RESEND, NOTHING  # that senders set, from REQUEST to ACK
 ROOM = 8  # entries of the heap and of the log that one event may take
-LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN = result.ANSWER, result.PAY, result.APPLY, result.JOIN
 
 
 class MessageNetwork(NamedTuple):
-    """Nodes, edges and what is between them.
+    """Nodes, edges in the order of their sources, and what is between them.
 
-    The first six are those of `transitions.NodeRows`; the heap's (see `heap`) are when, what, body
-    and counts.  Edges stand in the order of their sources.
+    The heap's (see `heap`) are when, what, body and counts.
     """
 
-    alive: Array
-    node: Array
-    waits: Array
-    edge: Array
-    work: Array
-    transfer: Array
+    rows: NodeRows
     when: Array
     what: Array
     body: Array
@@ -161,16 +157,6 @@ def draw_delay(links: Links, rng: Any) -> float:
 
 
 @uncounted
-def timer_of(kind: int) -> int:
-    """Return the timer that the sender of a message sets, or NOTHING."""
-    if kind == REQUEST:
-        return GIVE_UP
-    if kind == ANSWER:
-        return UNLOCK
-    return RESEND if kind == TRANSFER else NOTHING
-
-
-@uncounted
 def load(
     nodes: Any, work: Array, transfer: Array, body: Array, slot: int, kind: int, e: int, sender: int
 ) -> None:
@@ -237,18 +223,20 @@ def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
 
     A neighbour that waits for it will find out when its timer runs out.
     """
-    flow_to(nodes, net.work, dead, net.work[dead, SPEED] * t)
+    flow_to(nodes, net.rows.work, dead, net.rows.work[dead, SPEED] * t)
     d = net.ledger.shape[1]
     for c in range(d):
-        net.ledger[DIED, c] += conserved(nodes, net.work, dead, c)
-    for e in range(net.edge.shape[0]):
-        if net.edge[e, SOURCE] == dead or net.edge[e, TARGET] == dead:
-            if net.edge[e, OWED] != 0 and net.edge[e, SETTLED] == 0:
+        net.ledger[DIED, c] += conserved(nodes, net.rows.work, dead, c)
+    for e in range(net.rows.edge.shape[0]):
+        if net.rows.edge[e, SOURCE] == dead or net.rows.edge[e, TARGET] == dead:
+            if net.rows.edge[e, OWED] != 0 and net.rows.edge[e, SETTLED] == 0:
                 for c in range(d):
-                    net.ledger[DIED, c] += conserved_per_transfer(nodes) * net.transfer[e, D + c]
-            net.edge[e, OWED] = 0
-    net.alive[dead], net.node[dead, PHASE], net.node[dead, WAKEUPS] = False, FREE, 0
-    net.node[dead, NODE_EPOCH] += 1
+                    net.ledger[DIED, c] += (
+                        conserved_per_transfer(nodes) * net.rows.transfer[e, D + c]
+                    )
+            net.rows.edge[e, OWED] = 0
+    net.rows.alive[dead], net.rows.node[dead, PHASE], net.rows.node[dead, WAKEUPS] = False, FREE, 0
+    net.rows.node[dead, NODE_EPOCH] += 1
 
 
 @jit
@@ -256,12 +244,12 @@ def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
     """Draw a living neighbour by the rates, with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
     for e in range(net.first[of], net.first[of + 1]):
-        if net.alive[net.edge[e, TARGET]]:
+        if net.rows.alive[net.rows.edge[e, TARGET]]:
             total += net.upto[e] - (net.upto[e - 1] if e > 0 else 0.0)
     chosen, left = -1, u * total
     for e in range(net.first[of], net.first[of + 1]):
-        if net.alive[net.edge[e, TARGET]] and left >= 0.0:
-            chosen = net.edge[e, TARGET]
+        if net.rows.alive[net.rows.edge[e, TARGET]] and left >= 0.0:
+            chosen = net.rows.edge[e, TARGET]
             left -= net.upto[e] - (net.upto[e - 1] if e > 0 else 0.0)
     return int(chosen)
 
@@ -270,36 +258,30 @@ def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
 def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: float) -> None:
     """Let the node come, from what a neighbour has if there is one."""
     d, other = net.ledger.shape[1], draw_neighbour(net, new, u)
-    node, waits, work = net.node, net.waits, net.work
+    node, waits, work = net.rows.node, net.rows.waits, net.rows.work
     node[new, OWN_SEQ] += 1
-    net.alive[new], node[new, PHASE], node[new, WAKEUPS] = True, FREE, 0
+    net.rows.alive[new], node[new, PHASE], node[new, WAKEUPS] = True, FREE, 0
     waits[new, MEAN], waits[new, DEVIATION], waits[new, WAIT] = UNKNOWN, 0.0, most
     waits[new, NOT_BEFORE] = t
     work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
         flow_to(nodes, work, other, work[other, SPEED] * t)
-        write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        write(net.log, net.counts, result.ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
     start_from(nodes, work, new, other)
     for c in range(d):
         net.ledger[JOINED, c] += conserved(nodes, work, new, c)
-    write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+    write(net.log, net.counts, result.JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @jit
 def sum_owed(nodes: Any, net: MessageNetwork) -> Array:
     """Return what was paid and not applied yet."""
-    total = net.transfer[0, D:] * 0.0
-    for e in range(net.edge.shape[0]):
-        if net.edge[e, OWED] != 0 and net.edge[e, SETTLED] == 0:
+    total = net.rows.transfer[0, D:] * 0.0
+    for e in range(net.rows.edge.shape[0]):
+        if net.rows.edge[e, OWED] != 0 and net.rows.edge[e, SETTLED] == 0:
             for c in range(total.size):
-                total[c] += conserved_per_transfer(nodes) * net.transfer[e, D + c]
+                total[c] += conserved_per_transfer(nodes) * net.rows.transfer[e, D + c]
     return total
-
-
-@jit
-def find_error(nodes: Any, net: MessageNetwork, t: float) -> float:
-    """Return the disagreement at time t."""
-    return float(disagreement(nodes, net.work, net.alive, t, sum_owed(nodes, net)))
 
 
 @jit
@@ -326,12 +308,10 @@ def run_messages(
     the turn does what follows from these: it begins the exchange, wakes who is idle and has missed
     ticks, and sends the reply with its timer.
     """
-    # Taken out of their tuples once: see `transitions.NodeRows`.
-    alive, node, waits, edge, work, transfer = (
-        net.alive, net.node, net.waits, net.edge, net.work, net.transfer,
-    )  # fmt: skip
+    # Taken out of their tuples once: here each time has the references counted.
+    rows, (alive, node, waits, edge, work, transfer) = net.rows, net.rows
     when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
-    first, upto, log, bounds, rows = net.first, net.upto, net.log, tests.bounds, tests.rows
+    first, upto, log, bounds, tested = net.first, net.upto, net.log, tests.bounds, tests.rows
     made, k = 0, begin
     while counts[EXCHANGES] < most:
         full = when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM
@@ -351,48 +331,48 @@ def run_messages(
             elif kind == JOIN:
                 join(nodes, net, e, t, rng.random(), links.wait)
             elif kind == WAKE:
-                asks = transitions.may_ask(alive, node, waits, e, t)
+                asks = transitions.may_ask(rows, e, t)
                 if asks:
                     e = draw_edge(first, upto, e, rng.random())
             # Timers: `seq` tells whether the exchange for which they were set still goes on.
             elif kind == GIVE_UP:
-                if transitions.on_give_up(node, waits, edge, work, rng, e, seq, t, links.wait):
+                if transitions.on_give_up(rows, rng, e, seq, t, links.wait):
                     idle = edge[e, SOURCE]
             elif kind == UNLOCK:
-                if transitions.on_unlock(node, waits, edge, e, seq, links.wait):
+                if transitions.on_unlock(rows, e, seq, links.wait):
                     idle = edge[e, TARGET]
             elif kind == RESEND:
-                reply = transitions.on_resend(waits, edge, e, seq, links.wait)
+                reply = transitions.on_resend(rows, e, seq, links.wait)
             # Messages, unless one of the two nodes died since they were sent.
             elif what[slot, EPOCH] == epochs(node, edge, e):
                 i, j = edge[e, SOURCE], edge[e, TARGET]
                 if kind == REQUEST:
-                    reply = transitions.on_request(node, edge, e, seq, True)
+                    reply = transitions.on_request(rows, e, seq, True)
                     if reply == ANSWER:
                         prepare(nodes, work, counts, j, t)
                         transfer[e, SINCE] = work[j, TIME]
-                        write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
+                        write(log, counts, result.ANSWER, j, i, seq, work[j, TIME])
                 elif kind == ANSWER:
-                    if transitions.waits_for(node, edge, e, seq):
+                    if transitions.waits_for(rows, e, seq):
                         prepare(nodes, work, counts, i, t)
-                        reply = transitions.on_answer(node, waits, edge, work, e, seq, links.wait)
+                        reply = transitions.on_answer(rows, e, seq, links.wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
-                        write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
+                        write(log, counts, result.PAY, i, j, seq, work[i, TIME])
                         idle = i
                 elif kind == TRANSFER:
-                    reply, fresh = transitions.on_transfer(edge, e, seq)
+                    reply, fresh = transitions.on_transfer(rows, e, seq)
                     if fresh:
                         apply_transfer(nodes, work, body, slot, j, t)
                         counts[EXCHANGES] += 1
-                        write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
+                        write(log, counts, result.APPLY, j, i, seq, work[j, TIME])
                         count_age(sums, work[j, TIME] - transfer[e, SINCE])
-                        if transitions.unlock(node, edge, e, seq):
+                        if transitions.unlock(rows, e, seq):
                             idle = j
                 elif kind == REFUSE:
-                    if transitions.on_refusal(node, waits, edge, work, rng, e, seq, t):
+                    if transitions.on_refusal(rows, rng, e, seq, t):
                         idle = i
                 else:
-                    transitions.on_ack(edge, e, seq)
+                    transitions.on_ack(rows, e, seq)
         elif k < times.size and t <= stop:  # a tick of an edge, or a step of a node's own
             e = marks[k]
             k += 1
@@ -400,8 +380,8 @@ def run_messages(
             if ticks:
                 i = edge[e, SOURCE]
                 if alive[i]:
-                    node[i, WAKEUPS] = add_wakeup(node[i, WAKEUPS])
-                asks = transitions.may_ask(alive, node, waits, i, t)
+                    transitions.tick(rows, i)
+                asks = transitions.may_ask(rows, i, t)
             else:
                 take_step(nodes, alive, work, counts, rng, e - edge.shape[0], t)
         else:
@@ -409,14 +389,14 @@ def run_messages(
         sums[NOW] = t
         # What follows: an exchange begins, a node is woken, the reply is sent.
         if asks:
-            reply, i = transitions.ask(alive, node, waits, edge, work, rng, e, t), edge[e, SOURCE]
+            reply, i = transitions.ask(rows, rng, e, t), edge[e, SOURCE]
             seq = node[i, OWN_SEQ]
             idle = i if reply == NOTHING else NOBODY
         if idle != NOBODY and node[idle, WAKEUPS] > 0:
             again = max(t, waits[idle, NOT_BEFORE])
             push(when, what, counts, again, WAKE, idle, 0, node[idle, NODE_EPOCH])
         if reply != NOTHING:
-            copies, timer, pair = draw_copies(links, rng), timer_of(reply), epochs(node, edge, e)
+            copies, timer, pair = draw_copies(links, rng), TIMERS[reply], epochs(node, edge, e)
             sender = edge[e, TARGET if reply == ANSWER else SOURCE]
             # The link loses or doubles the message; the timer comes as one more entry.
             for n in range(copies + 1 if timer != NOTHING else copies):
@@ -427,8 +407,8 @@ def run_messages(
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
                 load(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
-            error = find_error(nodes, net, t)
-            rows[made, 0], rows[made, 1], rows[made, 2] = t, counts[EXCHANGES], error
+            error = disagreement(nodes, work, alive, t, sum_owed(nodes, net))
+            tested[made, 0], tested[made, 1], tested[made, 2] = t, counts[EXCHANGES], error
             made += 1
             if not bounds[0] < error < bounds[1]:  # NaN too
                 break

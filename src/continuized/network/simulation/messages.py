@@ -6,7 +6,6 @@ for ticks that came to nothing (see `protocol.timeouts`).
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,7 @@ from continuized.network.protocol.transitions import DEATH, JOIN, SOURCE, TARGET
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation import heap
 from continuized.network.simulation import message_kernels as kernels
-from continuized.network.simulation.engine import (
-    NO_TESTS,
-    WARM_UP,
-    Engine,
-    NodeSet,
-    Tests,
-    check_solved,
-)
+from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.instant import InstantEngine
 from continuized.network.simulation.message_kernels import Links, MessageNetwork
 from continuized.problems.base import Array
@@ -35,7 +27,7 @@ from continuized.support.checkpoints.state import GrowingRows
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
-NOT_SAVED = ("first", "upto", "log")  # all other arrays of the network are its state
+NOT_SAVED = ("rows", "first", "upto", "log")  # all other arrays of the network are its state
 
 
 class MessageEngine(Engine):
@@ -66,7 +58,7 @@ class MessageEngine(Engine):
         rows.alive[list(faults.absent_at_start())] = False
         first_heap = make_heap(FIRST_ROOM + len(self.changes), dim)
         self.network = MessageNetwork(
-            *rows,
+            rows,
             *first_heap,
             counts=np.zeros(kernels.COUNTS, np.int64),
             sums=np.zeros(kernels.SUMS),
@@ -81,54 +73,33 @@ class MessageEngine(Engine):
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
             kernels.plan(self.network, t, i, joins)
-        self.run(WARM_UP, 0, -1.0, 1, NO_TESTS)
+        self.compile()
 
-    def run(
+    def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
-    ) -> tuple[int, int]:
-        """See `Engine`."""
-        made, more = 0, True
-        while more:
-            left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
-            done, tested, more = kernels.run_messages(
-                self.nodes.model, self.network, self.links, self.random, events.t, events.marks,
-                done, stop, most, left, self.slice.steps,
-            )  # fmt: skip
-            made += tested
-            self._put_log_aside()
-            self._count()
-            if more:
-                self.slice.fit(time.perf_counter() - began)
-                self._make_room()
-                if self.show is not None:
-                    self.show()
-        return done, made
-
-    def _count(self) -> None:
-        """Take over what the compiled loop has counted."""
-        check_solved(self.network.counts[kernels.FAILED] == 0)
-        counts, sums = self.network.counts, self.network.sums
-        self.t, self.messages = float(sums[kernels.NOW]), int(counts[kernels.EXCHANGES])
-        found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
-        self.gradients = int(counts[found])
-
-    def _make_room(self) -> None:
+    ) -> tuple[int, int, bool]:
         net = self.network
+        done, made, more = kernels.run_messages(
+            self.nodes.model, net, self.links, self.random, events.t, events.marks,
+            done, stop, most, tests, self.slice_steps,
+        )  # fmt: skip
+        check_solved(net.counts[kernels.FAILED] == 0)
+        self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
+        found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
+        self.gradients = int(net.counts[found])
+        if logged := int(net.counts[kernels.LOGGED]):
+            self.lines.append(net.log[:logged].copy())
+            net.counts[kernels.LOGGED] = 0
         if len(net.when) - net.counts[heap.SIZE] < kernels.ROOM:
-            when, what, body = make_heap(2 * len(net.when), self.nodes.dim)
-            for larger, own in ((when, net.when), (what, net.what), (body, net.body)):
-                larger[: len(own)] = own
-            self._take_heap(when, what, body)
-
-    def _put_log_aside(self) -> None:
-        n = int(self.network.counts[kernels.LOGGED])
-        if n:
-            self.lines.append(self.network.log[:n].copy())
-            self.network.counts[kernels.LOGGED] = 0
+            larger = make_heap(2 * len(net.when), self.nodes.dim)
+            for new, own in zip(larger, (net.when, net.what, net.body), strict=True):
+                new[: len(own)] = own
+            self._take_heap(*larger)
+        return done, made, more
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
-        mine = self.network._asdict() | self.nodes.arrays()
+        mine = self.network._asdict() | self.network.rows._asdict() | self.nodes.arrays()
         self.arrays = {name: own for name, own in mine.items() if name not in NOT_SAVED}
 
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -146,22 +117,19 @@ class MessageEngine(Engine):
 
     def cut_off(self) -> bool:
         """Tell whether no two living nodes are neighbours, and none is to come."""
-        ends = self.network.edge[:, [SOURCE, TARGET]]
+        ends = self.network.rows.edge[:, [SOURCE, TARGET]]
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
     def sum_owed(self) -> Array:
-        """Return what was paid and not applied yet."""
         return np.asarray(kernels.sum_owed(self.nodes.model, self.network))
 
     def staleness(self) -> Staleness | None:
-        """Return how old answers were."""
         total, largest, count = self.network.sums[
             [kernels.TOTAL_AGE, kernels.LARGEST_AGE, kernels.AGES]
         ].tolist()
         return Staleness(total / count, largest, int(count)) if count else None
 
     def log(self) -> Log:
-        """Return the log so far."""
         *whole, time = self.lines.join().T
         kind, node, peer, seq = (column.astype(np.int64) for column in whole)
         return Log(kind, node, peer, seq, time.copy())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.network.gossip import Constants, Gossip, as_gossip, check_values
+from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
 from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
-from continuized.network.simulation.node_models.gossip import X, make_nodes, mix_to, pay_transfer
-from continuized.network.simulation.node_models.interface import TIME
+from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
+from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
 from continuized.problems.base import Array
 from continuized.support.jit import jit, uncounted
 
@@ -21,25 +21,25 @@ ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and he
 
 
 @uncounted
-def pass_to(work: Array, fell: Array, i: int, time: float, theta: float) -> None:
+def pass_to(work: Array, fell: Array, i: int, time: float, nodes: GossipNodes) -> None:
     """Bring node i to its own `time`; plain gossip keeps z = x, as by mixing for ever."""
     if not fell[i]:
-        mix_to(work, i, time, theta)
+        flow_to(nodes, work, i, time)
     elif time > work[i, TIME]:
-        mix_to(work, i, time, math.inf)
+        flow_to(GossipNodes(math.inf, nodes.gamma, nodes.gamma), work, i, time)
 
 
 @jit
-def mix_all(work: Array, fell: Array, times: Array, theta: float) -> None:
+def mix_all(work: Array, fell: Array, times: Array, nodes: GossipNodes) -> None:
     """Bring every node to its own time."""
     for i in range(work.shape[0]):
-        pass_to(work, fell, i, times[i], theta)
+        pass_to(work, fell, i, times[i], nodes)
 
 
 @jit
 def repeat(
     work: Array, carried: Array, fell: Array, kind: Array, node: Array, time: Array, slots: Array,
-    constants: Constants,
+    nodes: GossipNodes,
 ) -> int:  # fmt: skip
     """Repeat the entries of a log.
 
@@ -47,7 +47,7 @@ def repeat(
 
     Returns the first entry at which a node's own time goes back, or -1.
     """
-    theta, gamma, gamma_prime = constants
+    theta, gamma, gamma_prime = nodes
     d = carried.shape[1] - 1
     for k in range(kind.size):
         i, slot = node[k], slots[k]
@@ -60,7 +60,7 @@ def repeat(
             continue
         if time[k] < work[i, TIME]:
             return k
-        pass_to(work, fell, i, time[k], theta)
+        pass_to(work, fell, i, time[k], nodes)
         if kind[k] == FALL:
             fell[i] = True
             for c in range(d):
@@ -71,9 +71,9 @@ def repeat(
         for c in range(d):
             if kind[k] == PAY:
                 carried[slot, c] = work[i, X + c] - carried[slot, c]
-                pay_transfer(work, i, c, carried[slot, c], gamma, carried[slot, d])
+                pay(GossipNodes(theta, gamma, carried[slot, d]), work, i, c, carried[slot, c])
             elif kind[k] == APPLY:
-                pay_transfer(work, i, c, -carried[slot, c], gamma, carried[slot, d])
+                pay(GossipNodes(theta, gamma, carried[slot, d]), work, i, c, -carried[slot, c])
             elif slot >= 0 and kind[k] == ANSWER:
                 carried[slot, c] = work[i, X + c]
     return -1
@@ -152,22 +152,21 @@ def replay(
     """
     graph = Graph.of(graph)
     start = check_values(values, graph)
-    constants = as_gossip(method).constants(graph)
     kind, node, peer, seq, time = _check_log(log, graph.nodes)
     slots, count = _number_slots(kind, node, peer, seq)
-    nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
+    nodes = make_nodes(start.reshape(graph.nodes, -1), as_gossip(method).constants(graph))
     work, carried = nodes.work(np.ones(graph.nodes)), np.empty((count, 1 + nodes.dim))
     fell = np.zeros(graph.nodes, np.bool_)
     size = max(1, ENTRIES // nodes.dim)
     for k in range(0, len(kind), size):
         columns = (column[k : k + size] for column in (kind, node, time, slots))
-        wrong = k + repeat(work, carried, fell, *columns, constants)
+        wrong = k + repeat(work, carried, fell, *columns, nodes.model)
         if wrong >= k:
             raise ValueError(
                 f"entry {wrong} of the log goes back in the time of node {node[wrong]}"
             )
     last = work[:, TIME] if times is None else np.asarray(times, np.float64)
-    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), constants.theta)
+    mix_all(work, fell, np.broadcast_to(last, len(work)).copy(), nodes.model)
     x, z = np.hsplit(work[:, X:].copy(), 2)
     return x.reshape(start.shape), z.reshape(start.shape)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from continuized.network.result import Outcome, Trace, rounding_of_mean
-from continuized.network.simulation.engine import Engine, Tests
+from continuized.network.simulation.engine import Engine, Tests, flow_all
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
 from continuized.process.clock import Events
@@ -58,9 +58,9 @@ class GossipStepper(Stepper):
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
-        engine = self.engine
-        both = gossip.states_at(engine.work, engine.alive, t, engine.nodes.model.theta)
-        x, z = np.hsplit(both, 2)
+        engine, work = self.engine, self.engine.work.copy()
+        flow_all(engine.nodes.model, work, engine.alive, t)
+        x, z = np.hsplit(work[:, gossip.X :], 2)
         return x.copy(), z.copy()
 
     def find_centre(self) -> Array:
@@ -95,7 +95,7 @@ class GossipStepper(Stepper):
             done, made = self.engine.run(events, done, stop, self.most, tests)
             parts.append(tests.rows[:made])
             self.k, self.t = self.engine.messages, self.engine.t
-            if made and not bounds[0] < tests.rows[made - 1, 2] < bounds[1]:
+            if tests.are_over(made):
                 self.reached = bool(tests.rows[made - 1, 2] <= bounds[0])
                 status = Status.CONVERGED if self.reached else Status.DIVERGED
             elif self.k >= self.most:

@@ -102,7 +102,7 @@ def system_of(graph: Graph, objective: Objective, method: dadao.DADAO) -> System
     def act_at(mark: int) -> None:
         engine.advance(Events(0, 0.0, np.zeros(1), np.zeros(1), np.array([mark])))
 
-    flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, STEP))
+    flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, engine.alive, STEP))
     jumps = [find_matrix(partial(act_at, mark)) for mark in range(len(engine.rates))]
     return System(
         Q.T @ np.real(logm(flow)) @ Q / STEP,

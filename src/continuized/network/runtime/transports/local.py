@@ -58,7 +58,7 @@ class LocalTransport:
                     f"within {START_WITHIN:.0f} s: give fewer with processes="
                 )
         self._started = True
-        self.broadcast({"ports": list(self._ports.items())})
+        self.broadcast({"addresses": list(self._ports.items())})
 
     def revive(self, worker: int, life: int) -> None:
         self._spawn(worker, life)
@@ -89,7 +89,7 @@ class LocalTransport:
         if "port" in header:
             self._ports[report.worker] = header["port"]
             if self._started:  # it came back
-                self.broadcast({"ports": list(self._ports.items())})
+                self.broadcast({"addresses": list(self._ports.items())})
         return report
 
     def kill(self, worker: int) -> None:

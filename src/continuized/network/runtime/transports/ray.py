@@ -14,19 +14,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from typing import Any
 
 from continuized.network.runtime import wire_format
 from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports import ray_watch
+from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, REPORT_EVERY, Worker
 
-REPORT_EVERY = 0.1  # seconds
-START_WITHIN = 120.0
-LONGEST_WAIT = 1.0
-MOST_WAITING = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
+START_WITHIN = 120.0  # seconds
 NAMESPACE = "continuized"
-HOST = "127.0.0.1"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
 
 # On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
@@ -46,72 +42,44 @@ def _import_ray() -> Any:
     return ray
 
 
-class Actor:
-    """Runs the nodes of one worker, as `transports.worker` does for local processes."""
+class Actor(Worker):
+    """A worker that is called by Ray; the address of another one is its name."""
 
     def __init__(self, order: bytes) -> None:
-        from continuized.network.runtime.node_process import NodeProcess
-
-        self._process = NodeProcess(wire_format.unpack(order))
-        self._stream = wire_format.FrameReader(self._process.codec)
-        self._inbox: list[Any] = []
+        super().__init__(wire_format.unpack(order))
+        self._stream = wire_format.FrameReader(self.process.codec)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
-        self._names: dict[int, str] = {}
-        self._handles: dict[int, Any] = {}
         self._busy: set[asyncio.Task[None]] = set()
-        self._wakes = asyncio.Event()
-        self._ended = False
-        self._turns: asyncio.Task[None] | None = None
 
     async def deliver(self, frames: bytes) -> None:
         """Take frames from another actor."""
-        self._inbox += self._stream.feed(frames)
+        self.receive(list(self._stream.feed(frames)))
         if self._stream.broken:
-            self._stream = wire_format.FrameReader(self._process.codec)
-        self._wakes.set()
+            self._stream = wire_format.FrameReader(self.process.codec)
 
     async def obey(self, command: bytes) -> None:
         """Follow a command of the run."""
-        header, _ = wire_format.unpack(command)
-        for worker, name in header.get("names", ()):
-            if self._names.get(worker) != name:
-                self._names[worker] = name
-                self._handles.pop(worker, None)
-        self._process.obey(header)
-        self._ended = self._ended or bool(header.get("end"))
-        if self._turns is None:
-            self._turns = asyncio.get_running_loop().create_task(self._take_turns())
-        self._wakes.set()
+        self.follow(wire_format.unpack(command)[0])
 
     async def poll(self, first: bool) -> bytes:
         """Report: the first time at once, later after a while."""
         if not first and not self._ended:
             await asyncio.sleep(REPORT_EVERY)
-        header, arrays = self._process.make_report(final=self._ended)
+        header, arrays = self.process.make_report(final=self._ended)
         if first:
             header["started"] = True
-        return wire_format.pack(header, {**arrays, "entries": self._process.take_log()})
+        return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
 
-    async def _take_turns(self) -> None:
-        while not self._ended:
-            self._wakes.clear()
-            inbox, self._inbox = self._inbox, []
-            for worker, data in self._process.take_turn(time.monotonic(), inbox).items():
-                self._send(worker, data)
-            wait = min(self._process.seconds_to_wait(), LONGEST_WAIT)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wakes.wait(), wait) if wait else await asyncio.sleep(0)
-
-    def _send(self, worker: int, data: bytes) -> None:
+    def _send(self, frames: dict[int, bytes]) -> None:
         # One call at a time for each worker: what comes up meanwhile goes with the next.
-        if worker in self._waiting:
-            if len(self._waiting[worker]) < MOST_WAITING:
+        for worker, data in frames.items():
+            if worker not in self._waiting:
+                self._waiting[worker] = bytearray(data)
+                task = asyncio.get_running_loop().create_task(self._deliver_waiting(worker))
+                self._busy.add(task)
+                task.add_done_callback(self._busy.discard)
+            elif len(self._waiting[worker]) < MOST_BUFFERED:
                 self._waiting[worker] += data
-            return
-        self._waiting[worker] = bytearray(data)
-        task = asyncio.get_running_loop().create_task(self._deliver_waiting(worker))
-        self._busy.add(task)
-        task.add_done_callback(self._busy.discard)
 
     async def _deliver_waiting(self, worker: int) -> None:
         ray = _import_ray()
@@ -119,10 +87,10 @@ class Actor:
             while self._waiting[worker]:
                 data = bytes(self._waiting[worker])
                 self._waiting[worker].clear()
-                if worker not in self._handles:
-                    name = self._names[worker]
-                    self._handles[worker] = ray.get_actor(name, namespace=NAMESPACE)
-                await self._handles[worker].deliver.remote(data)
+                if worker not in self._links:
+                    name = self._addresses[worker]
+                    self._links[worker] = ray.get_actor(name, namespace=NAMESPACE)
+                await self._links[worker].deliver.remote(data)
         except (ray.exceptions.RayError, ValueError, KeyError):
             pass  # it is dead, or not there yet: its frames are lost, and sent again by the node
         finally:
@@ -158,7 +126,7 @@ class RayTransport:
                 f"{len(refs) - len(ready)} of {len(refs)} actors did not start within "
                 f"{START_WITHIN:.0f} s: give fewer with processes="
             )
-        self.broadcast({"names": list(self._names.items())})
+        self.broadcast({"addresses": list(self._names.items())})
 
     def _start_own(self) -> None:
         """Start a cluster of this machine, which ends with this process, however that ends."""
@@ -207,7 +175,7 @@ class RayTransport:
 
     def revive(self, worker: int, life: int) -> None:
         self._spawn(worker, life)
-        self.broadcast({"names": list(self._names.items())})
+        self.broadcast({"addresses": list(self._names.items())})
 
     def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():

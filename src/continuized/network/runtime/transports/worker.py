@@ -19,6 +19,7 @@ from continuized.network.runtime import wire_format
 
 HOST = "127.0.0.1"
 REPORT_EVERY = 0.1  # seconds
+LONGEST_WAIT = 1.0
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
 # Whoever connects must send a frame of this run within so many seconds, as other workers do at
 # once; only so many who have not yet may be there, beside the workers.  It is more than the system
@@ -37,7 +38,7 @@ def main() -> None:
     if order is None:
         return
     sys.path[:] = order[0]["path"]  # models may stand wherever the caller can import from
-    worker = Worker(order, reports)
+    worker = LocalWorker(order, reports)
     try:
         asyncio.run(worker.run(orders, int(order[0]["port"])))
     except OSError as error:
@@ -46,40 +47,75 @@ def main() -> None:
 
 
 class Worker:
-    """Gives the nodes of a worker their sockets and pipes."""
+    """Gives the nodes of a worker their turns; what carries their frames is the transport's."""
 
-    def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
+    def __init__(self, order: wire_format.Record) -> None:
         from continuized.network.runtime.node_process import NodeProcess
 
         self.process = NodeProcess(order)
-        self._reports = reports
-        self._ports: dict[int, int] = {}
-        self._out: dict[int, Outgoing] = {}
+        self._addresses: dict[int, Any] = {}  # of the other workers
+        self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
-        self._woken = False
-        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
-        self._started = False
-
-    async def run(self, orders: BinaryIO, port: int) -> None:
-        """Listen, then follow orders until told to end."""
-        self._loop = asyncio.get_running_loop()
-        self._ended = asyncio.Event()
-        server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
-        port = server.sockets[0].getsockname()[1]
-        self._report({"port": port, "started": True})
-        threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
-        await self._ended.wait()
-        server.close()
+        self._woken = self._started = self._ended = False
 
     def receive(self, messages: list[Any]) -> None:
         """Take messages from another worker."""
         self._inbox += messages
         self._wake()
 
+    def follow(self, command: dict[str, Any]) -> None:
+        """Follow a command of the run; the first one starts the clock."""
+        for worker, address in command.get("addresses", ()):
+            if self._addresses.get(worker) != address:
+                self._addresses[worker] = address
+                self._links.pop(worker, None)
+        self.process.obey(command)
+        self._started, self._ended = True, self._ended or bool(command.get("end"))
+        self._wake()
+
+    def _wake(self) -> None:
+        if not self._woken:
+            self._woken = True
+            asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._woken = False
+        if not self._started or self._ended:
+            return
+        inbox, self._inbox = self._inbox, []
+        self._send(self.process.take_turn(time.monotonic(), inbox))
+        if self._timer is not None:
+            self._timer.cancel()
+        wait = min(self.process.seconds_to_wait(), LONGEST_WAIT)
+        self._timer = asyncio.get_running_loop().call_later(wait, self._wake)
+
+    def _send(self, frames: dict[int, bytes]) -> None:
+        raise NotImplementedError
+
+
+class LocalWorker(Worker):
+    """A worker with sockets, and pipes to whoever started it."""
+
+    def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
+        super().__init__(order)
+        self._reports = reports
+        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
+
+    async def run(self, orders: BinaryIO, port: int) -> None:
+        """Listen, then follow orders until told to end."""
+        self._loop = asyncio.get_running_loop()
+        self._over = asyncio.Event()
+        server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
+        port = server.sockets[0].getsockname()[1]
+        self._report({"port": port, "started": True})
+        threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
+        await self._over.wait()
+        server.close()
+
     def admit(self, incoming: Incoming) -> None:
         """Let a connection stay for a while; of too many that prove nothing, end the oldest."""
-        if len(self._unproven) >= len(self._ports) + MOST_UNPROVEN:
+        if len(self._unproven) >= len(self._addresses) + MOST_UNPROVEN:
             self._end_stranger(next(iter(self._unproven)))
         timer = self._loop.call_later(PROVE_WITHIN, self._end_stranger, incoming)
         self._unproven[incoming] = timer
@@ -102,54 +138,32 @@ class Worker:
         os._exit(1)  # whoever started this process is gone
 
     def _obey(self, command: dict[str, Any]) -> None:
-        for worker, port in command.get("ports", ()):
-            if self._ports.get(worker) != port:
-                self._ports[worker] = port
-                self._out.pop(worker, None)
-        self.process.obey(command)
-        if command.get("end"):
+        starts = not self._started
+        self.follow(command)
+        if self._ended:
             self._report({}, final=True)
-            self._ended.set()
-        elif not self._started:
-            self._started = True
+            self._over.set()
+        elif starts:
             self._report_often()
-        self._wake()
 
-    def _wake(self) -> None:
-        if not self._woken:
-            self._woken = True
-            self._loop.call_soon(self._take_turn)
-
-    def _take_turn(self) -> None:
-        self._woken = False
-        if not self._started or self._ended.is_set():
-            return
-        inbox, self._inbox = self._inbox, []
-        frames = self.process.take_turn(time.monotonic(), inbox)
+    def _send(self, frames: dict[int, bytes]) -> None:
         # The log leaves before the messages it explains: whatever others have seen of a node
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
             _write(self._reports, {"log": True}, {"entries": entries})
         for worker, data in frames.items():
-            self._send(worker, data)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(min(self.process.seconds_to_wait(), 1.0), self._wake)
-
-    def _send(self, worker: int, data: bytes) -> None:
-        if worker not in self._ports:
-            return
-        if worker not in self._out:
-            self._out[worker] = Outgoing(self._ports[worker])
-        self._out[worker].send(data)
+            if worker in self._addresses:
+                if worker not in self._links:
+                    self._links[worker] = Outgoing(self._addresses[worker])
+                self._links[worker].send(data)
 
     def _report(self, also: dict[str, Any], final: bool = False) -> None:
         header, arrays = self.process.make_report(final)
         _write(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
-        if not self._ended.is_set():
+        if not self._ended:
             self._report({})
             self._loop.call_later(REPORT_EVERY, self._report_often)
 
@@ -157,7 +171,7 @@ class Worker:
 class Incoming(asyncio.Protocol):
     """Reads a connection from another worker, or from a stranger."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: LocalWorker) -> None:
         self._worker = worker
         self._stream = wire_format.FrameReader(worker.process.codec)
 

@@ -10,7 +10,7 @@ from continuized.network.simulation.node_models.interface import SPEED, TIME, no
 from continuized.problems.base import Array
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import jump
-from continuized.support.jit import jit, uncounted
+from continuized.support.jit import jit
 
 X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
@@ -19,24 +19,6 @@ def make_nodes(values: Array, constants: Constants) -> NodeSet:
     """Make the nodes of gossip, which start with x = z = values."""
     both = np.column_stack([values, values])
     return NodeSet(GossipNodes(*constants), values.shape[1], values=both)
-
-
-@uncounted
-def mix_to(work: Array, i: int, time: float, theta: float) -> None:
-    """Bring node i to its own `time`: `gossip.mix_over`, the weights taken once for all columns."""
-    if theta > 0.0:
-        a, b = equal_weights(theta, time - work[i, TIME])
-        z = (work.shape[1] + X) // 2
-        for c in range(z - X):
-            work[i, X + c], work[i, z + c] = mix(work[i, X + c], work[i, z + c], a, b)
-    work[i, TIME] = time
-
-
-@uncounted
-def pay_transfer(work: Array, i: int, c: int, d: float, gamma: float, gamma_prime: float) -> None:
-    """Let node i give the transfer of d in coordinate c: the jump of the process, with d for g."""
-    x, z = X + c, (work.shape[1] + X) // 2 + c
-    work[i, x], work[i, z] = jump(work[i, x], work[i, z], d, gamma, gamma_prime)
 
 
 @jit
@@ -52,44 +34,27 @@ def centre(work: Array, alive: Array, owed: Array) -> Array:
     return middle
 
 
-@jit
-def squared_error(work: Array, alive: Array, t: float, theta: float, middle: Array) -> float:
-    """Return the sum over living nodes of |x - middle|^2 at time t; no node is touched."""
-    d, total = middle.size, 0.0
-    for i in range(work.shape[0]):
-        if alive[i]:
-            a, b = equal_weights(theta, work[i, SPEED] * t - work[i, TIME])
-            for c in range(d):
-                x, _ = mix(work[i, X + c], work[i, X + d + c], a, b)
-                total += (x - middle[c]) ** 2
-    return total
-
-
-@jit
-def states_at(work: Array, alive: Array, t: float, theta: float) -> Array:
-    """Return (x, z) of every node at time t, of a dead one at its death; no node is touched."""
-    states = work.copy()
-    for i in range(work.shape[0]):
-        if alive[i]:
-            mix_to(states, i, work[i, SPEED] * t, theta)
-    return states[:, X:]
-
-
 @node_model
 class GossipNodes(Constants):
     """Nodes that average: x and z stand in `work`."""
 
     def flow_to(nodes, work: Array, i: int, time: float) -> None:
-        """Mix x and z."""
-        mix_to(work, i, time, nodes.theta)
+        """Mix x and z: `gossip.mix_over`, the weights taken once for all columns."""
+        if nodes.theta > 0.0:
+            a, b = equal_weights(nodes.theta, time - work[i, TIME])
+            z = (work.shape[1] + X) // 2
+            for c in range(z - X):
+                work[i, X + c], work[i, z + c] = mix(work[i, X + c], work[i, z + c], a, b)
+        work[i, TIME] = time
 
     def message(nodes, work: Array, i: int, c: int) -> float:
         """Return x."""
         return float(work[i, X + c])
 
     def pay(nodes, work: Array, i: int, c: int, d: float) -> None:
-        """Take gamma d off x and gamma' d off z."""
-        pay_transfer(work, i, c, d, nodes.gamma, nodes.gamma_prime)
+        """Take gamma d off x and gamma' d off z: the jump of the process, with d for g."""
+        x, z = X + c, (work.shape[1] + X) // 2 + c
+        work[i, x], work[i, z] = jump(work[i, x], work[i, z], d, nodes.gamma, nodes.gamma_prime)
 
     def conserved(nodes, work: Array, i: int, c: int) -> float:
         """Return x + z."""
@@ -108,5 +73,13 @@ class GossipNodes(Constants):
             work[i, z + c] = work[i, X + c]
 
     def disagreement(nodes, work: Array, alive: Array, t: float, owed: Array) -> float:
-        """Return the sum of |x - middle|^2 over the living."""
-        return float(squared_error(work, alive, t, nodes.theta, centre(work, alive, owed)))
+        """Return the sum of |x - centre|^2 over the living; no node is touched."""
+        middle, total = centre(work, alive, owed), 0.0
+        d = middle.size
+        for i in range(work.shape[0]):
+            if alive[i]:
+                a, b = equal_weights(nodes.theta, work[i, SPEED] * t - work[i, TIME])
+                for c in range(d):
+                    x, _ = mix(work[i, X + c], work[i, X + d + c], a, b)
+                    total += (x - middle[c]) ** 2
+        return float(total)
