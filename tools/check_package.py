@@ -45,9 +45,9 @@ def version() -> str:
 
 
 def sources() -> set[str]:
-    """The modules, and the mark that they are typed, as paths below src."""
-    files = {path.relative_to(ROOT / "src").as_posix() for path in SOURCES.rglob("*.py")}
-    return files | {f"{PACKAGE}/py.typed"}
+    """The modules, the style of reports, and the mark that they are typed, as paths below src."""
+    files = [path for ending in ("*.py", "*.css") for path in SOURCES.rglob(ending)]
+    return {path.relative_to(ROOT / "src").as_posix() for path in files} | {f"{PACKAGE}/py.typed"}
 
 
 def in_wheel(wheel: dict[str, bytes]) -> Iterator[str]:

@@ -12,6 +12,7 @@ import base64
 import platform
 from collections.abc import Iterable, Mapping
 from html import escape
+from pathlib import Path
 from typing import NamedTuple
 
 from continuized import __version__
@@ -41,6 +42,7 @@ Part = str | Table | Picture
 
 def page(title: str, sections: Mapping[str, Iterable[Part]]) -> str:
     """The whole page as HTML, by headings; a string is a paragraph.  All text is escaped."""
+    style = (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
     body = ""
     for heading, parts in sections.items():
         shown = "\n".join(map(_part, parts))
@@ -52,7 +54,8 @@ def page(title: str, sections: Mapping[str, Iterable[Part]]) -> str:
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(title)}</title>
-<style>{STYLE}</style>
+<style>
+{style}</style>
 </head>
 <body>
 <main>
@@ -112,48 +115,3 @@ def _cell(tag: str, text: str, column: int, table: Table) -> str:
 
 # The browser itself refuses whatever is not in the page.
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
-
-STYLE = """
-:root { color-scheme: light dark; --ink: #1c1c1c; --soft: #5c5c5c; --line: #d5d5d5;
-  --paper: #fdfdfc; --pass: #1a6b3c; --fail: #b3261e; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e6e4e0; --soft: #a5a29c; --line: #43413e; --paper: #191918;
-    --pass: #7cc79a; --fail: #f2a29c; }
-}
-* { box-sizing: border-box; }
-body { margin: 0; background: var(--paper); color: var(--ink);
-  font: 17px/1.55 Charter, "Bitstream Charter", Cambria, Georgia, serif; }
-main, footer { max-width: 60rem; margin: 0 auto; padding: 0 1.25rem; }
-h1 { font-size: 1.9rem; line-height: 1.2; font-weight: 600; margin: 2.5rem 0 1rem; }
-h2 { font-size: 1.3rem; line-height: 1.3; font-weight: 600; margin: 2.5rem 0 .75rem; }
-p, figcaption { max-width: 44rem; }
-figure { margin: 1rem 0 1.5rem; }
-figure img { display: block; width: 100%; height: auto; background: #fff; padding: .5rem;
-  border: 1px solid var(--line); border-radius: 4px; }
-figcaption, caption, footer { color: var(--soft); font-size: .9rem; }
-figcaption { margin-top: .6rem; }
-.wide { overflow-x: auto; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: .4rem; }
-th, td { padding: .22rem .9rem .22rem 0; text-align: left; }
-th, .number { white-space: nowrap; }
-th { border-bottom: 1px solid var(--ink); font-weight: 600; }
-tbody tr { border-bottom: 1px solid var(--line); }
-.number { text-align: right; }
-tr.pass td:last-child { color: var(--pass); }
-tr.fail td { color: var(--fail); font-weight: 600; }
-footer { border-top: 1px solid var(--line); margin-top: 3rem; padding: 1rem 1.25rem 2rem; }
-@page { margin: 18mm 16mm; }
-@media print {
-  :root { color-scheme: light; --ink: #000; --soft: #333; --line: #bbb; --paper: #fff;
-    --pass: #000; --fail: #000; }
-  body { font-size: 10.5pt; }
-  main, footer { max-width: none; padding: 0; }
-  h1 { margin-top: 0; }
-  h2, thead { break-after: avoid; }
-  figure, table { break-inside: avoid; }
-  figure img { border: 0; padding: 0; }
-  .wide { overflow: visible; }
-  th, td { white-space: normal; padding: .12rem .7rem .12rem 0; }
-}
-"""
