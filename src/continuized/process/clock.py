@@ -440,14 +440,14 @@ class _MergedStream(Stream):
         while self._ready < n and self._ends:
             blocks = [(self._t, self._pairs)]
             # What was drawn of a clock that ends first is ready when it is drawn on.  With as many
-            # as half of all clocks, there are no more events to sort than a few times those ready.
-            for _ in range(max(n // self._ahead, len(self._ends) // 2) + 1):
+            # times as there are clocks, half of the events that are sorted are ready, or more.
+            for _ in range(max(n // self._ahead, len(self._ends)) + 1):
                 if self._ends:
                     blocks.append(self._draw_ahead(heapq.heappop(self._ends)[1]))
             self._sort(blocks)
         n = min(n, self._ready)
-        (t, self._t), (marks, self._pairs) = (np.split(a, [n]) for a in (self._t, self._pairs))
-        self._ready -= n
+        t, marks = self._t[:n], self._pairs[:n]
+        self._t, self._pairs, self._ready = self._t[n:], self._pairs[n:], self._ready - n
         events = Events(self.k, self.t, t, np.diff(t, prepend=self.t), marks)
         if n:
             self.k, self.t = self.k + n, float(t[-1])
