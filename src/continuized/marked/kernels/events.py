@@ -300,9 +300,9 @@ def block_events(
 
 @jit
 def row_events(marks, coefficients, factors, rhs, columns, step, accelerated, scalars, pairs):
-    """Take steps of stochastic least squares: at a row of marks, a batch, with g the mean over its
-    marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row, x -= step g and
-    z -= gamma' g.
+    """Take steps of stochastic least squares: at a mark, or at a row of marks, a batch, with g the
+    mean over its marks i of r_i a_i, r_i the residual of a_i = factors_i times the data's row,
+    x -= step g and z -= gamma' g.
 
     All residuals are of the same x: they are taken before anything is subtracted.  Rows are given
     as the columns of A are, and x and z in the place of the images.
