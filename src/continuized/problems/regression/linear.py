@@ -109,7 +109,7 @@ class Linear(Problem):
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.
         """
-        at = np.asarray(w, np.float64).reshape(self.variables, -1)
+        at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
         return self.sample_rows(index), self._second_slopes(self.predictions(at, index))
 
     def _second_slopes(self, predictions: Array) -> Array:
