@@ -46,7 +46,8 @@ def test_the_library_passes(check, room):
     assert min(room, default=math.inf) >= 1.5, "too few samples, on another seed"
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3, 7])  # on which 2,500 samples were too few
+# Seeds on which 2,500 samples were too few.
+@pytest.mark.parametrize("seed", [3, *[pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 7)]])
 def test_rows_are_judged_on_every_seed(seed):
     claim = registry.measure(BY_NAME["rows: E |x_t - x*|^2"], effort=QUICK._replace(seed=seed))
     assert claim.verdict == "holds", claim.measurement

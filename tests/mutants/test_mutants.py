@@ -21,6 +21,11 @@ BY_NAME = {check.claim: check for check in CHECKS}
 LONG = (
     "gamma' taken at T_k (the paper's Theorem 4 as printed)",
     "a quarter of the exchanges",
+    "a tenth of what an exchange moves",
+    "gamma = mu",
+    "noise of twice the variance",
+    "the 2 forgotten in 1/sqrt(2 mu_g R)",
+    "the 2 forgotten in sqrt(mu_g/(2R))",
 )
 
 

@@ -56,7 +56,7 @@ def test_against_the_definition(
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", ["squared", "logistic"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 def test_compiled_for_loops(
     kind: str, form: str, weighted: bool, intercept: bool, dtype: Any
 ) -> None:

@@ -102,7 +102,9 @@ def test_markdown_is_a_table(canned):
     assert lines.count("- A note.") == 1
 
 
-@pytest.mark.parametrize("low", [0.11, 0.37, 0.92])
+@pytest.mark.parametrize(
+    "low", [0.37, *[pytest.param(a, marks=pytest.mark.slow) for a in (0.11, 0.92)]]
+)
 @pytest.mark.parametrize("factor", [1.5, 2.0, 3.0, 6.0, 12.0, 40.0, 1e4])
 def test_the_numbers_on_the_axes_do_not_overlap(low, factor):
     along = np.geomspace(low, factor * low, 9)

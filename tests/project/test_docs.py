@@ -27,8 +27,9 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN = {"python", "sh", "console", "text", "bibtex"}
-# Its code compiles the engines of the network, which the tests of the network compile as well.
-LONG = "network.md"
+# Their code compiles the engines of the network, which the tests of the network compile as well, or
+# takes many runs.
+LONG = ("lab.md", "network.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
@@ -61,8 +62,8 @@ def run_commands(block: str) -> None:
 
 
 def as_long(page: Any) -> Any:
-    """The parameter of a page, slow for the one that takes long."""
-    marks = [*page.marks, pytest.mark.slow] if page.id == LONG else page.marks
+    """The parameter of a page, slow for those that take long."""
+    marks = [*page.marks, pytest.mark.slow] if page.id in LONG else page.marks
     return pytest.param(*page.values, marks=marks, id=page.id)
 
 

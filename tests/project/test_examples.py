@@ -146,7 +146,13 @@ def test_every_example_is_checked() -> None:
     assert SHOWN.keys() == SCRIPTS.keys()
 
 
-@pytest.mark.parametrize("name", SHOWN)
+LONG = ("mu_to_zero", "noise_floor")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in SHOWN],
+)
 def test_an_example_makes_its_picture(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,7 @@ def test_the_unit_of_the_functions_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("spec", ["path:2", "star:5", "cycle:4"])
-@pytest.mark.parametrize("kappa", [1.0, 10.0, 1e4])
+@pytest.mark.parametrize("kappa", [1.0, pytest.param(10.0, marks=pytest.mark.slow), 1e4])
 def test_the_bound_holds(spec: str, kappa: float) -> None:
     graph = Graph.of(spec)
     pair = graph, ridge(graph.nodes, kappa)[0]
