@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +22,7 @@ from continuized.network.runtime.transport import RunPlan, Transport, WorkerRepo
 from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
-BEGIN_WITHIN = 10.0
+START_WITHIN = 120.0  # seconds for all workers to report, imports from a cold disk included
 SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
 FINAL_WITHIN = 5.0
 WAIT_AT_MOST = 0.05  # seconds for one report
@@ -64,25 +65,29 @@ class Supervisor:
     reached: bool = False
     plain: bool = False  # whether nodes went on as plain gossip
     _log: list[NDArray[Any]] = field(default_factory=list)
-    _death_counts: dict[int, int] = field(default_factory=dict)
     _rejoining: set[int] = field(default_factory=set)  # started again, not yet heard of
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
     def __post_init__(self) -> None:
         self._worker_of = dict(self.plan.assignments())
-        self._running = set(range(len(self.plan.workers)))  # the workers that have not ended
+        self._running: set[int] = set()  # the workers that have started and not ended
+        self._addresses: dict[int, Any] = {}
 
     def run(self) -> None:
         """Start the workers, follow them until the run is over, and collect their last reports."""
+        count = len(self.plan.workers)
         self.transport.start(self.plan)
-        self.monitor.heard[:] = time.monotonic()
-        if not self._wait_until(self.monitor.has_heard_of_all, BEGIN_WITHIN):
-            raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
+        if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
+            raise TimeoutError(
+                f"{count - len(self._addresses)} of {count} processes did not start within "
+                f"{START_WITHIN:.0f} s: give fewer with processes="
+            )
         self.monitor.begin()
         began = time.monotonic()
         while not self._is_over(time.monotonic() - began):
             self._handle_next_report()
+            self._end_silent_workers()
         self.wall = time.monotonic() - began
         self.transport.broadcast({"quiet": True})
         self._wait_until(lambda: self._all_running(self.monitor.idle), SETTLE_WITHIN)
@@ -149,10 +154,12 @@ class Supervisor:
         return True
 
     def _handle_next_report(self) -> None:
-        """Wait a little for a report and act on it; end workers that have long been silent."""
+        """Wait a little for a report, and act on it."""
         report = self.transport.next_report(WAIT_AT_MOST)
         if report is not None:
             self._handle(report)
+
+    def _end_silent_workers(self) -> None:
         for worker in self._running:
             if time.monotonic() - self.monitor.heard[worker] > SILENT:
                 self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
@@ -161,15 +168,22 @@ class Supervisor:
 
     def _handle(self, report: WorkerReport) -> None:
         if report.record is None:
+            if not self.monitor.rows:
+                raise RuntimeError(
+                    f"a process of nodes ended as it started ({report.reason}): "
+                    "its error stands on standard error"
+                )
             if not self.monitor.final[report.worker]:
                 self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))
             return
         header, arrays = report.record
         if "entries" in arrays:
             self._log.append(arrays["entries"])
-        if header.get("started") and self._death_counts:
-            # A worker that came back knows of no deaths.
-            self._broadcast_deaths()
+        if "address" in header:
+            self._running.add(report.worker)
+            self._addresses[report.worker] = header["address"]
+            if len(self._addresses) == len(self.plan.workers):
+                self.transport.broadcast({"addresses": list(self._addresses.items())})
         failures = self.monitor.take_report(report.worker, report.record)
         self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
@@ -194,7 +208,6 @@ class Supervisor:
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
             self.monitor.record_death(node, reason)
-            self._death_counts[node] = self._death_counts.get(node, 0) + 1
         if failures:
             self._broadcast_deaths()
 
@@ -203,14 +216,13 @@ class Supervisor:
         self.monitor.restart_clock(worker)
         self._running.add(worker)
         self._rejoining.add(node)
-        self.transport.revive(worker, self._death_counts.get(node, 0))
+        self.transport.spawn(worker, sum(node == dead for _, dead, _ in self.monitor.deaths))
         self._broadcast_deaths()
 
     def _broadcast_deaths(self) -> None:
-        back = [n for n in self._death_counts if self.monitor.living[n] or n in self._rejoining]
-        self.transport.broadcast(
-            {"dead": list(self._death_counts.items()), "back": back, "plain": self.plain}
-        )
+        deaths = Counter(node for _, node, _ in self.monitor.deaths)
+        back = [n for n in deaths if self.monitor.living[n] or n in self._rejoining]
+        self.transport.broadcast({"dead": list(deaths.items()), "back": back, "plain": self.plain})
 
     def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.

@@ -57,7 +57,7 @@ class Worker:
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
-        self._woken = self._started = self._ended = False
+        self._woken = self._ended = False
 
     def receive(self, messages: list[Any]) -> None:
         """Take messages from another worker."""
@@ -65,13 +65,13 @@ class Worker:
         self._wake()
 
     def follow(self, command: dict[str, Any]) -> None:
-        """Follow a command of the run; the first one starts the clock."""
+        """Follow a command of the run; the first one with addresses starts the clock."""
         for worker, address in command.get("addresses", ()):
             if self._addresses.get(worker) != address:
                 self._addresses[worker] = address
                 self._links.pop(worker, None)
         self.process.obey(command)
-        self._started, self._ended = True, self._ended or bool(command.get("end"))
+        self._ended = self._ended or bool(command.get("end"))
         self._wake()
 
     def _wake(self) -> None:
@@ -81,7 +81,7 @@ class Worker:
 
     def _take_turn(self) -> None:
         self._woken = False
-        if not self._started or self._ended:
+        if not self._addresses or self._ended:
             return
         inbox, self._inbox = self._inbox, []
         self._send(self.process.take_turn(time.monotonic(), inbox))
@@ -108,7 +108,7 @@ class LocalWorker(Worker):
         self._over = asyncio.Event()
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
         port = server.sockets[0].getsockname()[1]
-        self._report({"port": port, "started": True})
+        self._report({"address": port})
         threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
         await self._over.wait()
         server.close()
@@ -138,12 +138,12 @@ class LocalWorker(Worker):
         os._exit(1)  # whoever started this process is gone
 
     def _obey(self, command: dict[str, Any]) -> None:
-        starts = not self._started
+        waited = not self._addresses
         self.follow(command)
         if self._ended:
             self._report({}, final=True)
             self._over.set()
-        elif starts:
+        elif waited and self._addresses:
             self._report_often()
 
     def _send(self, frames: dict[int, bytes]) -> None:
