@@ -193,24 +193,22 @@ class Node:
             self._give_up(now)
         return self._on[message.kind](message, now)
 
-    def bury(self, peer: int, lives: int) -> None:
-        """Take note that a neighbour died, for this many times by now; what it is owed is lost
-        with it."""
-        if lives <= self._lives.get(peer, 0):
-            return  # known
-        self._lives[peer] = lives
-        self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
-        self.owed.pop(peer, None)
-        if peer in self._edge_to:
-            e = self._edge_to[peer]
-            self.rows.alive[1 + e], self.rows.edge[e, OWED] = False, 0
+    def note_deaths(self, peer: int, deaths: int, back: bool) -> None:
+        """Take note of how often a node has died by now, and whether it is back.
+
+        What a neighbour is owed is lost with it.
+        """
+        if peer not in self._edge_to:
+            return
+        e = self._edge_to[peer]
+        self.rows.alive[1 + e] = back
+        if deaths > self._lives.get(peer, 0):
+            self._lives[peer] = deaths
+            self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
+            self.owed.pop(peer, None)
+            self.rows.edge[e, OWED] = 0
             if self.rows.node[SELF, OVER] in (e, len(self.neighbours) + e):
                 self.rows.node[SELF, PHASE] = FREE
-
-    def greet(self, peer: int) -> None:
-        """Take note that a neighbour came back."""
-        if peer in self._edge_to:
-            self.rows.alive[1 + self._edge_to[peer]] = True
 
     def fall_back(self, now: float) -> None:
         """Go on as plain gossip."""

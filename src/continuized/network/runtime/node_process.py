@@ -75,10 +75,8 @@ class NodeProcess:
         It tells who died or came back, to go on as plain gossip, or to finish.
         """
         for node in self.scheduler.nodes.values():
-            for peer, lives in command.get("dead", ()):
-                node.bury(peer, lives)
-            for peer in command.get("back", ()):
-                node.greet(peer)
+            for peer, deaths, back in command.get("deaths", ()):
+                node.note_deaths(peer, deaths, back)
             if command.get("plain") and not node.model.plain:
                 node.fall_back(self.scheduler.local_time(node))
             node.quiet = node.quiet or bool(command.get("quiet"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from continuized.network.gossip import Gossip
 from continuized.network.result import Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
+from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
@@ -37,6 +36,7 @@ class StalenessWarning(UserWarning):
     Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
     warning says so.  Where that is welcome:
 
+    >>> import warnings
     >>> from continuized import network
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", StalenessWarning)
@@ -156,17 +156,8 @@ class Supervisor:
     def _handle_next_report(self) -> None:
         """Wait a little for a report, and act on it."""
         report = self.transport.next_report(WAIT_AT_MOST)
-        if report is not None:
-            self._handle(report)
-
-    def _end_silent_workers(self) -> None:
-        for worker in self._running:
-            if time.monotonic() - self.monitor.heard[worker] > SILENT:
-                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
-                self.monitor.heard[worker] = time.monotonic()
-                self.transport.kill(worker)
-
-    def _handle(self, report: WorkerReport) -> None:
+        if report is None:
+            return
         if report.record is None:
             if not self.monitor.rows:
                 raise RuntimeError(
@@ -196,6 +187,13 @@ class Supervisor:
             self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
             self._check_staleness()
 
+    def _end_silent_workers(self) -> None:
+        for worker in self._running:
+            if time.monotonic() - self.monitor.heard[worker] > SILENT:
+                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
+                self.monitor.heard[worker] = time.monotonic()
+                self.transport.kill(worker)
+
     def _lose_worker(self, worker: int, reason: str) -> None:
         """Note that a worker has ended, and its nodes with it."""
         self._running.discard(worker)
@@ -220,9 +218,10 @@ class Supervisor:
         self._broadcast_deaths()
 
     def _broadcast_deaths(self) -> None:
-        deaths = Counter(node for _, node, _ in self.monitor.deaths)
-        back = [n for n in deaths if self.monitor.living[n] or n in self._rejoining]
-        self.transport.broadcast({"dead": list(deaths.items()), "back": back, "plain": self.plain})
+        counts = Counter(node for _, node, _ in self.monitor.deaths)
+        there = self._rejoining.union(np.flatnonzero(self.monitor.living))
+        deaths = [(node, count, node in there) for node, count in counts.items()]
+        self.transport.broadcast({"deaths": deaths, "plain": self.plain})
 
     def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.
@@ -245,9 +244,8 @@ class Supervisor:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        warnings.warn(
+        warn_caller(
             f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
             f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
             StalenessWarning,
-            stacklevel=5,
         )

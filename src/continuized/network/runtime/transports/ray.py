@@ -46,15 +46,12 @@ class Actor(Worker):
 
     def __init__(self, order: bytes) -> None:
         super().__init__(wire_format.unpack(order))
-        self._stream = wire_format.FrameReader(self.process.codec)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
 
     async def deliver(self, frames: bytes) -> None:
-        """Take frames from another actor."""
-        self.receive(list(self._stream.feed(frames)))
-        if self._stream.broken:
-            self._stream = wire_format.FrameReader(self.process.codec)
+        """Take frames from another actor, all of them whole."""
+        self.receive(list(wire_format.FrameReader(self.process.codec).feed(frames)))
 
     async def obey(self, command: bytes) -> None:
         """Follow a command of the run."""

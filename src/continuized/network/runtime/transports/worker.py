@@ -202,7 +202,6 @@ class Outgoing(asyncio.Protocol):
         self._transport: Any = None
         self._waiting = bytearray()
         self._attempt: asyncio.Task[None] | None = None
-        self._not_before = 0.0
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -215,7 +214,7 @@ class Outgoing(asyncio.Protocol):
             return
         if len(self._waiting) < MOST_BUFFERED:
             self._waiting += data
-        if self._attempt is None and time.monotonic() >= self._not_before:
+        if self._attempt is None:
             self._attempt = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -223,11 +222,11 @@ class Outgoing(asyncio.Protocol):
         try:
             self._transport, _ = await loop.create_connection(lambda: self, HOST, self._port)
             self._transport.write(bytes(self._waiting))
-        except OSError:
-            self._not_before = time.monotonic() + RECONNECT
-        finally:
             self._waiting.clear()
-            self._attempt = None
+        except OSError:
+            self._waiting.clear()
+            await asyncio.sleep(RECONNECT)
+        self._attempt = None
 
 
 def _open_reports() -> BinaryIO:
