@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import queue
 import signal
@@ -72,7 +71,7 @@ class LocalTransport:
             process.wait()
             return WorkerReport(report.worker, None, _describe_exit(process.returncode))
         if "failed" in report.record[0]:
-            raise _port_error(report.record[0], self._plan.port, report.worker)
+            raise OSError(report.record[0]["failed"])
         return report
 
     def kill(self, worker: int) -> None:
@@ -114,17 +113,6 @@ def _close_orders(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
     with contextlib.suppress(OSError):  # what was not sent cannot be any more
         process.stdin.close()
-
-
-def _port_error(header: dict[str, Any], port: int | None, worker: int) -> OSError:
-    if port is not None and header["errno"] == errno.EADDRINUSE:
-        text = (
-            f"port {port + worker} of 127.0.0.1 is in use: give another port=, "
-            "or none to take free ones"
-        )
-    else:
-        text = f"a process of nodes cannot listen on 127.0.0.1: {header['failed']}"
-    return OSError(text)
 
 
 def _describe_exit(code: int) -> str:

@@ -8,6 +8,7 @@ It ends when it is told to, and when its standard input ends: it does not outliv
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -38,11 +39,15 @@ def main() -> None:
     if order is None:
         return
     sys.path[:] = order[0]["path"]  # models may stand wherever the caller can import from
-    worker = LocalWorker(order, reports)
+    worker, port = LocalWorker(order, reports), int(order[0]["port"])
     try:
-        asyncio.run(worker.run(orders, int(order[0]["port"])))
+        asyncio.run(worker.run(orders, port))
     except OSError as error:
-        _write(reports, {"failed": error.strerror or str(error), "errno": error.errno})
+        reason = f"a process of nodes cannot listen on {HOST}: {error.strerror or error}"
+        if port and error.errno == errno.EADDRINUSE:
+            what = "give another port=, or none to take free ones"
+            reason = f"port {port} of {HOST} is in use: {what}"
+        _write(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -151,7 +156,7 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {"log": True}, {"entries": entries})
+            _write(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
