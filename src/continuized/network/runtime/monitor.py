@@ -92,8 +92,9 @@ class RunMonitor:
         self.rows.append((0.0, 0, 1.0))
 
     def complete_round(self, workers: set[int]) -> bool:
-        """Add a row to the trace, and tell so, if all these workers reported since the last."""
-        if not workers <= self._fresh:
+        """Add a row to a trace that has begun, and tell so, if some node lives and all these
+        workers reported since the last."""
+        if not (self.rows and self.living.any() and workers <= self._fresh):
             return False
         self._fresh.clear()
         self.add_row()

@@ -178,11 +178,7 @@ class Supervisor:
         failures = self.monitor.take_report(report.worker, report.record)
         self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
-        if (
-            self.monitor.rows
-            and self.monitor.living.any()
-            and self.monitor.complete_round(self._running)
-        ):
+        if self.monitor.complete_round(self._running):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
             self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
             self._check_staleness()
