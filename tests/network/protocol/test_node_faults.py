@@ -45,7 +45,7 @@ def test_the_dead_take_only_their_share() -> None:
     wire.run(10.0)
     dead = wire.nodes.pop(2)
     for node in wire.nodes.values():
-        node.bury(2, 1)
+        node.note_deaths(2, 1, back=False)
     wire.run(30.0)
     wire.settle()
     check_books(wire.nodes)
@@ -62,8 +62,7 @@ def test_the_dead_take_only_their_share() -> None:
 
 def test_a_node_comes_back_with_a_neighbours_value() -> None:
     _, b = pair()
-    b.bury(0, 1)
-    b.greet(0)
+    b.note_deaths(0, 1, back=True)
     new = Node(0, GossipModel([0.0], *CONSTANTS), [1], [1.0],
                np.random.default_rng(0), 10.0, life=1)  # fmt: skip
     assert kinds(new.receive(Message(REQUEST, 1, 0, 1), 0.0)) == [REFUSE]
@@ -93,8 +92,7 @@ def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:
     a, b = pair()
     (answer,) = b.receive(ask(a), 1.0)
     (transfer,) = a.receive(answer, 1.0)
-    b.bury(0, 1)
-    b.greet(0)  # it is back already
+    b.note_deaths(0, 1, back=True)  # it is back already
     b.receive(transfer, 2.0)
     assert 0 not in b.account
     check_books({1: b})

@@ -62,7 +62,7 @@ class MemoryTransport:
         self.alive.discard(worker)
         for node in WORKERS[worker]:
             self.monitor.record_death(node, "killed")
-        self.broadcast({"dead": [(node, 1) for node in WORKERS[worker]]})
+        self.broadcast({"deaths": [(node, 1, False) for node in WORKERS[worker]]})
 
 
 def test_the_ledger_closes_in_the_middle_of_a_run_with_what_is_on_its_way() -> None:

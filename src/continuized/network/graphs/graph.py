@@ -190,7 +190,6 @@ def _check_connected(found: Edges, name: str) -> None:
             f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
             f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"
         )
-    families.check_nodes(found.nodes)
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,6 @@ from continuized.network.protocol.node_model import NodeModel
 from continuized.network.protocol.transitions import (
     ANSWERED,
     APPLIED,
-    ASKING,
     FREE,
     HELD_SEQ,
     NOT_BEFORE,
@@ -48,15 +46,6 @@ from continuized.problems.base import Array
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
 SELF = 0  # its own row
-
-
-class Exchange(NamedTuple):
-    """The one a node is in: as the initiator, who waits for an answer, or locked by an answer."""
-
-    peer: int
-    seq: int
-    asking: bool
-    deadline: float
 
 
 @dataclass
@@ -123,7 +112,7 @@ class Node:
         self.rows.edge[:, [ANSWERED, APPLIED]] = -1
         self.rows.node[SELF, OWN_SEQ] = self.life * LIFE
         self._edge_to = {peer: k for k, peer in enumerate(self.neighbours)}
-        self._deadline = math.inf  # of the exchange it is in
+        self.deadline = math.inf  # of the exchange it is in
         self.rate = 0.5 * sum(self.P)  # the other end of an edge ticks for it just as often
         self.next_tick = self.now if self.joining else self.now + self._draw_gap()
         self.owed: dict[int, Owed] = {}
@@ -151,14 +140,9 @@ class Node:
         return float(self.rows.work[SELF, TIME])
 
     @property
-    def exchange(self) -> Exchange | None:
-        """The exchange it is in."""
-        row = self.rows.node[SELF]
-        if row[PHASE] == FREE:
-            return None
-        asking = bool(row[PHASE] == ASKING)
-        peer = self.neighbours[int(row[OVER]) % len(self.neighbours)]
-        return Exchange(peer, int(row[OWN_SEQ if asking else HELD_SEQ]), asking, self._deadline)
+    def busy(self) -> bool:
+        """Whether it is in an exchange: it waits for an answer, or was locked by its own."""
+        return bool(self.rows.node[SELF, PHASE] != FREE)
 
     @property
     def last_applied(self) -> dict[int, int]:
@@ -169,21 +153,17 @@ class Node:
     @property
     def idle(self) -> bool:
         """Whether it waits for nothing and owes nothing."""
-        return not self._busy and not self.owed
+        return not self.busy and not self.owed
 
     @property
     def due(self) -> float:
         """When it next wants to be told that time passed, even if nothing comes."""
         times = [self.next_tick, *(owed.resend for owed in self.owed.values())]
-        if self._busy:
-            times.append(self._deadline)
+        if self.busy:
+            times.append(self.deadline)
         elif self.rows.node[SELF, WAKEUPS] > 0 and not self.quiet:
             times.append(float(self.rows.waits[SELF, NOT_BEFORE]))
         return min(times)
-
-    @property
-    def _busy(self) -> bool:
-        return bool(self.rows.node[SELF, PHASE] != FREE)
 
     @property
     def _wait(self) -> float:
@@ -192,7 +172,7 @@ class Node:
     def tick(self, now: float) -> list[Message]:
         """Let time pass; returns what it sends."""
         rows = self.rows
-        if self._busy and now >= self._deadline:
+        if self.busy and now >= self.deadline:
             self._give_up(now)
         out = [
             self._resend(peer, owed, now) for peer, owed in self.owed.items() if owed.resend <= now
@@ -209,28 +189,26 @@ class Node:
         if message.sender not in self._edge_to or message.receiver != self.number:
             self.counts.strange += 1
             return []
-        if self._busy and now >= self._deadline:
+        if self.busy and now >= self.deadline:
             self._give_up(now)
         return self._on[message.kind](message, now)
 
-    def bury(self, peer: int, lives: int) -> None:
-        """Take note that a neighbour died, for this many times by now; what it is owed is lost
-        with it."""
-        if lives <= self._lives.get(peer, 0):
-            return  # known
-        self._lives[peer] = lives
-        self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
-        self.owed.pop(peer, None)
-        if peer in self._edge_to:
-            e = self._edge_to[peer]
-            self.rows.alive[1 + e], self.rows.edge[e, OWED] = False, 0
-        if self.exchange is not None and self.exchange.peer == peer:
-            self.rows.node[SELF, PHASE] = FREE
+    def note_deaths(self, peer: int, deaths: int, back: bool) -> None:
+        """Take note of how often a node has died by now, and whether it is back.
 
-    def greet(self, peer: int) -> None:
-        """Take note that a neighbour came back."""
-        if peer in self._edge_to:
-            self.rows.alive[1 + self._edge_to[peer]] = True
+        What a neighbour is owed is lost with it.
+        """
+        if peer not in self._edge_to:
+            return
+        e = self._edge_to[peer]
+        self.rows.alive[1 + e] = back
+        if deaths > self._lives.get(peer, 0):
+            self._lives[peer] = deaths
+            self.of_dead = self.of_dead + self.account.pop(peer, 0.0)
+            self.owed.pop(peer, None)
+            self.rows.edge[e, OWED] = 0
+            if self.rows.node[SELF, OVER] in (e, len(self.neighbours) + e):
+                self.rows.node[SELF, PHASE] = FREE
 
     def fall_back(self, now: float) -> None:
         """Go on as plain gossip."""
@@ -248,7 +226,7 @@ class Node:
         reply = transitions.ask(rows, self.random, e, now)
         if reply == NOTHING:
             return []
-        self._deadline = now + self._wait
+        self.deadline = now + self._wait
         return [self._message(reply, peer, int(rows.node[SELF, OWN_SEQ]))]
 
     def _ask_to_join(self, e: int, peer: int, now: float) -> list[Message]:
@@ -269,7 +247,7 @@ class Node:
             return []
         if reply == transitions.REFUSE:
             return [self._message(reply, message.sender, message.seq)]
-        self._deadline = now + self._wait
+        self.deadline = now + self._wait
         return [self._tell(reply, e, message, now)]
 
     def _tell(self, kind: int, e: int, message: Message, now: float) -> Message:

@@ -30,8 +30,7 @@ from continuized.network.protocol.timeouts import BACK_OFF, LONGER, MOST_WAKEUPS
 from continuized.problems.base import Array
 
 # The kinds.  An exchange is REQUEST, ANSWER, TRANSFER, ACK, all under the initiator's number.
-REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = range(7)
-KINDS = range(7)
+REQUEST, ANSWER, REFUSE, TRANSFER, ACK, JOIN, WELCOME = KINDS = range(7)
 WITH_VALUES = frozenset({ANSWER, TRANSFER, WELCOME})
 NOTHING = NOBODY = -1
 # What may come beside messages: the timers of a node, and its death.

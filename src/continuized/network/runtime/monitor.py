@@ -29,9 +29,8 @@ class RunMonitor:
         nodes = sum(map(len, workers))
         self.workers = workers
         self.averaging = averaging
-        self.x, self.z, self.answer = (np.full((nodes, dim), np.nan) for _ in range(3))
-        self.start = np.full((nodes, dim), np.nan)  # the x + z each living node began with
-        self.of_dead = np.zeros((nodes, dim))
+        self._states = np.full((len(STATE), nodes, dim), np.nan)
+        self.x, self.z, self.answer, self.start, self.of_dead = self._states
         self.living = np.zeros(nodes, dtype=bool)
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
@@ -40,8 +39,7 @@ class RunMonitor:
         self._times = np.zeros(len(workers))
         self._since = np.zeros(len(workers))  # t when the clock of each worker started
         self.dropped, self.strangers = np.zeros((2, len(workers)), dtype=np.int64)
-        self.idle = np.zeros(len(workers), dtype=bool)
-        self.final = np.zeros(len(workers), dtype=bool)
+        self.idle, self.final = np.zeros((2, len(workers)), dtype=bool)
         self.heard = np.full(len(workers), time.monotonic())
         self._counts = np.zeros((nodes, len(_COUNTS)))
         self._past: list[Array] = []  # the counts of nodes up to their deaths
@@ -50,11 +48,6 @@ class RunMonitor:
         self.error = 1.0  # of the last row
         self._first_centre, self._first_squares = np.zeros(dim), 0.0  # when the trace began
 
-    def has_heard_of_all(self) -> bool:
-        """Tell whether every node has reported or is dead."""
-        dead = {node for _, node, _ in self.deaths}
-        return all(self.living[node] or node in dead for nodes in self.workers for node in nodes)
-
     def take_report(self, worker: int, record: Record) -> list[tuple[int, str]]:
         """Take in a report; return the nodes that failed since the last one, and why."""
         header, arrays = record
@@ -62,10 +55,8 @@ class RunMonitor:
         if "t" not in header:
             return []
         at = arrays["number"]
-        for name in STATE:
-            getattr(self, name)[at] = arrays[name]
         if len(at):
-            self._counts[at] = arrays["counts"]
+            self._states[:, at], self._counts[at] = arrays["states"], arrays["counts"]
         for node in at[~self.living[at]].tolist():
             self.living[node] = True
             if self.rows:
@@ -94,14 +85,16 @@ class RunMonitor:
         self._counts[node] = 0.0
 
     def begin(self) -> None:
-        """Start the trace, once all nodes have reported their start."""
+        """Start the trace, once all nodes have reported their start; no worker is silent yet."""
+        self.heard[:] = time.monotonic()
         self._first_centre = self.centre()
         self._first_squares = self._squares(self._first_centre)
         self.rows.append((0.0, 0, 1.0))
 
     def complete_round(self, workers: set[int]) -> bool:
-        """Add a row to the trace, and tell so, if all these workers reported since the last."""
-        if not workers <= self._fresh:
+        """Add a row to a trace that has begun, and tell so, if some node lives and all these
+        workers reported since the last."""
+        if not (self.rows and self.living.any() and workers <= self._fresh):
             return False
         self._fresh.clear()
         self.add_row()

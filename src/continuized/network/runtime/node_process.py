@@ -19,7 +19,8 @@ from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, des
 from continuized.network.runtime.wire_format import Codec, Record
 from continuized.problems.base import Array
 
-STATE = ("x", "z", "answer", "start", "of_dead")  # what is reported of a node
+# What is reported of a node: x, z, its answer, the x + z it began with, what it has of the dead.
+STATE = ("x", "z", "answer", "start", "of_dead")
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
@@ -34,9 +35,8 @@ class NodeProcess:
         self.strangers = 0  # connections that were ended, for nothing of this run came over them
         self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
-        link = FaultyLink(
-            _make_generator([*header["seed"], LINK_KEY, self.worker]), *header["faults"]
-        )
+        random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
+        link = FaultyLink(random, *header["faults"])
         nodes: dict[int, Node] = {}
         failures = []
         for given, factory, names, options in header["nodes"]:
@@ -44,7 +44,7 @@ class NodeProcess:
             try:
                 its = {name: arrays[f"{number}/{name}"] for name in names}
                 model = NodeModelSpec(factory, its, options).make()
-                random = _make_generator([*header["seed"], number, given["life"]])
+                random = np.random.default_rng([*header["seed"], number, given["life"]])
                 nodes[number] = Node(model=model, random=random, log=self._entries, **given)
             except Exception as error:  # a model is the user's code: only its own node dies of it
                 failures.append((number, describe_error(error)))
@@ -56,10 +56,8 @@ class NodeProcess:
         """Let time pass and take messages in; return the frames to send, by worker."""
         internal, self._internal = self._internal, []
         self.scheduler.advance(wall)
-        out = self.scheduler.receive([*internal, *messages])
-        out += self.scheduler.wake_due()
         frames: dict[int, list[bytes]] = {}
-        for message in out:
+        for message in self.scheduler.receive([*internal, *messages]):
             worker = self.worker_of.get(message.receiver)
             if worker == self.worker:
                 self._internal.append(message)
@@ -77,10 +75,8 @@ class NodeProcess:
         It tells who died or came back, to go on as plain gossip, or to finish.
         """
         for node in self.scheduler.nodes.values():
-            for peer, lives in command.get("dead", ()):
-                node.bury(peer, lives)
-            for peer in command.get("back", ()):
-                node.greet(peer)
+            for peer, deaths, back in command.get("deaths", ()):
+                node.note_deaths(peer, deaths, back)
             if command.get("plain") and not node.model.plain:
                 node.fall_back(self.scheduler.local_time(node))
             node.quiet = node.quiet or bool(command.get("quiet"))
@@ -106,14 +102,14 @@ class NodeProcess:
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
             "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
-            **dict(zip(STATE, np.moveaxis(states, 1, 0), strict=True)),
+            "states": states,
         }
         return header, {**arrays, **self._list_owed(nodes)} if final else arrays
 
     def _read_states(self) -> tuple[list[Node], Array]:
-        """Find the nodes that have a value, and read their STATE, (nodes, 5, dim)."""
+        """Find the nodes that have a value, and read their STATE, (5, nodes, dim)."""
         nodes: list[Node] = []
-        states = np.zeros((len(self.scheduler.nodes), len(STATE), self.codec.dim))
+        states = np.zeros((len(STATE), len(self.scheduler.nodes), self.codec.dim))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
@@ -121,10 +117,10 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for row, part in zip(states[len(nodes)], told, strict=True):
-                        row[:] = part
+                    for rows, part in zip(states, told, strict=True):
+                        rows[len(nodes)] = part
                     nodes.append(node)
-        return nodes, states[: len(nodes)]
+        return nodes, states[:, : len(nodes)]
 
     def _list_owed(self, nodes: list[Node]) -> dict[str, NDArray[Any]]:
         """List what was paid and not acknowledged, and the last numbers that were applied."""
@@ -138,7 +134,3 @@ class NodeProcess:
             "amount": np.array(amounts).reshape(-1, self.codec.dim),
             "applied": np.array(applied, np.int64).reshape(-1, 3),
         }
-
-
-def _make_generator(key: list[int]) -> np.random.Generator:
-    return np.random.default_rng(np.random.SeedSequence(key))

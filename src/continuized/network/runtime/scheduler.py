@@ -8,6 +8,7 @@ nothing but their own time, so that nothing else changes.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -78,11 +79,6 @@ class NodeScheduler:
         for number in self.nodes:
             self._schedule(number)
 
-    @property
-    def due(self) -> float:
-        """The t at which something is to be done even if no message comes."""
-        return min(self._dues[0][0] if self._dues else float("inf"), self.link.due)
-
     def advance(self, wall: float) -> None:
         """Look at the wall clock, and move t on."""
         if self._wall is not None:
@@ -92,25 +88,24 @@ class NodeScheduler:
 
     def seconds_to_sleep(self) -> float:
         """Return the seconds of wall time until something is due."""
-        self._sleep = max(0.0, (self.due - self.t) / self.speed)
+        due = min(self._dues[0][0] if self._dues else math.inf, self.link.due)
+        self._sleep = max(0.0, (due - self.t) / self.speed)
         return self._sleep
 
-    def wake_due(self) -> list[Message]:
-        """Wake the nodes that are due; return what they and their link send."""
+    def receive(self, messages: Iterable[Message]) -> list[Message]:
+        """Hand messages to their nodes, and wake those that are due; return what they and their
+        link send."""
+        out: list[Message] = []
+        for message in messages:
+            out += self._act(message.receiver, message)
         due: list[int] = []
         while self._dues and self._dues[0][0] <= self.t:
             when, number = heapq.heappop(self._dues)
             if self._next.get(number) == when:  # else it was woken at an earlier time
                 del self._next[number]
                 due.append(number)
-        out = [message for number in due for message in self._act(number, None)]
-        return self.link.send(out, self.t)
-
-    def receive(self, messages: Iterable[Message]) -> list[Message]:
-        """Hand messages to their nodes; return what these and their link send."""
-        out: list[Message] = []
-        for message in messages:
-            out += self._act(message.receiver, message)
+        for number in due:
+            out += self._act(number, None)
         return self.link.send(out, self.t)
 
     def local_time(self, node: Node) -> float:
@@ -137,7 +132,7 @@ class NodeScheduler:
 
     def _schedule(self, number: int) -> None:
         due = self.nodes[number].due / self.nodes[number].speed
-        if due < self._next.get(number, float("inf")):
+        if due < self._next.get(number, math.inf):
             self._next[number] = due
             heapq.heappush(self._dues, (due, number))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +17,11 @@ from continuized.network.gossip import Gossip
 from continuized.network.result import Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
-from continuized.network.runtime.transport import RunPlan, Transport, WorkerReport
+from continuized.network.runtime.transport import RunPlan, Transport
 from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
-BEGIN_WITHIN = 10.0
+START_WITHIN = 120.0  # seconds for all workers to report, imports from a cold disk included
 SETTLE_WITHIN = 3.0  # seconds at the end, for exchanges under way to be finished
 FINAL_WITHIN = 5.0
 WAIT_AT_MOST = 0.05  # seconds for one report
@@ -36,6 +36,7 @@ class StalenessWarning(UserWarning):
     Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
     warning says so.  Where that is welcome:
 
+    >>> import warnings
     >>> from continuized import network
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", StalenessWarning)
@@ -64,25 +65,29 @@ class Supervisor:
     reached: bool = False
     plain: bool = False  # whether nodes went on as plain gossip
     _log: list[NDArray[Any]] = field(default_factory=list)
-    _death_counts: dict[int, int] = field(default_factory=dict)
     _rejoining: set[int] = field(default_factory=set)  # started again, not yet heard of
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
     def __post_init__(self) -> None:
         self._worker_of = dict(self.plan.assignments())
-        self._running = set(range(len(self.plan.workers)))  # the workers that have not ended
+        self._running: set[int] = set()  # the workers that have started and not ended
+        self._addresses: dict[int, Any] = {}
 
     def run(self) -> None:
         """Start the workers, follow them until the run is over, and collect their last reports."""
+        count = len(self.plan.workers)
         self.transport.start(self.plan)
-        self.monitor.heard[:] = time.monotonic()
-        if not self._wait_until(self.monitor.has_heard_of_all, BEGIN_WITHIN):
-            raise TimeoutError(f"nodes did not report within {BEGIN_WITHIN:.0f} s of their start")
+        if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
+            raise TimeoutError(
+                f"{count - len(self._addresses)} of {count} processes did not start within "
+                f"{START_WITHIN:.0f} s: give fewer with processes="
+            )
         self.monitor.begin()
         began = time.monotonic()
         while not self._is_over(time.monotonic() - began):
             self._handle_next_report()
+            self._end_silent_workers()
         self.wall = time.monotonic() - began
         self.transport.broadcast({"quiet": True})
         self._wait_until(lambda: self._all_running(self.monitor.idle), SETTLE_WITHIN)
@@ -149,38 +154,41 @@ class Supervisor:
         return True
 
     def _handle_next_report(self) -> None:
-        """Wait a little for a report and act on it; end workers that have long been silent."""
+        """Wait a little for a report, and act on it."""
         report = self.transport.next_report(WAIT_AT_MOST)
-        if report is not None:
-            self._handle(report)
-        for worker in self._running:
-            if time.monotonic() - self.monitor.heard[worker] > SILENT:
-                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
-                self.monitor.heard[worker] = time.monotonic()
-                self.transport.kill(worker)
-
-    def _handle(self, report: WorkerReport) -> None:
+        if report is None:
+            return
         if report.record is None:
+            if not self.monitor.rows:
+                raise RuntimeError(
+                    f"a process of nodes ended as it started ({report.reason}): "
+                    "its error stands on standard error"
+                )
             if not self.monitor.final[report.worker]:
                 self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))
             return
         header, arrays = report.record
         if "entries" in arrays:
             self._log.append(arrays["entries"])
-        if header.get("started") and self._death_counts:
-            # A worker that came back knows of no deaths.
-            self._broadcast_deaths()
+        if "address" in header:
+            self._running.add(report.worker)
+            self._addresses[report.worker] = header["address"]
+            if len(self._addresses) == len(self.plan.workers):
+                self.transport.broadcast({"addresses": list(self._addresses.items())})
         failures = self.monitor.take_report(report.worker, report.record)
         self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
-        if (
-            self.monitor.rows
-            and self.monitor.living.any()
-            and self.monitor.complete_round(self._running)
-        ):
+        if self.monitor.complete_round(self._running):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
             self.show_progress(self.monitor.messages, f"error {self.monitor.error:.1e}{dead}")
             self._check_staleness()
+
+    def _end_silent_workers(self) -> None:
+        for worker in self._running:
+            if time.monotonic() - self.monitor.heard[worker] > SILENT:
+                self._reasons[worker] = f"its process said nothing for {SILENT:.0f} s"
+                self.monitor.heard[worker] = time.monotonic()
+                self.transport.kill(worker)
 
     def _lose_worker(self, worker: int, reason: str) -> None:
         """Note that a worker has ended, and its nodes with it."""
@@ -194,7 +202,6 @@ class Supervisor:
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
             self.monitor.record_death(node, reason)
-            self._death_counts[node] = self._death_counts.get(node, 0) + 1
         if failures:
             self._broadcast_deaths()
 
@@ -203,14 +210,14 @@ class Supervisor:
         self.monitor.restart_clock(worker)
         self._running.add(worker)
         self._rejoining.add(node)
-        self.transport.revive(worker, self._death_counts.get(node, 0))
+        self.transport.spawn(worker, sum(node == dead for _, dead, _ in self.monitor.deaths))
         self._broadcast_deaths()
 
     def _broadcast_deaths(self) -> None:
-        back = [n for n in self._death_counts if self.monitor.living[n] or n in self._rejoining]
-        self.transport.broadcast(
-            {"dead": list(self._death_counts.items()), "back": back, "plain": self.plain}
-        )
+        counts = Counter(node for _, node, _ in self.monitor.deaths)
+        there = self._rejoining.union(np.flatnonzero(self.monitor.living))
+        deaths = [(node, count, node in there) for node, count in counts.items()]
+        self.transport.broadcast({"deaths": deaths, "plain": self.plain})
 
     def _check_staleness(self) -> None:
         """Warn when acceleration is at risk; past its limit, go on without it.
@@ -233,9 +240,8 @@ class Supervisor:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        warnings.warn(
+        warn_caller(
             f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
             f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
             StalenessWarning,
-            stacklevel=5,
         )

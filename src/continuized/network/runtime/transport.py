@@ -89,13 +89,16 @@ class WorkerReport(NamedTuple):
 
 
 class Transport(Protocol):
-    """Starts the workers of a run, and carries commands to them and reports from them."""
+    """Starts the workers of a run, and carries commands to them and reports from them.
+
+    The first report of a worker has its `address`.  Its clock starts when it is told those of all.
+    """
 
     def start(self, plan: RunPlan) -> None:
-        """Start all workers, then their clocks."""
+        """Start all workers."""
 
-    def revive(self, worker: int, life: int) -> None:
-        """Start a worker again that has ended."""
+    def spawn(self, worker: int, life: int) -> None:
+        """Start a worker; with life > 0, one that has ended so often."""
 
     def broadcast(self, command: dict[str, Any]) -> None:
         """Send a command to every worker (see `NodeProcess.obey`)."""

@@ -159,30 +159,22 @@ def unpack(data: bytes) -> Record:
 
 def read(stream: IO[bytes]) -> Record | None:
     """Read the next record of a pipe; return None at its end."""
-    lengths = _read_exactly(stream, _LENGTHS.size)
-    if lengths is None:
+    lengths = stream.read(_LENGTHS.size)
+    if len(lengths) < _LENGTHS.size:
         return None
-    head, body = _LENGTHS.unpack(lengths)
-    if head + body > _LONGEST:
-        raise ValueError(f"a record of {head + body} bytes: the pipe carries something else")
-    first, second = _read_exactly(stream, head), _read_exactly(stream, body)
-    return None if first is None or second is None else _parse_record(first, second)
-
-
-def _read_exactly(stream: IO[bytes], count: int) -> bytes | None:
-    data = stream.read(count)
-    return data if len(data) == count else None
-
-
-def _parse_record(head: bytes, body: bytes) -> Record:
-    header = json.loads(head)
-    arrays, start = {}, 0
+    start, body = _LENGTHS.unpack(lengths)
+    if start + body > _LONGEST:
+        raise ValueError(f"a record of {start + body} bytes: the pipe carries something else")
+    data = stream.read(start + body)
+    if len(data) < start + body:
+        return None
+    header, arrays = json.loads(data[:start]), {}
     for name, kind, shape in header.pop(_ARRAYS):
         named = isinstance(kind, str)
         dtype = np.dtype(kind if named else [(field, code) for field, code in kind])
         if dtype.hasobject:
             raise TypeError(f"the array {name!r} must hold numbers, got dtype {dtype}")
         count = math.prod(shape)
-        arrays[name] = np.frombuffer(body, dtype, count, start).reshape(shape).copy()
+        arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape).copy()
         start += count * dtype.itemsize
     return header, arrays

@@ -21,7 +21,6 @@ from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports import ray_watch
 from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, REPORT_EVERY, Worker
 
-START_WITHIN = 120.0  # seconds
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
 
@@ -47,27 +46,24 @@ class Actor(Worker):
 
     def __init__(self, order: bytes) -> None:
         super().__init__(wire_format.unpack(order))
-        self._stream = wire_format.FrameReader(self.process.codec)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
 
     async def deliver(self, frames: bytes) -> None:
-        """Take frames from another actor."""
-        self.receive(list(self._stream.feed(frames)))
-        if self._stream.broken:
-            self._stream = wire_format.FrameReader(self.process.codec)
+        """Take frames from another actor, all of them whole."""
+        self.receive(list(wire_format.FrameReader(self.process.codec).feed(frames)))
 
     async def obey(self, command: bytes) -> None:
         """Follow a command of the run."""
         self.follow(wire_format.unpack(command)[0])
 
-    async def poll(self, first: bool) -> bytes:
-        """Report: the first time at once, later after a while."""
-        if not first and not self._ended:
+    async def poll(self, name: str = "") -> bytes:
+        """Report: the first time at once and with its name, later after a while."""
+        if not name and not self._ended:
             await asyncio.sleep(REPORT_EVERY)
         header, arrays = self.process.make_report(final=self._ended)
-        if first:
-            header["started"] = True
+        if name:
+            header["address"] = name
         return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
 
     def _send(self, frames: dict[int, bytes]) -> None:
@@ -107,7 +103,6 @@ class RayTransport:
         self._watch: subprocess.Popen[bytes] | None = None
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
-        self._names: dict[int, str] = {}
         self._run = secrets.token_hex(8)
 
     def start(self, plan: RunPlan) -> None:
@@ -118,15 +113,7 @@ class RayTransport:
             else:
                 self._join(self._address)
         for worker in range(len(plan.workers)):
-            self._spawn(worker, 0)
-        refs = list(self._polls)
-        ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=START_WITHIN)
-        if len(ready) < len(refs):
-            raise TimeoutError(
-                f"{len(refs) - len(ready)} of {len(refs)} actors did not start within "
-                f"{START_WITHIN:.0f} s: give fewer with processes="
-            )
-        self.broadcast({"addresses": list(self._names.items())})
+            self.spawn(worker, 0)
 
     def _start_own(self) -> None:
         """Start a cluster of this machine, which ends with this process, however that ends."""
@@ -173,16 +160,26 @@ class RayTransport:
         self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
         self._ours = True
 
-    def revive(self, worker: int, life: int) -> None:
-        self._spawn(worker, life)
-        self.broadcast({"addresses": list(self._names.items())})
+    def spawn(self, worker: int, life: int) -> None:
+        name = f"{self._run}-{worker}-{life}"
+        remote = self._ray.remote(
+            num_cpus=0,
+            max_restarts=0,
+            max_task_retries=0,
+            max_concurrency=1000,
+            namespace=NAMESPACE,
+            name=name,
+        )
+        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
+        self._actors[worker] = actor
+        self._polls[actor.poll.remote(name)] = worker
 
     def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():
             actor.obey.remote(wire_format.pack(command))
 
     def next_report(self, timeout: float) -> WorkerReport | None:
-        ready, _ = self._ray.wait(list(self._polls), timeout=max(timeout, 0.0))
+        ready, _ = self._ray.wait(list(self._polls), timeout=timeout)
         if not ready:
             return None
         worker = self._polls.pop(ready[0])
@@ -192,7 +189,7 @@ class RayTransport:
             self._actors.pop(worker, None)
             return WorkerReport(worker, None, _describe_error(error))
         if not record[0]["final"]:
-            self._polls[self._actors[worker].poll.remote(False)] = worker
+            self._polls[self._actors[worker].poll.remote()] = worker
         return WorkerReport(worker, record)
 
     def kill(self, worker: int) -> None:
@@ -212,20 +209,6 @@ class RayTransport:
         watch, self._watch = self._watch, None
         if watch is not None:
             watch.communicate()  # it ends what is left
-
-    def _spawn(self, worker: int, life: int) -> None:
-        self._names[worker] = f"{self._run}-{worker}-{life}"
-        remote = self._ray.remote(
-            num_cpus=0,
-            max_restarts=0,
-            max_task_retries=0,
-            max_concurrency=1000,
-            namespace=NAMESPACE,
-            name=self._names[worker],
-        )
-        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
-        self._actors[worker] = actor
-        self._polls[actor.poll.remote(True)] = worker
 
 
 def _describe_error(error: Exception) -> str:

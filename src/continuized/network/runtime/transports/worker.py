@@ -8,6 +8,7 @@ It ends when it is told to, and when its standard input ends: it does not outliv
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import sys
@@ -38,11 +39,15 @@ def main() -> None:
     if order is None:
         return
     sys.path[:] = order[0]["path"]  # models may stand wherever the caller can import from
-    worker = LocalWorker(order, reports)
+    worker, port = LocalWorker(order, reports), int(order[0]["port"])
     try:
-        asyncio.run(worker.run(orders, int(order[0]["port"])))
+        asyncio.run(worker.run(orders, port))
     except OSError as error:
-        _write(reports, {"failed": error.strerror or str(error), "errno": error.errno})
+        reason = f"a process of nodes cannot listen on {HOST}: {error.strerror or error}"
+        if port and error.errno == errno.EADDRINUSE:
+            what = "give another port=, or none to take free ones"
+            reason = f"port {port} of {HOST} is in use: {what}"
+        _write(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -57,7 +62,7 @@ class Worker:
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
-        self._woken = self._started = self._ended = False
+        self._woken = self._ended = False
 
     def receive(self, messages: list[Any]) -> None:
         """Take messages from another worker."""
@@ -65,13 +70,13 @@ class Worker:
         self._wake()
 
     def follow(self, command: dict[str, Any]) -> None:
-        """Follow a command of the run; the first one starts the clock."""
+        """Follow a command of the run; the first one with addresses starts the clock."""
         for worker, address in command.get("addresses", ()):
             if self._addresses.get(worker) != address:
                 self._addresses[worker] = address
                 self._links.pop(worker, None)
         self.process.obey(command)
-        self._started, self._ended = True, self._ended or bool(command.get("end"))
+        self._ended = self._ended or bool(command.get("end"))
         self._wake()
 
     def _wake(self) -> None:
@@ -81,7 +86,7 @@ class Worker:
 
     def _take_turn(self) -> None:
         self._woken = False
-        if not self._started or self._ended:
+        if not self._addresses or self._ended:
             return
         inbox, self._inbox = self._inbox, []
         self._send(self.process.take_turn(time.monotonic(), inbox))
@@ -108,7 +113,7 @@ class LocalWorker(Worker):
         self._over = asyncio.Event()
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
         port = server.sockets[0].getsockname()[1]
-        self._report({"port": port, "started": True})
+        self._report({"address": port})
         threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
         await self._over.wait()
         server.close()
@@ -138,12 +143,12 @@ class LocalWorker(Worker):
         os._exit(1)  # whoever started this process is gone
 
     def _obey(self, command: dict[str, Any]) -> None:
-        starts = not self._started
+        waited = not self._addresses
         self.follow(command)
         if self._ended:
             self._report({}, final=True)
             self._over.set()
-        elif starts:
+        elif waited and self._addresses:
             self._report_often()
 
     def _send(self, frames: dict[int, bytes]) -> None:
@@ -151,7 +156,7 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {"log": True}, {"entries": entries})
+            _write(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
@@ -202,7 +207,6 @@ class Outgoing(asyncio.Protocol):
         self._transport: Any = None
         self._waiting = bytearray()
         self._attempt: asyncio.Task[None] | None = None
-        self._not_before = 0.0
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -215,7 +219,7 @@ class Outgoing(asyncio.Protocol):
             return
         if len(self._waiting) < MOST_BUFFERED:
             self._waiting += data
-        if self._attempt is None and time.monotonic() >= self._not_before:
+        if self._attempt is None:
             self._attempt = asyncio.get_running_loop().create_task(self._connect())
 
     async def _connect(self) -> None:
@@ -223,11 +227,11 @@ class Outgoing(asyncio.Protocol):
         try:
             self._transport, _ = await loop.create_connection(lambda: self, HOST, self._port)
             self._transport.write(bytes(self._waiting))
-        except OSError:
-            self._not_before = time.monotonic() + RECONNECT
-        finally:
             self._waiting.clear()
-            self._attempt = None
+        except OSError:
+            self._waiting.clear()
+            await asyncio.sleep(RECONNECT)
+        self._attempt = None
 
 
 def _open_reports() -> BinaryIO:
