@@ -162,7 +162,7 @@ class Supervisor:
             if not self.monitor.rows:
                 raise RuntimeError(
                     f"a process of nodes ended as it started ({report.reason}): "
-                    "its error stands on standard error"
+                    "its error stands on standard error, or in Ray's logs"
                 )
             if not self.monitor.final[report.worker]:
                 self._lose_worker(report.worker, self._reasons.get(report.worker, report.reason))

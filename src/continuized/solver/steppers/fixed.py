@@ -244,7 +244,7 @@ class FixedStepper(_KnownConstants):
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
         self.noise, self.rng = noise, rng
         self.dim, self.dtype = start.size, start.dtype
-        self.oracle = FullGradient(problem, start)
+        self.oracle: FullGradient = FullGradient(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
         self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory

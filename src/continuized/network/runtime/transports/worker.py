@@ -193,6 +193,7 @@ class Incoming(asyncio.Protocol):
             self._worker.release(self)
             self._worker.receive(messages)
         if self._stream.broken:
+            self._worker.release(self)  # it ends by what it said, whenever the loop notices
             self.transport.abort()
 
 
