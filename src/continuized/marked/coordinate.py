@@ -96,7 +96,6 @@ class CoordinateStepper(MarkedStepper):
         self.law = Changing(self._law())
         self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
         self.events = np.zeros(1, np.int64)
-        self._value: float | None = None
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
         self.image_pairs = form.image(x0) - self.shift
@@ -131,7 +130,6 @@ class CoordinateStepper(MarkedStepper):
         return {"S": self.S, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
-        self._value = None
         while marks.size:
             before = self.events.item()
             due = next_doubling(before, FIRST_REFRESH * self.p.size)
@@ -161,10 +159,6 @@ class CoordinateStepper(MarkedStepper):
         else:
             self.image_pairs[:] = self.form.image(self.pairs) - self.shift
 
-    def after_restoring(self) -> None:
-        self._value = None
-        super().after_restoring()
-
     def spread(self, values: Array) -> Array:
         """Turn a value for each mark into one for each coordinate."""
         return values
@@ -180,12 +174,6 @@ class CoordinateStepper(MarkedStepper):
     def point(self) -> Array:
         """Return the point in the problem's own variables."""
         return self.coordinates()
-
-    def value(self) -> float:
-        """Return f at the point; asked for by the trace and by the duality gap, computed once."""
-        if self._value is None:
-            self._value = self.problem.fun(self.point())
-        return self._value
 
 
 class BlockStepper(CoordinateStepper):
