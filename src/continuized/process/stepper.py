@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from continuized.process.clock import Events
-from continuized.support.checkpoints.files import CheckpointError
+from continuized.support.checkpoints.checkpointer import CheckpointError
 from continuized.support.checkpoints.state import Checkpointed
 
 
