@@ -22,7 +22,6 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
-from continuized.process.stepper import next_doubling
 from continuized.support import validation as check
 
 FIRST_REFRESH = 16  # passes; then at each doubling
@@ -130,9 +129,10 @@ class CoordinateStepper(MarkedStepper):
         return {"S": self.S, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
+        first = FIRST_REFRESH * self.p.size
         while marks.size:
             before = self.events.item()
-            due = next_doubling(before, FIRST_REFRESH * self.p.size)
+            due = first << (before // first).bit_length()  # of first, 2 first, 4 first, ...
             now = min(due - before, marks.size)
             self._run(marks[:now], coefficients[:now])
             self.events += now

@@ -87,11 +87,6 @@ class Status(Enum):
 NO_LIMIT = 2**62  # events or exchanges, more than any run has
 
 
-def next_doubling(events: int, first: int) -> int:
-    """Return the least of first, 2 first, 4 first, ... that is more than the events so far."""
-    return first << (events // first).bit_length()
-
-
 class Limits(NamedTuple):
     """When to stop.  tol None: the criterion is not tested."""
 

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numba
 import numpy as np
@@ -47,7 +47,7 @@ def _add_stamp(kind: Any) -> Any:
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = tuple(map(_add_stamp, caching.CompileResultCacheImpl._locator_classes))
+    _locator_classes: ClassVar[list[Any]] = [*map(_add_stamp, caching.CacheImpl._locator_classes)]
 
 
 class _Cache(caching.FunctionCache):
