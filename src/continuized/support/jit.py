@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numba
 import numpy as np
@@ -47,7 +47,7 @@ def _add_stamp(kind: Any) -> Any:
 
 
 class _CacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes: ClassVar[list[Any]] = [*map(_add_stamp, caching.CacheImpl._locator_classes)]
+    _locator_classes = [*map(_add_stamp, caching.CacheImpl._locator_classes)]  # noqa: RUF012
 
 
 class _Cache(caching.FunctionCache):

@@ -114,7 +114,7 @@ def capture(run: Checkpointed) -> SavedState:
 
 
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
-    """What JSON can keep of a value; arrays go into `arrays`, under names that begin with `name`."""
+    """What JSON can keep of a value; arrays go into `arrays`, by names that begin with `name`."""
     if isinstance(value, Checkpointed):
         value = {its: getattr(value, its) for its in value.changing}
     if isinstance(value, np.random.Generator):
