@@ -40,12 +40,12 @@ if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized.solver.minimize import minimize as minimize
     from continuized.solver.result import ConstantsWarning as ConstantsWarning
     from continuized.solver.result import Result as Result
+    from continuized.support.checkpoints.checkpointer import CheckpointError as CheckpointError
     from continuized.support.checkpoints.checkpointer import CheckpointWarning as CheckpointWarning
-    from continuized.support.checkpoints.files import CheckpointError as CheckpointError
 
 # The public classes and functions, and the public modules, with their homes in this package.
 _HOMES = {
-    "CheckpointError": "support.checkpoints.files",
+    "CheckpointError": "support.checkpoints.checkpointer",
     "CheckpointWarning": "support.checkpoints.checkpointer",
     "ConstantsWarning": "solver.result",
     "Continuized": "process.methods",

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.solver.metric import Dense, Diagonal, LowRank
-from continuized.solver.metric_factory import gram, nystrom
+from continuized.solver.metric import Dense, Diagonal, LowRank, gram, nystrom
 from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas

@@ -16,7 +16,6 @@ import pytest
 
 import continuized as cz
 from continuized.support.checkpoints import checkpointer as checkpoints
-from continuized.support.checkpoints import files as checkpoint_files
 from tests.invariants.registry import problem
 
 GIVEN: dict[str, Any] = {"x0": np.zeros(3), "rng": 0}
@@ -63,7 +62,7 @@ def test_a_checkpoint_is_read_as_it_was_written(path: Path) -> None:
         assert np.array_equal(read[name], array)
     with np.load(path, allow_pickle=False) as plain:  # an npz for everybody else, too
         assert set(plain.files) == {"header", *arrays}
-        assert json.loads(plain["header"].tobytes())["format"] == checkpoint_files.FORMAT
+        assert json.loads(plain["header"].tobytes())["format"] == checkpoints.FORMAT
 
 
 def test_the_old_one_is_kept(path: Path) -> None:
@@ -200,7 +199,7 @@ def test_another_format_is_refused(
 ) -> None:
     """Format 1 is that of the first checkpoints, which named other parts."""
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoint_files, "FORMAT", number)
+        patch.setattr(checkpoints, "FORMAT", number)
         checkpoints.save(pair, {"state": {"k": 10}}, {"work": np.zeros((6, 3))}, keep=False)
     checkpoints.previous(pair).unlink()
     said = f"is a checkpoint of format {number}, but this version reads format 2: "
@@ -240,7 +239,7 @@ def test_a_failed_save_lets_go_of_its_buffer(path: Path, monkeypatch: pytest.Mon
         seen.append(content)
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_files.files, "write", full)
+    monkeypatch.setattr(checkpoints.files, "write", full)
     with pytest.raises(OSError, match="No space left"):
         checkpoints.save(path, {}, {"x": np.zeros(3)})
     with pytest.raises(ValueError, match="released"):

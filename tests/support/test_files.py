@@ -18,7 +18,7 @@ import pytest
 
 import continuized as cz
 from continuized.support import files
-from continuized.support.checkpoints import files as checkpoint_files
+from continuized.support.checkpoints import checkpointer as checkpoints
 
 P = cz.problems.Quadratic([1.0, 4.0], [1.0, 1.0])
 
@@ -153,8 +153,8 @@ def test_a_path_is_free_again_while_the_error_of_its_run_is_kept(
 def test_a_path_is_free_again_after_a_state_that_could_not_be_put_back(tmp_path: Path) -> None:
     path = tmp_path / "run"
     run(path)
-    header, arrays = checkpoint_files.load(path)
-    checkpoint_files.save(path, header | {"state": {}}, arrays, keep=False)
+    header, arrays = checkpoints.load(path)
+    checkpoints.save(path, header | {"state": {}}, arrays, keep=False)
     with pytest.raises(cz.CheckpointError) as kept:
         run(path, resume=True)
     assert kept.tb is not None
@@ -250,7 +250,7 @@ def forge(path: Path, header: Any, compression: int = zipfile.ZIP_STORED, **raw:
     """A file with a checksum that fits, and anything inside."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", compression) as archive:
-        archive.comment = bytes(checkpoint_files.DIGEST)
+        archive.comment = bytes(checkpoints.DIGEST)
         text = json.dumps(header).encode()
         for name, array in {"header": np.frombuffer(text, np.uint8)}.items():
             with archive.open(f"{name}.npy", "w") as member:
@@ -258,7 +258,7 @@ def forge(path: Path, header: Any, compression: int = zipfile.ZIP_STORED, **raw:
         for name, content in raw.items():
             archive.writestr(f"{name}.npy", content)
     data = bytearray(buffer.getvalue())
-    n = checkpoint_files.DIGEST
+    n = checkpoints.DIGEST
     data[-n:] = hashlib.sha256(data[:-n]).hexdigest().encode()
     path.write_bytes(data)
 
@@ -283,7 +283,7 @@ def test_a_forged_state_is_refused(tmp_path: Path) -> None:
     """Parts that are missing, of another kind, or arrays of another shape or dtype."""
     path = tmp_path / "run"
     run(path)
-    header, arrays = checkpoint_files.load(path)
+    header, arrays = checkpoints.load(path)
     states: list[tuple[Any, dict[str, Any]]] = [({}, arrays)]
     for part in header["state"]:
         states.append(({k: v for k, v in header["state"].items() if k != part}, arrays))
@@ -299,7 +299,7 @@ def test_a_forged_state_is_refused(tmp_path: Path) -> None:
         )
     refused = 0
     for state, data in states:
-        checkpoint_files.save(path, header | {"state": state}, data, keep=False)
+        checkpoints.save(path, header | {"state": state}, data, keep=False)
         try:
             r = run(path, resume=True)
         except cz.CheckpointError:

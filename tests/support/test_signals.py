@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.support.checkpoints import files
+from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.files import uninterrupted
 
 
@@ -63,7 +63,7 @@ def test_a_checkpoint_that_is_interrupted_leaves_the_old_one(
 ) -> None:
     """Just when the archive, or a member of it, is opened."""
     path = tmp_path / "run"
-    files.save(path, {"k": 1}, {"x": np.ones(3)})
+    checkpoints.save(path, {"k": 1}, {"x": np.ones(3)})
     open_member = zipfile.ZipFile.open
 
     def lock_and_interrupt() -> Any:
@@ -81,9 +81,9 @@ def test_a_checkpoint_that_is_interrupted_leaves_the_old_one(
     else:
         monkeypatch.setattr(zipfile.ZipFile, "open", open_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
-        files.save(path, {"k": 2}, {"x": np.zeros(3)})
+        checkpoints.save(path, {"k": 2}, {"x": np.zeros(3)})
     monkeypatch.undo()
-    header, arrays = files.load(path)
+    header, arrays = checkpoints.load(path)
     assert header == {"k": 1}
     assert np.array_equal(arrays["x"], np.ones(3))
     assert os.listdir(tmp_path) == ["run"]

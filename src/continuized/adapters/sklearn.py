@@ -23,7 +23,7 @@ from continuized.process import clock
 from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
-from continuized.solver.metric_factory import make_factory
+from continuized.solver.metric import make_factory
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check

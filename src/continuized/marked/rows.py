@@ -95,8 +95,6 @@ class StochasticLeastSquares:
 
         Raises TypeError unless it is LeastSquares, ValueError for weights, an intercept or l2 > 0.
         """
-        from scipy import sparse
-
         who = type(self).__name__
         if not isinstance(problem, LeastSquares):
             raise TypeError(f"{who} is for LeastSquares, got {type(problem).__name__}")
@@ -109,8 +107,7 @@ class StochasticLeastSquares:
         if problem.dim == 0:
             raise ValueError("the problem has no variables: there is nothing to project on")
         check_squares(problem.row_norms2, problem.X)
-        rows = sparse.csr_array(problem.X)
-        return RowStepper(self, problem, rows, *self._weights(problem), x0)
+        return RowStepper(self, problem, x0)
 
     def _weights(self, problem: Any) -> tuple[Array, Array]:
         """Return the probabilities of the rows, and the factors that they are multiplied by."""
@@ -150,15 +147,10 @@ class Kaczmarz(StochasticLeastSquares):
 class RowStepper(MarkedStepper):
     """A run of row steps: the state, and what may be asked of it between blocks."""
 
-    def __init__(
-        self,
-        method: StochasticLeastSquares,
-        problem: Problem,
-        rows: Any,
-        p: Array,
-        factors: Array,
-        x0: Array,
-    ) -> None:
+    def __init__(self, method: StochasticLeastSquares, problem: LeastSquares, x0: Array) -> None:
+        from scipy import sparse
+
+        rows, (p, factors) = sparse.csr_array(problem.X), method._weights(problem)
         self.kept, self.entries = layout.columns_of(rows)  # other entries of x stay
         self.x0 = np.array(x0.ravel(), dtype=np.float64)
         super().__init__(problem, method, self.entries, self.x0[self.kept])
@@ -181,8 +173,7 @@ class RowStepper(MarkedStepper):
             )
         self.mu = min(mu, L)  # of equal ones, either may be the larger by rounding
         self.process = Continuized(L, self.mu, method.start)
-        self.p, self.factors = p, factors
-        self.rhs = problem.y  # type: ignore[attr-defined]
+        self.p, self.factors, self.rhs = p, factors, problem.y
 
     @property
     def constants(self) -> dict[str, Any]:

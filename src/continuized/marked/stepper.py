@@ -100,8 +100,8 @@ class MarkedStepper(Stepper):
         raise NotImplementedError
 
     def value(self) -> float:
-        """Return f at the point."""
-        return self.problem.fun(self.point())
+        """Return f at the point; where a row was made there, it is known."""
+        return self.last_fun if self.recorded == self.k else self.problem.fun(self.point())
 
     def evaluate_criterion(self) -> float:
         """Return what tol is compared with."""
@@ -122,8 +122,10 @@ class MarkedStepper(Stepper):
         self.good, marks = self.point(), self.law.size
         # Whole passes, for stratified marks to be the same with and without a record.
         is_short = self.records or self.law_changes
-        passes = 1 if is_short else _passes_a_block(marks, self.good.size, self.size)
-        self.block = events_of(self.law, marks * passes)
+        # Without a record so many that what is done between blocks, where the least is to look at
+        # the point, costs little against the events.
+        few = max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * self.good.size // self.size))
+        self.block = events_of(self.law, marks * (1 if is_short else few))
         return Progress(rows=self._row(self.value()))
 
     def advance(self, events: Events) -> Progress:
@@ -197,12 +199,6 @@ class MarkedStepper(Stepper):
 
     def after_restoring(self) -> None:
         self.good = self.point()
-
-
-def _passes_a_block(marks: int, dim: int, size: int) -> int:
-    """Tell how many passes a block has where nothing is recorded: so many that what is done between
-    blocks, of which the least is to look at the point, costs little against the events."""
-    return max(1, -(-SMALLEST_BLOCK // marks), -(-LOOKS * dim // size))
 
 
 def _next_test(before: tuple[float, float], now: tuple[float, float], tol: float) -> float:

@@ -224,7 +224,8 @@ def check_problem(problem: Any) -> Problem:
 
 def check_start(x0: Any, problem: Problem) -> Array:
     """Return x0 as a fresh, finite, real array, or say in a sentence what is wrong."""
-    x = check.array(x0, "x0", dtype=float_type, finite=True)
+    given = check.array(x0, "x0")
+    x = check.array(given, "x0", dtype=float_type(given.dtype), finite=True)
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
     return x

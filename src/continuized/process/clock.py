@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from continuized.process.marks import Law
 from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generator, seed_sequence
 from continuized.support import validation as check
-from continuized.support.checkpoints.files import CheckpointError
+from continuized.support.checkpoints.checkpointer import CheckpointError
 from continuized.support.checkpoints.state import Checkpointed
 
 __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream", "Unit"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -79,18 +79,16 @@ class Box(Prox):
 
     low: Any
     high: Any
-    shape: tuple[int, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         low = check.array(self.low, "low", noun="a real number or an array of some")
         high = check.array(self.high, "high", noun="a real number or an array of some")
         try:
-            shape = np.broadcast_shapes(low.shape, high.shape)
+            np.broadcast_shapes(low.shape, high.shape)
         except ValueError:
             raise ValueError(
                 f"the bounds of a box must have one shape, got {low.shape} and {high.shape}"
             ) from None
-        object.__setattr__(self, "shape", shape)
         if not np.all(low <= high):
             raise ValueError("the bounds of a box must satisfy low <= high")
         if np.any(low == math.inf) or np.any(high == -math.inf):
@@ -107,7 +105,7 @@ class Box(Prox):
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is a bound for each entry of x, or one for all."""
-        own = self.shape
+        own = np.broadcast_shapes(self.low.shape, self.high.shape)
         if len(own) > len(shape) or any(
             n not in (1, of_x) for n, of_x in zip(own[::-1], shape[::-1], strict=False)
         ):

@@ -28,7 +28,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from continuized.process.clock import Events
-from continuized.support.checkpoints.files import CheckpointError
+from continuized.support.checkpoints.checkpointer import CheckpointError
 from continuized.support.checkpoints.state import Checkpointed
 
 
@@ -85,11 +85,6 @@ class Status(Enum):
 
 
 NO_LIMIT = 2**62  # events or exchanges, more than any run has
-
-
-def next_doubling(events: int, first: int) -> int:
-    """Return the least of first, 2 first, 4 first, ... that is more than the events so far."""
-    return first << (events // first).bit_length()
 
 
 class Limits(NamedTuple):

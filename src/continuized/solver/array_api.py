@@ -74,7 +74,7 @@ def norm(v: Any) -> float:
     square = inner(v, v)
     if square < math.inf or not is_finite(v):
         return math.sqrt(square)
-    xp = np if isinstance(v, OWN) else namespace(v)
+    xp = namespace(v) or np
     largest = float(xp.max(xp.abs(v)))
     scaled = v / largest
     return largest * math.sqrt(inner(scaled, scaled))
@@ -82,9 +82,7 @@ def norm(v: Any) -> float:
 
 def is_finite(x: Any) -> bool:
     """Whether every entry is."""
-    if isinstance(x, OWN):
-        return bool(np.all(np.isfinite(x)))
-    xp = namespace(x)
+    xp = namespace(x) or np
     return bool(xp.all(xp.isfinite(x)))
 
 

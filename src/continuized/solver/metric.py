@@ -5,18 +5,27 @@ flow is unchanged, and all theorems hold.  A metric close to the Hessian makes L
 
 A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P itself.  A P of
 `size` variables takes a g of any shape, as so many rows: each of the columns is a vector.
+
+For a regression a metric is made from its curvature at a point (`MetricFactory`).  With losses of
+curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is made from it or
+from a random sample of its rows, and made anew at a later point when the steps since have cost as
+much as it did: so at most half of the work is spent on it.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
-from continuized.problems.base import Array
+from continuized.problems.base import Array, Problem
+from continuized.problems.losses import SQUARED
+from continuized.process.random_streams import METRICS, Root, child
+from continuized.support import threads
 from continuized.support import validation as check
-from continuized.support.threads import inner
 
 __all__ = [
     "Dense",
@@ -27,7 +36,15 @@ __all__ = [
     "given_metric",
 ]
 
-NAMES = ("diag", "gram", "nystrom", "auto")  # of the metrics that `metric_factory` makes
+NAMES = ("diag", "gram", "nystrom", "auto")  # of the metrics that are made from the curvature
+MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
+SPARSE = 0.1  # of the entries of X are held, at most
+SAMPLE = 10  # rows a variable
+RANK = 200
+BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
+SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
+LEAST_STEPS = 3
+LEAST_STEPS_OF_A_SKETCH = 30  # which is coarse: the momentum needs time
 
 
 class Metric(Protocol):
@@ -175,7 +192,7 @@ class Own(Metric):
                 f"metric.solve(g) must return real numbers in the shape of g, {g.shape}, "
                 f"got shape {q.shape} and dtype {q.dtype}"
             )
-        if inner(g.ravel(), q.ravel()) < 0.0:
+        if threads.inner(g.ravel(), q.ravel()) < 0.0:
             raise ValueError(
                 "metric.solve must be that of a positive definite P, got g^T P^-1 g < 0"
             )
@@ -208,3 +225,174 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
             "its first axis or for all of its entries"
         )
     return ours
+
+
+@dataclass(frozen=True)
+class MetricFactory:
+    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew."""
+
+    problem: Any
+    kind: str
+    root: Root
+
+    @cached_property
+    def steps(self) -> float:
+        """How many steps cost as much as making the metric."""
+        p, d = self.problem, float(self.problem.variables)
+        if self.kind == "diag" or p.loss == SQUARED:
+            return math.inf  # it would be the same again
+        gradient = 4.0 * p.X.size * p.dim / d  # of as many classes as there are
+        gradient = max(gradient * (SPARSE_SLOWER if p.is_sparse else 1.0), 1.0)
+        if self.kind == "nystrom":
+            m = float(min(SAMPLE * RANK, len(p.y)))
+            small = min(m, d)
+            work = (m * d * small + 10.0 * small**3) / BLAS_QUICKER
+            return float(max(LEAST_STEPS_OF_A_SKETCH, work / gradient))
+        if p.is_sparse:
+            share = min(1.0, _sample_size(p) / len(p.y))
+            work = _meetings(p.X) * share + 2.0 * d**3 / BLAS_QUICKER
+        else:
+            work = (_sample_size(p) * d * d + 2.0 * d**3) / BLAS_QUICKER
+        return float(max(LEAST_STEPS, work / gradient))
+
+    def build(self, w: Array, number: int) -> Metric:
+        """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
+        rng = np.random.default_rng(child(self.root, METRICS, number))
+        with threads.blas_on_one_thread():
+            if self.kind == "diag":
+                diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
+                return Diagonal(diagonal)
+            if self.kind == "gram":
+                return Dense.of(gram(self.problem, w.ravel(), rng))
+            return nystrom(self.problem, w.ravel(), rng)
+
+
+def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
+    """Make a factory of metrics by its name."""
+    check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
+    if not hasattr(problem, "curvature"):
+        raise ValueError(
+            f'metric="{kind}" is made from the data of a regression, got a '
+            f"{type(problem).__name__} without such data; give an array "
+            "or an object with solve(g) = P^-1 g"
+        )
+    regression: Any = problem
+    if regression.variables == 0:
+        raise ValueError("the problem has no variables: X has no columns")
+    if not np.all(np.isfinite(regression.coordinate_L)):
+        raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    return MetricFactory(problem, best_kind(problem) if kind == "auto" else kind, root)
+
+
+def best_kind(problem: Any) -> str:
+    """Choose the kind of metric for a regression.
+
+    Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
+    """
+    if problem.variables <= MOST_GRAM:
+        return "gram"
+    return "diag" if density(problem.X) <= SPARSE else "nystrom"
+
+
+def density(X: Any) -> float:
+    """Return the share of the entries of X that are held."""
+    return float(X.size / max(X.shape[0] * X.shape[1], 1))
+
+
+def _meetings(X: Any) -> float:
+    """The products x_ij x_ik that a sparse X has."""
+    return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
+
+
+def _sample_size(p: Any) -> int:
+    """Rows of a sample: enough for every direction; all of them where that costs little more.
+
+    Sparse columns are not all seen by a sample, and a direction that it misses has L large.
+    """
+    n, some = len(p.y), SAMPLE * int(p.variables)
+    if p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz:
+        return n
+    return min(n, some)
+
+
+def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
+    """The numbers of m rows in their order, or all of them."""
+    n = len(p.y)
+    return slice(None) if m >= n else np.sort(rng.choice(n, m, replace=False))
+
+
+def _least(p: Any) -> float:
+    """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
+    losses are straight lines."""
+    return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
+
+
+def _floor(p: Any) -> Array:
+    """What keeps a factorisation from failing: small against each entry of the diagonal, for the
+    columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
+    small = np.finfo(np.float64).eps * p.variables * p.coordinate_L
+    return np.where(p.coordinate_L > 0.0, np.maximum(small, 1e-300), 1.0)
+
+
+def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
+    """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
+    index = _sample(p, _sample_size(p), rng)
+    rows, q = p.sample_curvatures(w, index)
+    if p.is_sparse:
+        P = _sparse_gram(rows, q / len(q))
+    else:
+        mine = rows is not p.X and rows.dtype == np.float64  # and may be written into
+        P = _dense_gram(np.multiply(rows, np.sqrt(q / len(q))[:, None], out=rows if mine else None))
+    penalty = np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)  # no intercept's
+    P[np.diag_indices(len(P))] += penalty + _floor(p)
+    return np.asarray(P)
+
+
+def _dense_gram(X: Array) -> Array:
+    """X^T X, on our own threads."""
+    parts = threads.count()
+    cuts = [len(X) * part // parts for part in range(parts + 1)]
+    pieces = [X[cuts[i] : cuts[i + 1]] for i in range(parts)]
+    return np.asarray(sum(threads.in_parts(lambda i: pieces[i].T @ pieces[i], parts)))
+
+
+def _sparse_gram(X: Any, weights: Array) -> Array:
+    from continuized.solver.kernels.gram import add_sparse_gram
+
+    X = X if X.has_sorted_indices else X.sorted_indices()
+    n, d = X.shape
+    parts = threads.count() if _meetings(X) > 10.0 * d * d else 1
+    cuts = [n * part // parts for part in range(parts + 1)]
+    sums = np.zeros((parts, d, d))
+    data = X.data.astype(np.float64, copy=False)
+
+    def add(i: int) -> None:
+        add_sparse_gram(data, X.indptr, X.indices, weights, cuts[i], cuts[i + 1], sums[i])
+
+    threads.in_parts(add, parts)
+    upper = sums.sum(axis=0)
+    return np.asarray(upper + np.triu(upper, 1).T)
+
+
+def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+    """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
+    smallest of these in place of the rest."""
+    n, d = len(p.y), p.variables
+    rank = min(RANK, n, d)
+    index = _sample(p, min(SAMPLE * rank, n), rng)
+    S, q = p.sample_curvatures(w, index)
+    scaled = np.sqrt(q / len(q))[:, None]
+    S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
+    rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
+    K = S @ S.T if rows_first else S.T @ S
+    values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
+    kept = values > max(values[-1] * 1e-12, _least(p))
+    if not np.any(kept):
+        return Diagonal(np.full(d, p.l2 + _least(p)))
+    values, vectors = values[kept][::-1][:rank], vectors[:, kept][:, ::-1][:, :rank]
+    # Through S^T in both cases: a column that is empty stays so, to the last bit.
+    U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values
+    # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
+    exact = len(q) == n and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
+    rest = p.l2 + (0.0 if exact else float(values[-1]))
+    return LowRank(np.ascontiguousarray(U), values + p.l2, max(rest, 1e-12 * float(values[0])))

@@ -139,26 +139,24 @@ class Lock:
                 descriptor = os.open(self._file, flags, 0o600)
             except OSError:  # the folder may not be there: the first write says so
                 return
-            if not _is_lock(descriptor):
-                os.close(descriptor)
-                return
             try:
+                if not _is_lock(descriptor):
+                    return
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Where its last holder has just removed the file, this one has no name.
+                if _is_at(descriptor, self._file):
+                    self._descriptor = descriptor
             except BlockingIOError:
                 holder = os.read(descriptor, 32).decode("ascii", "replace").strip()
-                os.close(descriptor)
                 raise BlockingIOError(f"process {holder or 'unknown'}") from None
             except OSError:  # no locks on this file system
-                os.close(descriptor)
                 return
-            # Where its last holder has just removed the file, the lock is on one without a name.
-            if _is_at(descriptor, self._file):
-                self._descriptor = descriptor
-                with contextlib.suppress(OSError):  # where the disk is full, the lock has no number
-                    os.ftruncate(descriptor, 0)
-                    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-            else:
-                os.close(descriptor)
+            finally:
+                if self._descriptor < 0:
+                    os.close(descriptor)
+        with contextlib.suppress(OSError):  # where the disk is full, the lock has no number
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
         held = self._descriptor, self._file, os.getpid()
         self._finalizer = weakref.finalize(self, _release, *held)
 

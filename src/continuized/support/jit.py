@@ -41,16 +41,13 @@ def _sources_stamp() -> str:
     return digest.hexdigest()
 
 
-class _CacheImpl(caching.CompileResultCacheImpl):
-    pass
-
-
 def _add_stamp(kind: Any) -> Any:
     stamp = {"get_source_stamp": lambda _: _sources_stamp()}
     return type(f"Stamped{kind.__name__}", (kind,), stamp)
 
 
-_CacheImpl._locator_classes = [_add_stamp(kind) for kind in _CacheImpl._locator_classes]
+class _CacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = [*map(_add_stamp, caching.CacheImpl._locator_classes)]  # noqa: RUF012
 
 
 class _Cache(caching.FunctionCache):

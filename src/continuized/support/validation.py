@@ -8,7 +8,6 @@ sentence on one line: which argument it is, what it must be, and what was given 
 from __future__ import annotations
 
 import math
-import types
 from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -233,8 +232,7 @@ def array(
 ) -> NDArray[Any]:
     """Return an array of real numbers: itself where it is one, and a fresh one of a `dtype`.
 
-    A dtype of integers asks for integers; a function says which dtype to make of the one given.
-    `above` and `minimum` ask for finite numbers too.
+    A dtype of integers asks for integers; `above` and `minimum` ask for finite numbers too.
 
     >>> array([1, 2], "x0", dtype=float, finite=True)
     array([1., 2.])
@@ -245,17 +243,14 @@ def array(
     """
     import numpy as np
 
-    depends = isinstance(dtype, types.FunctionType)
-    integers = dtype is not None and not depends and np.dtype(dtype).kind in "iu"
-    kinds = "iu" if integers else NUMBERS
+    kinds = "iu" if dtype is not None and np.dtype(dtype).kind in "iu" else NUMBERS
     what = noun or ("an array of integers" if kinds == "iu" else "an array of real numbers")
     given = _as_array(values, name, what, kinds)
     if ndim is not None and given.ndim != ndim:
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
     # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
     # to infinity.  Integers are checked as they were given: some would change their sign.
-    wanted = dtype(given.dtype) if depends else dtype
-    answer = given if dtype is None else given.astype(wanted, order="C")
+    answer = given if dtype is None else given.astype(dtype, order="C")
     interval = Interval(above, minimum, None, None)
     if finite or interval.words:
         _check_entries(given if kinds == "iu" else answer, name, interval)

@@ -88,9 +88,7 @@ class Lyapunov:
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
         """Return log phi_t, as `at` (t, side)."""
         times = check.times(t, "t")
-        states = [self.result.at(s, side) for s in times.ravel().tolist()]
-        x = np.array([x for x, _ in states], dtype=np.float64)
-        z = np.array([z for _, z in states], dtype=np.float64)
+        x, z = (path.astype(np.float64) for path in self.result.at(times.ravel(), side))
         return _log_phi(self.method, self.problem, times.ravel(), x, z).reshape(times.shape)[()]
 
     def __repr__(self) -> str:

@@ -190,7 +190,7 @@ def _squares(
         if r.trace.t[-1] >= end:
             break
         events *= 2  # the same seed: the same run, further on
-    x = np.array([r.at(t)[0] for t in (s * math.sqrt(L)).tolist()])
+    x, _ = r.at(s * math.sqrt(L))
     return ((x - limit) ** 2).reshape(len(s), -1).sum(axis=1)  # type: ignore[no-any-return]
 
 

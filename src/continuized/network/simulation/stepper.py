@@ -15,7 +15,7 @@ from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
 from continuized.solver.recording import Recorder
-from continuized.support.checkpoints.files import CheckpointError
+from continuized.support.checkpoints.checkpointer import CheckpointError
 
 SMALLEST_BLOCK = 2**14  # events: a block takes 30 microseconds to start
 BLOW_UP = 1e12  # a squared error so many times the start's is divergence

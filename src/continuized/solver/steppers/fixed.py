@@ -358,7 +358,7 @@ class FixedStepper(_KnownConstants):
 
     def _gradient(self, at: Array | None = None) -> Array:
         asked = self.x.copy() if at is None else at
-        return self.oracle(asked).copy()  # the user may use it again
+        return np.array(self.oracle(asked), order="C")  # a copy: the user may use it again
 
     def _norm(self, g: Array) -> float:
         with np.errstate(over="ignore"):  # it is infinity then, as it should be

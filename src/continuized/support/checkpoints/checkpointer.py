@@ -11,25 +11,56 @@ change.  It hands itself to a checkpointer, around its blocks and after each of 
 The checkpointer writes when it is time, at the end, and when the block is left by an error or by
 Ctrl-C.  What it writes is always a state between two blocks, so that `save_if_due` is for whole
 blocks only: a block that ends the run in its middle is left out, and done again on resuming.
+
+The file is an uncompressed npz with a JSON header among its arrays; its last 64 bytes, the comment
+of the zip archive, are the SHA-256 of all the bytes before.  Nothing is ever pickled.
 """
 
 from __future__ import annotations
 
+import hashlib
+import io
+import json
 import math
 import os
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from continuized.support import files
 from continuized.support import validation as check
-from continuized.support.checkpoints.files import CheckpointError, load, previous, save
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows, SavedState, capture
-from continuized.support.files import Lock, remove_leftovers
 from continuized.support.progress import warn_caller
 
 EVERY = 30.0  # seconds
+FORMAT = 2
+HEADER = "header"
+DIGEST = 64  # characters of a SHA-256
+
+Array = NDArray[Any]
+
+
+class CheckpointError(check.AdvisedError):
+    """A checkpoint that is damaged, or is of another run.  A ValueError.
+
+    >>> import pathlib, tempfile
+    >>> import continuized as cz
+    >>> p = cz.problems.Quadratic([1.0, 4.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder) / "run"
+    ...     _ = cz.minimize(p, [1.0, 1.0], maxiter=5, rng=0, checkpoint=file)
+    ...     try:
+    ...         _ = cz.minimize(p, [2.0, 2.0], maxiter=9, rng=0, checkpoint=file, resume=True)
+    ...     except cz.CheckpointError as error:
+    ...         print("of another run" in str(error))
+    True
+    """
 
 
 class OtherRunError(CheckpointError):
@@ -63,7 +94,7 @@ class Checkpointer:
     def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
         self.path, self.every, self.identity = path, every, identity
         self._sound = False  # whether the file at `path` is good, and so may replace the previous
-        remove_leftovers(path)
+        files.remove_leftovers(path)
         self._found = self._look() if resume else None
         if not resume:
             self._look_away()
@@ -199,7 +230,7 @@ def open_checkpointer(
         return
     parts = identity()
     try:
-        lock = Lock(path)
+        lock = files.Lock(path)
     except BlockingIOError as error:
         raise CheckpointError(
             f"the checkpoint {path} is in use by {error}",
@@ -231,3 +262,71 @@ def check_path(checkpoint: Any, every: Any, resume: Any) -> Path | None:
         raise check.refusal(ValueError, "checkpoint", "the path of a file", checkpoint, advice)
     # Absolute: the user's function may change the folder.  A link is kept, and its file renewed.
     return Path(os.path.realpath(checkpoint))
+
+
+def save(path: Path, header: dict[str, Any], arrays: dict[str, Array], keep: bool = True) -> None:
+    """Write a checkpoint; the old one, unless `keep` is False, is kept as `previous(path)`."""
+    text = json.dumps({"format": FORMAT, **header}).encode()
+    members = {HEADER: np.frombuffer(text, np.uint8), **arrays}
+    for name, array in members.items():
+        if array.dtype.hasobject:  # NumPy would pickle it
+            raise TypeError(f"a checkpoint holds numbers, but {name} has dtype {array.dtype}")
+    buffer = io.BytesIO()
+    with files.uninterrupted(), zipfile.ZipFile(buffer, "w") as archive:
+        archive.comment = bytes(DIGEST)
+        for name, array in members.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    # Where the disk is full or Ctrl-C comes, the error's traceback would keep the view alive, and
+    # Python cannot close a buffer that is still seen.
+    with buffer.getbuffer() as content:
+        content[-DIGEST:] = hashlib.sha256(content[:-DIGEST]).hexdigest().encode()
+        files.write(path, content, previous(path) if keep else None)
+
+
+def previous(path: Path) -> Path:
+    """Where the checkpoint before this one is kept."""
+    return path.with_name(f"{path.name}.previous")
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header and the arrays; CheckpointError if the file is not as it was written."""
+    try:
+        data = files.read(path, files.memory() / 2)  # the arrays are copied out of it
+    except ValueError as error:
+        raise CheckpointError(f"{error}: no checkpoint") from error
+    body, digest = data[:-DIGEST], data[-DIGEST:]
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise CheckpointError(f"{path} is damaged, or is no checkpoint: its checksum does not fit")
+    # The checksum keeps off accidents, not forgers: whatever is wrong inside is said in a sentence.
+    try:
+        arrays = _arrays(data)
+        header = json.loads(arrays.pop(HEADER).tobytes())
+        version = header.pop("format")
+        if not isinstance(header, dict):
+            raise TypeError("a header is a table")
+    except Exception as error:
+        raise CheckpointError(f"{path} is no checkpoint: it has no header of one") from error
+    if version != FORMAT:
+        raise CheckpointError(
+            f"{path} is a checkpoint of format {version}, but this version reads format {FORMAT}: "
+            "go on with the version that wrote it, or start anew at another path"
+        )
+    return header, arrays
+
+
+def _arrays(data: bytes) -> dict[str, Array]:
+    """The arrays of an npz that was written without compression, by name.
+
+    None is larger than its bytes in the file: a header may claim any shape, and a compressed
+    member be of any size.
+    """
+    arrays = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > len(data):
+                raise ValueError("members of a checkpoint are not compressed")
+            with archive.open(member) as stream:  # its bytes are read as far as they go, no farther
+                array = np.lib.format.read_array(stream, allow_pickle=False)
+            arrays[member.filename.removesuffix(".npy")] = array
+    return arrays

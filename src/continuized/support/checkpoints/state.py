@@ -88,17 +88,9 @@ class Checkpointed:
 
     changing: tuple[str, ...] = ()
 
-    def save(self, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-        """Return what changes, as plain data; copies of arrays go into `arrays`, by names with a
-        prefix.
-
-        `GrowingRows` are not copied but kept as they are so far.
-        """
-        return {name: _save(getattr(self, name), prefix + name, arrays) for name in self.changing}
-
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
-        """Put back what `save` gave.  Arrays are written in place: their shape, dtype and layout in
-        memory, which kernels rely on, stay.  ValueError where they are others."""
+        """Put back what `capture` gave.  Arrays are written in place: their shape, dtype and layout
+        in memory, which kernels rely on, stay.  ValueError where they are others."""
         for name in self.changing:
             now = getattr(self, name)
             value = _load(now, plain[name], arrays)
@@ -115,14 +107,16 @@ class Checkpointed:
 
 
 def capture(run: Checkpointed) -> SavedState:
-    """The state of a run now."""
+    """The state of a run now: copies of arrays, and `GrowingRows` as they are so far."""
     arrays: dict[str, Any] = {}
-    return SavedState(run.save("", arrays), arrays)
+    plain = {name: _save(getattr(run, name), name, arrays) for name in run.changing}
+    return SavedState(plain, arrays)
 
 
 def _save(value: Any, name: str, arrays: dict[str, Any]) -> Any:
+    """What JSON can keep of a value; arrays go into `arrays`, by names that begin with `name`."""
     if isinstance(value, Checkpointed):
-        return value.save(f"{name}.", arrays)
+        value = {its: getattr(value, its) for its in value.changing}
     if isinstance(value, np.random.Generator):
         return _save(value.bit_generator.state, name, arrays)
     if isinstance(value, GrowingRows | np.ndarray):

@@ -104,7 +104,7 @@ def _rows(
     start = find_row_start(engine, problem, x0)
     check_row_constants(method, engine, start.rows)
     return TheoremTerms(
-        lambda: 0.5 * start.norm2,
+        lambda: 0.5 * float(start.u @ start.u),
         start.inverse_norm2,
         engine.process.mu / engine.R2,
         0.5 * engine.kappa,
@@ -113,7 +113,7 @@ def _rows(
 
 
 class RowStart(NamedTuple):
-    """The rows a that are drawn (with their factors), and u_0 = x_0 - x*, with its norms.
+    """The rows a that are drawn (with their factors), and u_0 = x_0 - x*.
 
     x* is the solution nearest x_0: a component of x_0 - x* that no row sees never changes.
     basis: orthonormal columns that span what rows see; u_0 is given in it.
@@ -122,7 +122,6 @@ class RowStart(NamedTuple):
     rows: Array
     basis: Array
     u: Array
-    norm2: float
     inverse_norm2: float  # |u_0|^2 in the metric of H^{-1}
 
 
@@ -137,7 +136,7 @@ def find_row_start(engine: RowStepper, problem: Problem, x0: Array) -> RowStart:
     seen = values > FULL_RANK * values.max(initial=0.0)
     basis = vectors[:, seen]
     u: Array = basis.T @ (x0.ravel() - star)
-    return RowStart(rows, basis, u, float(u @ u), float(u @ (u / values[seen])))
+    return RowStart(rows, basis, u, float(u @ (u / values[seen])))
 
 
 def _check_labels(X: Array, y: Array, star: Array) -> None:

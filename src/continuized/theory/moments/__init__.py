@@ -11,7 +11,7 @@ theorems' bounds are slack.
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +27,8 @@ from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of
+from continuized.theory.moments.dadao import dadao_moments
+from continuized.theory.moments.edges import dual_moments, gossip_moments
 from continuized.theory.moments.events import moments_at_events
 from continuized.theory.moments.integrate import PERCENT, integrate_moments
 from continuized.theory.moments.pair import Marks, Moments, rates_of
@@ -37,11 +39,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Moments", "moments"]
 
-# For fixed times without noise.  The modules are imported when asked for: they bring Numba.
-SYSTEMS = {
-    Gossip: ("edges", "gossip_moments"),
-    Dual: ("edges", "dual_moments"),
-    DADAO: ("dadao", "dadao_moments"),
+# For fixed times without noise.
+SYSTEMS: dict[type, Callable[..., Moments]] = {
+    Gossip: gossip_moments,
+    Dual: dual_moments,
+    DADAO: dadao_moments,
 }
 
 
@@ -113,9 +115,10 @@ def moments(
         raise ValueError("give exactly one of times and k=")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     t = None if times is None else np.atleast_1d(check.times(times, "times", ordered=True))
-    system = next((row for kind, row in SYSTEMS.items() if isinstance(method, kind)), None)
+    system = next((system for kind, system in SYSTEMS.items() if isinstance(method, kind)), None)
     if system is None and hasattr(method, "prepare"):
-        system = "marks", "marked_moments"
+        # Imported here, for the marked methods bring Numba with them.
+        from continuized.theory.moments.marks import marked_moments as system
     name = name_of(method)
     if system is not None and t is None:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
@@ -124,10 +127,7 @@ def moments(
     with bar("moments", PERCENT, progress, unit="%") as show:
         if system is None:
             return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
-        module, function = system
-        compute = getattr(import_module(f"{__name__}.{module}"), function)
-        found: Moments = compute(p, method, x0, t, show)
-        return found
+        return system(p, method, x0, t, show)
 
 
 def _full_gradient_moments(
