@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,6 +234,9 @@ def test_gradients_that_are_not_finite() -> None:
 
 def test_every_status_has_its_number() -> None:
     codes = [status.code for status in cz.Status if not status.success]
+    page = (Path(__file__).parents[2] / "docs" / "adapters" / "scipy.md").read_text()
+    numbers = page.partition("`r.status` is a number")[2].partition("`r.trace`")[0]
+    assert [code for code in codes if not re.search(rf"\b{code}\b", numbers)] == []
     assert len(set(codes)) == len(codes)
     wrong = run(lambda x: float(x @ x), [1.0, 1.0], jac=lambda x: -2.0 * x)
     assert wrong.status == cz.Status.WRONG_GRADIENT.code

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.process.stepper import Status
 
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
@@ -82,6 +83,17 @@ class Log(NamedTuple):
         return f"Log({len(self.kind)} entries: kind, node, peer, seq, time)"
 
 
+# Why a run on a network ended, as the user reads it.
+SENTENCES = {
+    Status.CONVERGED: "The error is at most tol.",
+    Status.COMPLETED: "The time asked for, until, has passed.",
+    Status.MAXITER: "The limit of events was reached before the error fell to tol.",
+    Status.CLOCK_ENDED: "No two living nodes are neighbours any more, and none is to come.",
+    Status.DIVERGED: "The error grew without end; plain gossip, or milder faults, may help.",
+    Status.NOT_FINITE: "The error is not finite: no node is left, or steps are too long.",
+}
+
+
 @dataclass(kw_only=True)
 class NetworkResult:
     """What every run on a network gives back; see `Outcome` and `Decentralized` for the rest.
@@ -102,6 +114,8 @@ class NetworkResult:
         What was asked for.
     reached : bool
         Whether the error fell to tol.
+    message : str
+        Why the run ended, in a sentence.
     error : float
         At the end.
     trace : Trace or OptimisationTrace
@@ -125,6 +139,7 @@ class NetworkResult:
     reached: bool
     error: float
     trace: Any = field(repr=False)
+    message: str = ""
     joins: list[tuple[float, int]] = field(default_factory=list)
     ledger_error: float = 0.0
     staleness: Staleness | None = None
@@ -168,7 +183,7 @@ class Outcome(NetworkResult):
 
     Attributes
     ----------
-    x, t, method, messages, tol, reached, error, joins, staleness, rounding
+    x, t, method, messages, tol, reached, message, error, joins, staleness, rounding
         See `NetworkResult`; each node is mixed to its own now.
     z : array of the shape of x
     trace : Trace
@@ -245,7 +260,7 @@ class Decentralized(NetworkResult):
 
     Attributes
     ----------
-    x, t, method, messages, tol, reached, joins, ledger_error, staleness, rounding
+    x, t, method, messages, tol, reached, message, joins, ledger_error, staleness, rounding
         See `NetworkResult`; x (nodes, dim) are estimates.  In what unit t is, the method says.
     x_star : array (dim,)
         What one machine with all the data finds.

@@ -24,6 +24,7 @@ where somebody looks: `report` by a callback, `describe` by a progress bar, `fin
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from continuized.support.checkpoints.state import Checkpointed
 
 
 class Status(Enum):
-    """Why a run ended.  The value is the sentence that the user reads.
+    """Why a run ended.  The value is the sentence that the user reads, by `Stepper.explain`.
 
     code: the number that SciPy's results have in its place: 0 is success, 1 the limit of steps, 99
     SciPy's own for a callback.
@@ -49,13 +50,13 @@ class Status(Enum):
         member._value_, member.code = sentence, code
         return member
 
-    # Told by the loop, of every run (`solver.loop`).
+    # Of every run: told by the loop (`solver.loop`), or by a stepper that knows earlier.
     CONVERGED = "The gradient norm is at most tol.", 0
     COMPLETED = "All the steps asked for were taken.", 0
     MAXITER = "The limit of steps, maxiter, was reached before the gradient norm fell to tol.", 1
     CLOCK_ENDED = "The recorded clock has no further events.", 2
     CALLBACK = "The callback raised StopIteration.", 99
-    # Told by the steppers (`solver.steppers`): with known constants, most by `constant_checks`.
+    # Told by steppers alone; with known constants, most by `solver.constant_checks`.
     NOT_FINITE = (
         "A value of f, a gradient or an iterate was not finite; x is the last good point. "
         "A larger L, or a fun and jac without overflow, may help.",
@@ -110,7 +111,8 @@ class Stepper(Checkpointed):
 
     name: for the progress bar.  columns: of the rows that it gives for the trace.  most_rows: where
     there are more rows, every second one is dropped.  limit: what users call the largest number of
-    events.  criterion_name: of what tol is compared with, in words.  k, t: the number and the time
+    events.  criterion_name: of what tol is compared with, in words.  sentences: what the user reads
+    of a status, where that is another sentence than its own.  k, t: the number and the time
     of the last event.  block: how many events it wants next.  savable: whether the state now, after
     a block, is one to go on from (a block that was cut short may not be).
     """
@@ -120,6 +122,7 @@ class Stepper(Checkpointed):
     most_rows: int | None = None
     limit: str = "maxiter"
     criterion_name: str = "gradient norm"
+    sentences: Mapping[Status, str] = {}
     block: int = 1
     savable: bool = True
     k: int = 0
@@ -172,6 +175,11 @@ class Stepper(Checkpointed):
     def result(self, status: Status) -> dict[str, Any]:
         """What it adds to the result: x, fun, jac, nfev, njev, method, ..."""
         return {}
+
+    def explain(self, status: Status) -> str:
+        """Return why the run ended, as the user reads it."""
+        sentence: str = self.sentences.get(status, status.value)
+        return sentence.replace("gradient norm", self.criterion_name) + self.remark()
 
     def remark(self) -> str:
         """What the message says beside the status, with a space before it."""

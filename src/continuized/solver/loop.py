@@ -44,7 +44,7 @@ class Loop(Checkpointed):
         self.stepper, self.stream, self.limits = stepper, stream, limits
         self.callback, self.bar, self.checkpointer = callback, bar, checkpointer
         self.recorder = Recorder(stepper.columns, stepper.most_rows)
-        self.status: Status | None = None
+        self.status: Status  # once it has run
 
     def run(self) -> Status:
         """Take events until the criterion is at most tol, or maxiter of them are done.
@@ -111,13 +111,11 @@ class Loop(Checkpointed):
     def result(self) -> Result:
         """The result of a run that is over, as `minimize` gives it."""
         stepper, status = self.stepper, self.status
-        assert status is not None, "run() comes first"
         return Result(
             nit=stepper.k,
             success=status.success,
             status=status,
-            message=status.value.replace("gradient norm", stepper.criterion_name)
-            + stepper.remark(),
+            message=stepper.explain(status),
             trace=self.recorder.trace(),
             path=self.recorder.path(),
             **stepper.result(status),

@@ -141,6 +141,7 @@ def events_to(method: Method, p: Problem, x0: ArrayLike, eps: float, delta: floa
     >>> events_to(method, p, x0, eps=1e-3) > time_to(method, p, x0, eps=1e-3)
     True
     """
+    check_continuized(method, "events_to")
     check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
     t = time_to(method, p, x0, eps, 0.5 * delta)
     if t > 0.5 * EXACT:

@@ -116,6 +116,7 @@ def test_no_rate_is_fitted_to_rounding(kind: str) -> None:
     """A run that goes on where only rounding is left has the rate of the run that stops there."""
     parts = network.split(regression(kind), 5)
     on = network.minimize("cycle:5", parts, tol=0.0, rng=0, events=4_000)
+    assert on.message.startswith("The limit of events")
     stopped = network.minimize("cycle:5", parts, tol=on.rounding, rng=0)
     assert on.error < on.rounding < 1e-25
     assert on.t > 2.0 * stopped.t

@@ -154,6 +154,7 @@ def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -
     ]
     specs = [NodeModelSpec(n, {"x": VALUES[i : i + 1]}, constants) for i, n in enumerate(names)]
     r = run(graph, specs, processes=3, speed=50.0, tol=1e-300, seconds=6.0, rng=0)
+    assert r.message.startswith("The time given, seconds, passed")
     assert [(node, why) for _, node, why in r.deaths] == [(2, "its process said nothing for 3 s")]
     assert r.ledger_error < 1e-12
 

@@ -199,9 +199,28 @@ def test_divergence_ends_the_run() -> None:
     faults = Faults(delay=20.0)
     r = network.simulate(graph, one_hot(graph), rng=0, faults=faults, until=1e7)
     assert not r.reached
+    assert r.message.startswith("The error grew without end")
     assert 1e12 <= r.error < math.inf
     assert r.t < 1e7
     assert r.rate_measured < 0.0
+
+
+ALONE = Faults(deaths=((1.0, 1),))  # the node between the other two
+ENDS: dict[str, tuple[dict[str, Any], str]] = {
+    "tol": ({}, "The error is at most tol."),
+    "events": ({"events": 3}, "The limit of events"),
+    "no events": ({"events": 0}, "The limit of events"),
+    "until": ({"until": 3.0}, "The time asked for"),
+    "deaths": ({"faults": ALONE}, "No two living nodes"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_message_says_why_a_run_ended(name: str) -> None:
+    options, start = ENDS[name]
+    r = network.simulate("path:3", np.arange(3.0), rng=0, **options)
+    assert r.message.startswith(start)
+    assert r.reached == (name == "tol")
 
 
 def test_a_start_in_agreement_needs_nothing() -> None:

@@ -268,3 +268,5 @@ def test_time_to_accuracy_by_hand_and_bad_input():
         time_to(ALL[0], P, X0, eps=0.0)
     with pytest.raises(ValueError, match="time_to is known for Continuized only"):
         time_to(cz.Nesterov(L), P, X0, eps=1.0)
+    with pytest.raises(ValueError, match="events_to is known for Continuized only"):
+        events_to(cz.Nesterov(L), P, X0, eps=1.0)

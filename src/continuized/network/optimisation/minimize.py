@@ -153,11 +153,11 @@ def minimize(
     opened = checkpoints.open_checkpointer(path, every, resume, who)
     shown = bar(f"{chosen.name}, {graph.nodes} nodes", most, progress, "event")
     with opened as checkpointer, shown as show:
-        limits, stream = Limits(None, most), engine.make_stream(root)
+        limits, stream = Limits(float(tol), most), engine.make_stream(root)
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
     holds = faults is None and np.all(rates == 1.0)  # what the theorem assumes
-    return stepper.make_outcome(loop.recorder, rate if holds else math.nan)
+    return stepper.make_outcome(loop, rate if holds else math.nan)
 
 
 def as_method(method: Any) -> DecentralizedMethod:

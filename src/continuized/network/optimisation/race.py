@@ -233,5 +233,5 @@ def _run_without_rounds(
     most = min(math.ceil(EVENTS_FACTOR * (time + 100.0) * ticks), events)
     loop = Loop(stepper, engine.make_stream(root), Limits(None, most))
     loop.run()
-    r = stepper.make_outcome(loop.recorder, math.nan)
+    r = stepper.make_outcome(loop, math.nan)
     return Racer(r.method, r.t, r.messages, r.reached, r.trace.t, r.trace.error)

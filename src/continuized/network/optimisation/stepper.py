@@ -8,11 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from continuized.network.optimisation.objective import Objective
-from continuized.network.result import Decentralized, OptimisationTrace, rounding_of_solution
+from continuized.network.result import (
+    SENTENCES,
+    Decentralized,
+    OptimisationTrace,
+    rounding_of_solution,
+)
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Progress, Status, Stepper
-from continuized.solver.recording import Recorder
+from continuized.solver.loop import Loop
 
 if TYPE_CHECKING:
     from continuized.network.simulation.engine import Engine
@@ -29,7 +34,7 @@ class OptimisationStepper(Stepper):
 
     columns = OptimisationTrace._fields
     changing = ("k", "t", "engine", "period", "rows", "error")
-    limit = "events"
+    limit, criterion_name, sentences = "events", "error", SENTENCES
 
     def __init__(
         self, name: str, engine: Engine, objective: Objective, tol: float, record: int
@@ -98,10 +103,14 @@ class OptimisationStepper(Stepper):
         """Tell the error of the last test."""
         return f"error {self.error:.2g}"
 
-    def make_outcome(self, recorder: Recorder, rate: float) -> Decentralized:
+    def evaluate_criterion(self) -> float:
+        """Return the error of the last test, which was made after the last event."""
+        return self.error
+
+    def make_outcome(self, loop: Loop, rate: float) -> Decentralized:
         """Return what `network.minimize` gives back; rate: that of the theorem."""
         engine, done = self.engine, self.engine.past_changes()
-        t, messages, gradients, *rest = (column.join() for column in recorder.columns.values())
+        t, messages, gradients, *rest = (column.join() for column in loop.recorder.columns.values())
         counts = messages.astype(np.int64), gradients.astype(np.int64)
         return Decentralized(
             x=engine.estimate(self.t),
@@ -112,6 +121,7 @@ class OptimisationStepper(Stepper):
             gradients=engine.gradients,
             tol=self.tol,
             reached=self.error <= self.tol,
+            message=self.explain(loop.status),
             error=self.error,
             trace=OptimisationTrace(t, *counts, *rest),
             rate_theory=rate,

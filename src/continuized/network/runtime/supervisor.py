@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from continuized.network.analysis import too_stale
 from continuized.network.gossip import Gossip
-from continuized.network.result import Outcome
+from continuized.network.result import SENTENCES, Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.transport import RunPlan, Transport
+from continuized.process.stepper import Status
 from continuized.support.progress import Bar, warn_caller
 
 SILENT = 10.0  # seconds after which a worker that says nothing is ended
@@ -114,6 +115,7 @@ class Supervisor:
             messages=monitor.messages,
             tol=self.tol,
             reached=self.reached,
+            message=self._explain(),
             error=monitor.error,
             trace=monitor.trace,
             deaths=monitor.deaths,
@@ -127,6 +129,13 @@ class Supervisor:
             rounding=monitor.rounding(),
             log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
         )
+
+    def _explain(self) -> str:
+        if self.reached:
+            return SENTENCES[Status.CONVERGED]
+        if not self.monitor.living.any():
+            return "No node is alive any more."
+        return "The time given, seconds, passed before the error fell to tol."
 
     def _all_running(self, flags: NDArray[Any]) -> bool:
         return all(flags[worker] for worker in self._running)

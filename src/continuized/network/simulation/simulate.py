@@ -129,15 +129,14 @@ def simulate(
     total = None if events is None else limits[1]  # the default is far more than are needed
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.
     stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
-    most = Limits(None, limits[1])
     opened = checkpoints.open_checkpointer(path, every, resume, who)
     shown = bar(f"{gossip.name} gossip", total, progress, "exchange")
     with opened as checkpointer, shown as show:
         if progress:
             engine.show = lambda: show(engine.messages, stepper.describe())
-        loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
+        loop = Loop(stepper, stream, Limits(*limits[:2]), bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.make_outcome(loop.recorder, start.shape)
+    return stepper.make_outcome(loop, start.shape)
 
 
 def _check_limits(

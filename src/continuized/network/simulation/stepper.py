@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from continuized.network.result import Outcome, Trace, rounding_of_mean
+from continuized.network.result import SENTENCES, Outcome, Trace, rounding_of_mean
 from continuized.network.simulation.engine import Engine, Tests, flow_all
 from continuized.network.simulation.node_models import gossip
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
+from continuized.solver.loop import Loop
 from continuized.solver.recording import Recorder
 from continuized.support.checkpoints.checkpointer import CheckpointError
 
@@ -30,6 +31,7 @@ class GossipStepper(Stepper):
 
     columns = ("t", "messages", "error")
     changing = ("k", "t", "engine", "tests", "snapshots", "taken")
+    limit, criterion_name, sentences = "events", "error", SENTENCES
 
     def __init__(
         self,
@@ -55,6 +57,10 @@ class GossipStepper(Stepper):
         self.size = np.abs(x + z)[alive].sum(axis=0)
         self.error, self.reached = 1.0, False  # of the last test
         self.begun, self.before = time.perf_counter(), 0  # exchanges, of a run that is resumed
+
+    def evaluate_criterion(self) -> float:
+        """Return the error, relative to the start."""
+        return self.engine.error(self.t) / self.scale if self.scale else 0.0
 
     def find_states(self, t: float) -> tuple[Array, Array]:
         """Return x and z of every node at time t; of a dead one at its death."""
@@ -144,10 +150,10 @@ class GossipStepper(Stepper):
                 "larger ones, or resume=False"
             )
 
-    def make_outcome(self, recorder: Recorder, shape: tuple[int, ...]) -> Outcome:
+    def make_outcome(self, loop: Loop, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
-        engine, t = self.engine, self.t
-        error = engine.error(t) / self.scale if self.scale else 0.0
+        engine, t, error = self.engine, self.t, self.evaluate_criterion()
+        reached = bool(engine.alive.any()) and (self.reached or error <= self.tol)
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
@@ -161,9 +167,10 @@ class GossipStepper(Stepper):
             method=self.name,
             messages=self.k,
             tol=self.tol,
-            reached=bool(engine.alive.any()) and (self.reached or error <= self.tol),
+            reached=reached,
+            message=self.explain(Status.CONVERGED if reached else loop.status),
             error=error,
-            trace=_make_trace(recorder, t, self.k, error),
+            trace=_make_trace(loop.recorder, t, self.k, error),
             snapshots={
                 s: kept.reshape(shape) for s, kept in zip(self.wanted, self.snapshots, strict=False)
             },
