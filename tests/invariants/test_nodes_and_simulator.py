@@ -13,8 +13,11 @@ from continuized.network.protocol.node import SELF, Node
 from continuized.network.protocol.transitions import (
     ACK,
     ANSWER,
+    ASKING,
     NOT_BEFORE,
+    OVER,
     OWN_SEQ,
+    PHASE,
     REQUEST,
     TRANSFER,
     WAKEUPS,
@@ -61,7 +64,7 @@ class Script:
         node, k = self.node, list(self.node.neighbours).index(peer)
         if seq <= self.row[OWN_SEQ]:  # given up before; the request comes late
             return Message(REQUEST, node.number, peer, seq)
-        if node.exchange is not None:
+        if node.busy:
             self.give_up()
         ends = np.concatenate([[0.0], node._cumulative])
         self.next = 0.5 * (ends[k] + ends[k + 1])
@@ -80,8 +83,9 @@ def drive(graph: Graph, values: np.ndarray, log: Log) -> list[Node]:
     for kind, node, peer, seq, time in zip(*(column.tolist() for column in log), strict=True):
         here, there = nodes[node], nodes[peer]
         if kind == ANSWERED:
-            own = here.exchange
-            if own is not None and (own.asking or own.peer != peer):
+            row = scripts[node].row
+            partner = here.neighbours[int(row[OVER]) % len(here.neighbours)]
+            if here.busy and (row[PHASE] == ASKING or partner != peer):
                 scripts[node].give_up()
             (answer,) = here.receive(scripts[peer].ask(node, seq), time)
             assert answer.kind == ANSWER, "the simulator's node answered, this one does not"
