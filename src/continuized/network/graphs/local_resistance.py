@@ -39,19 +39,22 @@ def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[floa
     both, weight = np.concatenate([edges, edges[:, ::-1]]), np.concatenate([P, P])
     sorted_by = np.argsort(both[:, 0], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=nodes))])
-    low, high = bound_edges(
-        indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength, edges[order],
-        P[order], mu_g, float(below.max()), TOL, NODES, STEPS,
-    )  # fmt: skip
+    around = indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength
+    start = mu_g, float(below.max())
+    low, high = bound_edges(around, edges[order], P[order], *start, TOL, NODES, STEPS)
     return float(low), float(high)
 
 
 @jit
 def bound_edges(
-    indptr: Array, neighbours: Array, weight: Array, strength: Array, edges: Array, P: Array,
-    mu_g: float, low: float, tol: float, most: int, steps: int,
+    around: tuple[Array, ...], edges: Array, P: Array, mu_g: float, low: float, tol: float,
+    most: int, steps: int,
 ) -> tuple[float, float]:  # fmt: skip
-    """Return the largest lower and the largest upper bound over the edges."""
+    """Return the largest lower and the largest upper bound over the edges.
+
+    around: the graph by its nodes, as the rows of a CSR array, and the sum of each row.
+    """
+    indptr, neighbours, weight, strength = around
     n = len(strength)
     f, r, p, Ap = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     seen = np.zeros(n, np.bool_)

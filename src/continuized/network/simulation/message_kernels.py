@@ -290,14 +290,27 @@ def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
     push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
 
 
-@jit
-def run_messages(
-    nodes: Any, net: MessageNetwork, links: Links, rng: Any, times: Array, marks: Array, begin: int,
-    stop: float, most: int, tests: Tests, steps: int,
-) -> tuple[int, int, bool]:  # fmt: skip
-    """Run all that happens up to the time `stop`, or to the end of the block of ticks.
+class Slice(NamedTuple):
+    """What to run: the ticks from `begin` on, up to the time `stop`, to `most` exchanges in all, or
+    for so many `steps`.
 
     Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
+    """
+
+    times: Array
+    marks: Array
+    begin: int
+    stop: float
+    most: int
+    steps: int
+
+
+@jit
+def run_messages(
+    nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
+) -> tuple[int, int, bool]:
+    """Run all that happens in a slice of a run.
+
     Returns how many of the block's ticks are done, how many tests were made, and whether it is to
     be called again: it ended for want of room, or after so many `steps`.
 
@@ -312,7 +325,8 @@ def run_messages(
     rows, (alive, node, waits, edge, work, transfer) = net.rows, net.rows
     when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
     first, upto, log, bounds, tested = net.first, net.upto, net.log, tests.bounds, tests.rows
-    made, k = 0, begin
+    times, marks, k, stop, most, steps = part
+    made = 0
     while counts[EXCHANGES] < most:
         full = when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM
         if full or steps == 0:

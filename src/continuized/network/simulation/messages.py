@@ -79,10 +79,10 @@ class MessageEngine(Engine):
         self, events: Events, done: int, stop: float, most: int, tests: Tests
     ) -> tuple[int, int, bool]:
         net = self.network
+        part = kernels.Slice(events.t, events.marks, done, stop, most, self.slice_steps)
         done, made, more = kernels.run_messages(
-            self.nodes.model, net, self.links, self.random, events.t, events.marks,
-            done, stop, most, tests, self.slice_steps,
-        )  # fmt: skip
+            self.nodes.model, net, self.links, self.random, part, tests
+        )
         check_solved(net.counts[kernels.FAILED] == 0)
         self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
