@@ -298,7 +298,7 @@ class Slice(NamedTuple):
     """
 
     times: Array
-    marks: Array | None  # of edges, always given here
+    marks: Any
     begin: int
     stop: float
     most: int
