@@ -95,12 +95,12 @@ def show_passes(p: cz.Problem, f_star: float, within: float, most: int) -> None:
 
 def advancer(p: cz.Problem, accelerated: bool) -> Callable[[], None]:
     """A pass: events drawn, coefficients, and the kernel."""
-    engine = cz.DualCoordinate(accelerated=accelerated).prepare(p, np.zeros(p.dim))
-    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+    stepper = cz.DualCoordinate(accelerated=accelerated).prepare(p, np.zeros(p.dim))
+    stream = cz.clock.Poisson(0, marks=stepper.law).stream()
 
     def work() -> None:
-        events = stream.draw(engine.law.size)
-        engine.take(events.marks, coefficients(engine.process, events, 0.0))
+        events = stream.draw(stepper.law.size)
+        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
 
     return work
 

@@ -29,13 +29,13 @@ BLOCKS = 80  # in a round
 
 
 def advancer(p: cz.Problem) -> Callable[[], None]:
-    engine = cz.DualCoordinate().prepare(p, np.zeros(p.dim))
-    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+    stepper = cz.DualCoordinate().prepare(p, np.zeros(p.dim))
+    stream = cz.clock.Poisson(0, marks=stepper.law).stream()
 
     def work() -> None:
         for _ in range(BLOCKS):
             events = stream.draw(BLOCK)
-            engine.take(events.marks, coefficients(engine.process, events, 0.0))
+            stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
 
     return work
 

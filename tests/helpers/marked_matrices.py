@@ -41,10 +41,10 @@ def bounded_moment(p, method, times):
     return 0.5 * m.xx.sum(axis=1)
 
 
-def compared(p, engine, exact, times, alpha):
+def compared(p, stepper, exact, times, alpha):
     """f of coordinates, |x - x*|^2 / 2 of rows, of RUNS runs against their expectations."""
-    x = marked_checks.draw_samples(engine, times, RUNS, 1)
-    if hasattr(engine, "form"):
+    x = marked_checks.draw_samples(stepper, times, RUNS, 1)
+    if hasattr(stepper, "form"):
         found, expected = np.stack([p.values(row) for row in x]), exact.fun
     else:
         found = 0.5 * ((x - p.x_star) ** 2).sum(axis=2)
@@ -52,28 +52,28 @@ def compared(p, engine, exact, times, alpha):
     return mean_test(SampleMoments.of(found), expected, alpha)
 
 
-def jump_matrices(p, engine, gamma_prime):
+def jump_matrices(p, stepper, gamma_prime):
     """The matrices J_i of (u, w), read off the eager oracle: none of theory's formulas."""
     d = p.dim
-    if hasattr(engine, "form"):
-        jumps = reference.CoordinateJumps(p, engine.form.L_i, engine.p)
+    if hasattr(stepper, "form"):
+        jumps = reference.CoordinateJumps(p, stepper.form.L_i, stepper.p)
     else:
-        jumps = reference.RowJumps(p, engine.R2, engine.factors)
+        jumps = reference.RowJumps(p, stepper.R2, stepper.factors)
     matrices = []
-    for i in range(engine.p.size):
+    for i in range(stepper.p.size):
         J = np.eye(2 * d)
         for j in range(d):
             support, dx, dz = jumps(p.x_star + np.eye(d)[j], i)
             J[support, j] -= dx
-            J[d + support, j] -= gamma_prime * dz if engine.accelerated else dx
+            J[d + support, j] -= gamma_prime * dz if stepper.accelerated else dx
         matrices.append(J)
     return matrices
 
 
-def flow_generator(engine, t, d):
-    if not engine.accelerated:
+def flow_generator(stepper, t, d):
+    if not stepper.accelerated:
         return np.zeros((2 * d, 2 * d))
-    c = engine.process.constants
+    c = stepper.process.constants
     e, f = parameters.eta(t, *c), parameters.eta_prime(t, *c)
     return np.kron([[-e, e], [f, -f]], np.eye(d))
 
@@ -89,6 +89,6 @@ def hessian(p):
     return p.X.T @ p.X / len(p.X) + p.l2 * np.eye(p.dim)
 
 
-def bounded_form(p, engine):
+def bounded_form(p, stepper):
     """The matrix of what the theorem bounds: f - f*, or |x - x*|^2 / 2."""
-    return hessian(p) if hasattr(engine, "form") else np.eye(p.dim)
+    return hessian(p) if hasattr(stepper, "form") else np.eye(p.dim)

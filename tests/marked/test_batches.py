@@ -32,9 +32,9 @@ def least_squares(seed, n=20, d=D, density=0.7, is_sparse=True):
     return cz.problems.LeastSquares(sparse.csr_array(X) if is_sparse else X, X @ np.arange(d))
 
 
-def advanced(engine, events):
-    engine.take(events.marks, coefficients(engine.process, events, 0.0))
-    return engine.point()
+def advanced(stepper, events):
+    stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+    return stepper.point()
 
 
 @settings(max_examples=30, deadline=None)
@@ -50,30 +50,30 @@ def advanced(engine, events):
 def test_lazy_batches_equal_eager_ones(seed, kind, batch, start, accelerated, shape):
     p = least_squares(seed, *shape)
     x0 = np.random.default_rng(seed).standard_normal(p.dim)
-    engine = kind(batch=batch, start=start, accelerated=accelerated).prepare(p, x0)
-    jumps = reference.RowJumps(p, engine.R2, engine.factors)
-    stream = cz.clock.Poisson(seed, marks=engine.law).stream()
-    state = engine.process.init(x0.copy())
+    stepper = kind(batch=batch, start=start, accelerated=accelerated).prepare(p, x0)
+    jumps = reference.RowJumps(p, stepper.R2, stepper.factors)
+    stream = cz.clock.Poisson(seed, marks=stepper.law).stream()
+    state = stepper.process.init(x0.copy())
     for n in (5, 20, 175):  # in the end both may be at the solution, whatever led there
         events = stream.draw(n)
         assert events.marks.shape == (n, batch)
         for event in events.each():
             if accelerated:
-                state = marked_step(engine.process, state, event, jumps)
+                state = marked_step(stepper.process, state, event, jumps)
             else:
                 support, dx, _ = jumps(state.x, event.mark)
                 state.x[support] -= dx
         tolerance = 1e-12 * (1.0 + np.abs(state.x).max())
-        np.testing.assert_allclose(advanced(engine, events), state.x, rtol=0.0, atol=tolerance)
+        np.testing.assert_allclose(advanced(stepper, events), state.x, rtol=0.0, atol=tolerance)
 
 
-def enumerated(p, engine, batch):
+def enumerated(p, stepper, batch):
     """E A^2, E A H^+ A and H, over all batches of rows and their probabilities."""
-    a = p.X.toarray() * engine.factors[:, None]
-    H = a.T @ (engine.p[:, None] * a)
+    a = p.X.toarray() * stepper.factors[:, None]
+    H = a.T @ (stepper.p[:, None] * a)
     square, whitened = np.zeros_like(H), np.zeros_like(H)
     for marks in itertools.product(range(len(a)), repeat=batch):
-        chance = np.prod(engine.p[list(marks)])
+        chance = np.prod(stepper.p[list(marks)])
         A = sum(np.outer(a[i], a[i]) for i in marks) / batch
         square += chance * A @ A
         whitened += chance * A @ np.linalg.pinv(H) @ A
@@ -107,9 +107,10 @@ def test_the_constants_are_those_of_all_batches(kind, batch):
 
 def test_given_constants_are_those_of_single_rows():
     p = least_squares(2)
-    engine = cz.StochasticLeastSquares(R2=40.0, kappa=9.0, mu=0.01, batch=4).prepare(p, np.zeros(D))
-    assert pytest.approx(10.0 + 0.75 * engine.L_H) == engine.R2
-    assert (engine.kappa, engine.mu) == (3.0, 0.01)
+    method = cz.StochasticLeastSquares(R2=40.0, kappa=9.0, mu=0.01, batch=4)
+    stepper = method.prepare(p, np.zeros(D))
+    assert pytest.approx(10.0 + 0.75 * stepper.L_H) == stepper.R2
+    assert (stepper.kappa, stepper.mu) == (3.0, 0.01)
     words = "R2 to be at least"
     with pytest.raises(ValueError, match=words):
         cz.theory.bound(cz.StochasticLeastSquares(R2=0.1, batch=4), p, np.zeros(D), t=1.0)
@@ -138,14 +139,14 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
     assert np.array_equal(one.x, again.x)
     assert one.constants == again.constants
     # A batch that has the same row again and again takes the step of that row.
-    engines = [same.prepare(p, np.zeros(D)) for _ in range(2)]
-    events = cz.clock.Poisson(0, marks=engines[0].law).stream().draw(100)
-    steps = coefficients(engines[0].process, events, 0.0)
-    for e, times in zip(engines, (1, 3), strict=True):
+    steppers = [same.prepare(p, np.zeros(D)) for _ in range(2)]
+    events = cz.clock.Poisson(0, marks=steppers[0].law).stream().draw(100)
+    steps = coefficients(steppers[0].process, events, 0.0)
+    for e, times in zip(steppers, (1, 3), strict=True):
         marks = np.repeat(events.marks[:, None], times, axis=1)
         known = (e.factors, e.rhs, e.entries, 1.0 / e.R2, accelerated)
         row_events(marks, steps, *known, e.scalars, e.pairs)
-    np.testing.assert_allclose(engines[1].point(), engines[0].point(), rtol=1e-12)
+    np.testing.assert_allclose(steppers[1].point(), steppers[0].point(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("accelerated", [True, False])
@@ -162,9 +163,9 @@ def test_batches_reach_the_direct_solution(kind, is_sparse, accelerated):
 
 def test_a_batch_larger_than_the_data_is_nearly_the_whole_gradient():
     p = least_squares(6, n=8)
-    engine = cz.StochasticLeastSquares(batch=100_000).prepare(p, np.zeros(D))
-    assert engine.kappa == pytest.approx(1.0, rel=1e-3)
-    assert pytest.approx(p.L, rel=1e-3) == engine.R2
+    stepper = cz.StochasticLeastSquares(batch=100_000).prepare(p, np.zeros(D))
+    assert stepper.kappa == pytest.approx(1.0, rel=1e-3)
+    assert pytest.approx(p.L, rel=1e-3) == stepper.R2
     method = cz.StochasticLeastSquares(batch=40)
     r = cz.minimize(p, np.zeros(D), method=method, maxiter=20, rng=0, record=False)
     assert r.nit == 20

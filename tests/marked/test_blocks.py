@@ -32,15 +32,15 @@ def random_blocks(seed, d):
     return np.split(rng.permutation(d), cuts)
 
 
-def eager(engine, x0, jumps):
+def eager(stepper, x0, jumps):
     """Steps that compute the whole gradient, and mix every coordinate: events -> x after them."""
-    state = engine.process.init(x0.copy())
+    state = stepper.process.init(x0.copy())
 
     def after(events):
         nonlocal state
         for event in events.each():
-            if engine.accelerated:
-                state = marked_step(engine.process, state, event, jumps)
+            if stepper.accelerated:
+                state = marked_step(stepper.process, state, event, jumps)
             else:
                 support, dx, _ = jumps(state.x, event.mark)
                 state.x[support] -= dx
@@ -69,15 +69,16 @@ PROBLEMS = {
 def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, shape, d):
     problem, blocks = PROBLEMS[name](*data(seed, *shape, d)), random_blocks(seed, d)
     x0 = np.random.default_rng(seed).standard_normal(d)
-    engine = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
-    after = eager(engine, x0, reference.CoordinateJumps(problem, engine.form.L_i, engine.p, blocks))
-    stream = cz.clock.Poisson(seed, marks=engine.law).stream()
+    stepper = cz.CoordinateDescent(sampling, accelerated, start, blocks).prepare(problem, x0)
+    jumps = reference.CoordinateJumps(problem, stepper.form.L_i, stepper.p, blocks)
+    after = eager(stepper, x0, jumps)
+    stream = cz.clock.Poisson(seed, marks=stepper.law).stream()
     for n in (5, 20, 275):  # in the end both may be at the solution, whatever led there
         events = stream.draw(n)
         expected = after(events)
-        engine.take(events.marks, coefficients(engine.process, events, 0.0))
+        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
         tolerance = 1e-12 * (1.0 + np.abs(expected).max())
-        np.testing.assert_allclose(engine.point(), expected, rtol=0.0, atol=tolerance)
+        np.testing.assert_allclose(stepper.point(), expected, rtol=0.0, atol=tolerance)
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
@@ -101,12 +102,12 @@ def test_L_B_is_the_largest_eigenvalue_of_the_block(loss, is_sparse, how, monkey
 
 def test_L_B_of_a_quadratic_and_the_probabilities_of_blocks():
     p = cz.problems.Quadratic([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    engine = cz.CoordinateDescent(blocks=4).prepare(p, np.zeros(D))
-    np.testing.assert_array_equal(engine.form.L_i, [4.0, 6.0])
+    stepper = cz.CoordinateDescent(blocks=4).prepare(p, np.zeros(D))
+    np.testing.assert_array_equal(stepper.form.L_i, [4.0, 6.0])
     roots = np.sqrt([4.0, 6.0])
-    np.testing.assert_allclose(engine.p, roots / roots.sum())
-    assert engine.constants["S"] == pytest.approx(roots.sum() ** 2)
-    assert engine.constants["max_L_B"] == 6.0
+    np.testing.assert_allclose(stepper.p, roots / roots.sum())
+    assert stepper.constants["S"] == pytest.approx(roots.sum() ** 2)
+    assert stepper.constants["max_L_B"] == 6.0
     given = cz.CoordinateDescent([0.5, 0.5], blocks=4).prepare(p, np.zeros(D))
     assert given.constants["S"] == pytest.approx(24.0)
 
@@ -174,19 +175,19 @@ def test_blocks_reach_the_direct_solution(name, accelerated):
 def test_a_hundred_thousand_events_do_not_drift():
     X, y = data(5, n=20)
     p = cz.problems.LeastSquares(X, y, l2=0.01)
-    engine = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
-    events = cz.clock.Poisson(0, marks=engine.law).stream().draw(100_000)
-    engine.take(events.marks, coefficients(engine.process, events, 0.0))
-    images = X @ engine.point()
-    np.testing.assert_allclose(engine.images(), images, rtol=0, atol=1e-11 * np.abs(images).max())
+    stepper = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
+    events = cz.clock.Poisson(0, marks=stepper.law).stream().draw(100_000)
+    stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+    images = X @ stepper.point()
+    np.testing.assert_allclose(stepper.images(), images, rtol=0, atol=1e-11 * np.abs(images).max())
 
 
 def test_an_event_costs_the_entries_of_its_columns():
     X, y = data(6, n=30, density=0.6)
     p = cz.problems.LeastSquares(sparse.csr_array(X), y, l2=0.1)
-    engine = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
+    stepper = cz.CoordinateDescent(blocks=HALVES).prepare(p, np.zeros(D))
     counts = np.count_nonzero(X, axis=0)
-    assert engine.costs.tolist() == [counts[B].sum() for B in HALVES]
+    assert stepper.costs.tolist() == [counts[B].sum() for B in HALVES]
     r = cz.minimize(p, np.zeros(D), method=cz.CoordinateDescent(blocks=2), maxiter=300, rng=0)
     assert r.passes == pytest.approx(100.0, rel=0.2)
     assert r.trace.k[:3].tolist() == [0, 3, 6]  # f once a pass

@@ -25,15 +25,15 @@ def problem():
     return cz.problems.LogisticRegression(X.tocsr(), y, l2=0.01 / ROWS)
 
 
-def advance(engine, passes):
-    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+def advance(stepper, passes):
+    stream = cz.clock.Poisson(0, marks=stepper.law).stream()
     for _ in range(passes):
         events = stream.draw(ROWS)
-        engine.take(events.marks, coefficients(engine.process, events, 0.0))
-    return engine
+        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+    return stepper
 
 
-def engine_of(method=None):
+def prepare_stepper(method=None):
     return (method or cz.DualCoordinate()).prepare(problem(), np.zeros(1500))
 
 
@@ -59,22 +59,22 @@ def test_the_local_metric_trusts_no_point_that_another_contradicts(which):
 
 @pytest.mark.blas
 def test_marks_constants_and_steps_follow_the_metric():
-    before = engine_of()
-    engine = advance(engine_of(), dual.FIRST_METRIC)
-    L_i, m = engine.form.L_i, engine.metric
+    before = prepare_stepper()
+    stepper = advance(prepare_stepper(), dual.FIRST_METRIC)
+    L_i, m = stepper.form.L_i, stepper.metric
     assert m.min() == 1.0
     assert m.max() > 2.0
-    assert pytest.approx(np.sum(np.sqrt(L_i / m)) ** 2) == engine.S
-    assert before.S > engine.S == engine.process.L
-    np.testing.assert_allclose(engine.p, np.sqrt(L_i / m) / np.sqrt(L_i / m).sum(), rtol=1e-12)
-    np.testing.assert_array_equal(engine.law.now.p, marks.Categorical(engine.p).p)
+    assert pytest.approx(np.sum(np.sqrt(L_i / m)) ** 2) == stepper.S
+    assert before.S > stepper.S == stepper.process.L
+    np.testing.assert_allclose(stepper.p, np.sqrt(L_i / m) / np.sqrt(L_i / m).sum(), rtol=1e-12)
+    np.testing.assert_array_equal(stepper.law.now.p, marks.Categorical(stepper.p).p)
     # What the theorem asks of the steps in this norm: x_i -= g / L_i, z_i -= gamma' g / (p_i m_i).
-    np.testing.assert_allclose(engine.weights * engine.p * m, 1.0, rtol=1e-12)
-    np.testing.assert_allclose(engine.steps * L_i, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(stepper.weights * stepper.p * m, 1.0, rtol=1e-12)
+    np.testing.assert_allclose(stepper.steps * L_i, 1.0, rtol=1e-12)
 
 
 def test_the_local_metric_saves_passes():
-    p = engine_of().p
+    p = prepare_stepper().p
     runs = [
         cz.minimize(
             problem(), np.zeros(1500), method=cz.DualCoordinate(sampling), tol=1e-7, rng=0,
@@ -88,51 +88,51 @@ def test_the_local_metric_saves_passes():
     np.testing.assert_allclose(runs[0].fun, runs[1].fun, atol=1e-7)
 
 
-def far(engine):
+def far(stepper):
     """|x - z|, and the same of the images."""
     return [
-        (engine.scalars[0] - engine.scalars[1]) * np.abs(pairs[:, 1]).max()
-        for pairs in (engine.pairs, engine.image_pairs)
+        (stepper.scalars[0] - stepper.scalars[1]) * np.abs(pairs[:, 1]).max()
+        for pairs in (stepper.pairs, stepper.image_pairs)
     ]
 
 
 def test_the_process_begins_after_plain_passes():
-    plain = engine_of(cz.DualCoordinate(accelerated=False))
-    engine, stream = engine_of(), cz.clock.Poisson(0, marks=plain.law).stream()
-    engine.law.is_drawn = True  # the same marks for both
+    plain = prepare_stepper(cz.DualCoordinate(accelerated=False))
+    stepper, stream = prepare_stepper(), cz.clock.Poisson(0, marks=plain.law).stream()
+    stepper.law.is_drawn = True  # the same marks for both
     for _ in range(dual.FIRST_METRIC + 1):
-        begun = engine.metric.max() > 1.0
+        begun = stepper.metric.max() > 1.0
         events = stream.draw(ROWS)
-        for each in (engine, plain):
+        for each in (stepper, plain):
             each.take(events.marks, coefficients(each.process, events, 0.0))
-        apart = np.abs(engine.coordinates() - plain.coordinates()).max()
-        assert begun == (apart > 1e-3) == (far(engine)[0] > 1e-3)
-        assert begun or max(apart, far(engine)[0]) < 1e-12
+        apart = np.abs(stepper.coordinates() - plain.coordinates()).max()
+        assert begun == (apart > 1e-3) == (far(stepper)[0] > 1e-3)
+        assert begun or max(apart, far(stepper)[0]) < 1e-12
 
 
 @pytest.mark.parametrize("less", [0.0, 0.9, 1e9])  # never, as it stands, always
 def test_the_process_begins_anew_where_S_falls(monkeypatch, less):
     monkeypatch.setattr(dual, "ANEW", less)
-    engine = engine_of()
-    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+    stepper = prepare_stepper()
+    stream = cz.clock.Poisson(0, marks=stepper.law).stream()
     for passes in range(1, 13):
-        S = engine.S
+        S = stepper.S
         events = stream.draw(ROWS)
-        engine.take(events.marks, coefficients(engine.process, events, 0.0))
+        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
         follows = passes in (3, 5, 8, 12)
-        assert follows == (engine.S != S)
-        is_anew = follows and less * S > engine.S
-        assert [v == 0.0 for v in far(engine)] == [is_anew] * 2
+        assert follows == (stepper.S != S)
+        is_anew = follows and less * S > stepper.S
+        assert [v == 0.0 for v in far(stepper)] == [is_anew] * 2
 
 
 def test_beginning_anew_leaves_x_and_its_images():
-    engine = advance(engine_of(), 4)
-    x, u = engine.coordinates(), engine.images()
-    assert min(far(engine)) > 0.0
-    engine._begin_anew()
-    assert max(far(engine)) == 0.0
-    np.testing.assert_array_equal(engine.coordinates(), x)
-    np.testing.assert_array_equal(engine.images(), u)
+    stepper = advance(prepare_stepper(), 4)
+    x, u = stepper.coordinates(), stepper.images()
+    assert min(far(stepper)) > 0.0
+    stepper._begin_anew()
+    assert max(far(stepper)) == 0.0
+    np.testing.assert_array_equal(stepper.coordinates(), x)
+    np.testing.assert_array_equal(stepper.images(), u)
 
 
 def passes_to_the_gap(p):
@@ -176,14 +176,14 @@ def test_stratified_marks_save_passes(monkeypatch):
 
 
 def test_marks_of_another_law_keep_theirs():
-    engine = engine_of()
-    stream = cz.clock.Poisson(0, marks=marks.Categorical(engine.p)).stream()
-    S = engine.S
+    stepper = prepare_stepper()
+    stream = cz.clock.Poisson(0, marks=marks.Categorical(stepper.p)).stream()
+    S = stepper.S
     for _ in range(dual.FIRST_METRIC + 1):
         events = stream.draw(ROWS)
-        engine.take(events.marks, coefficients(engine.process, events, 0.0))
-    assert S == engine.S
-    assert np.all(engine.metric == 1.0)
+        stepper.take(events.marks, coefficients(stepper.process, events, 0.0))
+    assert S == stepper.S
+    assert np.all(stepper.metric == 1.0)
 
 
 def test_rows_in_many_columns_run_alike_with_and_without_a_record():
@@ -216,10 +216,10 @@ def test_a_run_resumed_is_the_same(tmp_path, before):
 
 
 def test_the_gap_is_a_bound_and_the_images_do_not_drift_in_a_changing_metric():
-    engine = advance(engine_of(), 200)
-    images = engine.form.spread(engine.form.image(engine.coordinates()))
-    np.testing.assert_allclose(engine.images(), images, rtol=0.0, atol=1e-11 * abs(images).max())
-    assert -1e-14 <= engine.evaluate_criterion() <= 1e-12
+    stepper = advance(prepare_stepper(), 200)
+    images = stepper.form.fill_rows(stepper.form.image(stepper.coordinates()))
+    np.testing.assert_allclose(stepper.images(), images, rtol=0.0, atol=1e-11 * abs(images).max())
+    assert -1e-14 <= stepper.evaluate_criterion() <= 1e-12
 
 
 def test_compiled_alias_tables_are_those_of_python(monkeypatch):
@@ -242,15 +242,15 @@ def test_dense_columns_swept_once_are_those_swept_twice(loss, accelerated):
     found = []  # after each part: at the end, wrong paths have come to the same solution
     for data in (X, sparse.csr_array(X)):
         method = cz.CoordinateDescent(accelerated=accelerated, start=0.5 if accelerated else None)
-        engine = method.prepare(loss(data, y, l2=0.1), np.ones(7))
-        events = cz.clock.Poisson(1, marks=engine.law).stream().draw(3000)
-        coefs = coefficients(engine.process, events, 0.0)
+        stepper = method.prepare(loss(data, y, l2=0.1), np.ones(7))
+        events = cz.clock.Poisson(1, marks=stepper.law).stream().draw(3000)
+        coefs = coefficients(stepper.process, events, 0.0)
         rebased, path = 0, []
         for part in np.split(np.arange(3000), [1, 2, *range(100, 3000, 100)]):
-            before = engine.scalars.copy()
-            engine.take(events.marks[part], coefs[part])
-            rebased += bool(np.ptp(engine.scalars) > np.ptp(before))
-            path += [*engine.coordinates(), *engine.images()]
+            before = stepper.scalars.copy()
+            stepper.take(events.marks[part], coefs[part])
+            rebased += bool(np.ptp(stepper.scalars) > np.ptp(before))
+            path += [*stepper.coordinates(), *stepper.images()]
         assert rebased or not accelerated  # the case that breaks the sweep did occur
         found.append(path)
     np.testing.assert_allclose(*found, rtol=0.0, atol=1e-12)

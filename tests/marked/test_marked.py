@@ -70,9 +70,9 @@ class Overstepping(cz.CoordinateDescent):
     """Steps of z a hundred times too long."""
 
     def prepare(self, problem, x0):
-        engine = super(type(self), self).prepare(problem, x0)
-        engine.weights = 100.0 * engine.weights
-        return engine
+        stepper = super(type(self), self).prepare(problem, x0)
+        stepper.weights = 100.0 * stepper.weights
+        return stepper
 
 
 @pytest.mark.parametrize("record", [True, False])

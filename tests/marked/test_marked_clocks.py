@@ -8,8 +8,8 @@ import continuized as cz
 
 def test_recorded_events_replay_with_their_marks():
     p = cz.problems.Quadratic(np.geomspace(1.0, 0.01, 5), np.ones(5))
-    engine = cz.CoordinateDescent().prepare(p, np.zeros(5))
-    events = cz.clock.Poisson(4, marks=engine.law).stream().draw(200)
+    stepper = cz.CoordinateDescent().prepare(p, np.zeros(5))
+    events = cz.clock.Poisson(4, marks=stepper.law).stream().draw(200)
     clock = cz.clock.Recorded(events.t, events.dt, events.marks)
     method = cz.CoordinateDescent()
     replayed = cz.minimize(p, np.zeros(5), method=method, clock=clock)

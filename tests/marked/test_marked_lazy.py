@@ -20,10 +20,10 @@ SEEDS = st.integers(0, 2**32 - 1)
 DIMENSIONS = (5, 40, 200)
 
 
-def advanced(engine, events):
-    coefs = coefficients(engine.process, events, 0.0)
-    engine.take(events.marks, coefs)
-    return engine
+def advanced(stepper, events):
+    coefs = coefficients(stepper.process, events, 0.0)
+    stepper.take(events.marks, coefs)
+    return stepper
 
 
 def eager(process, x0, events, jump_oracle):
@@ -51,11 +51,11 @@ PROBLEMS = {
 def test_lazy_coordinates_equal_eager_ones(seed, d, name, start, sampling):
     problem = PROBLEMS[name](*data(8, d, seed))
     x0 = np.random.default_rng(seed).standard_normal(d)
-    engine = cz.CoordinateDescent(sampling, start=start).prepare(problem, x0)
-    events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(400)
-    jumps = reference.CoordinateJumps(problem, engine.form.L_i, engine.p)
-    expected = eager(engine.process, x0, events, jumps)
-    found = advanced(engine, events).point()
+    stepper = cz.CoordinateDescent(sampling, start=start).prepare(problem, x0)
+    events = cz.clock.Poisson(seed, marks=stepper.law).stream().draw(400)
+    jumps = reference.CoordinateJumps(problem, stepper.form.L_i, stepper.p)
+    expected = eager(stepper.process, x0, events, jumps)
+    found = advanced(stepper, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
@@ -72,18 +72,18 @@ DRIFT = {  # mu = 0 (two equal columns), mu > 0, and the dual, whose step is a p
 @pytest.mark.parametrize("case", DRIFT.values(), ids=DRIFT)
 def test_a_million_events_do_not_drift(case):
     problem, method = case(*data(20, 6, 5))
-    engine = method.prepare(problem, np.zeros(problem.dim))
-    stream = cz.clock.Poisson(0, marks=engine.law).stream()
+    stepper = method.prepare(problem, np.zeros(problem.dim))
+    stream = cz.clock.Poisson(0, marks=stepper.law).stream()
     for _ in range(10):  # the time is the stream's: a long run at mu = 0 needs many digits of it
-        advanced(engine, stream.draw(100_000))
-    recomputed = engine.form.spread(engine.form.image(engine.coordinates()))
+        advanced(stepper, stream.draw(100_000))
+    recomputed = stepper.form.fill_rows(stepper.form.image(stepper.coordinates()))
     np.testing.assert_allclose(
-        engine.images(), recomputed, rtol=0.0, atol=1e-11 * np.abs(recomputed).max()
+        stepper.images(), recomputed, rtol=0.0, atol=1e-11 * np.abs(recomputed).max()
     )
     if method.name == "coordinate-descent":
-        assert engine.value() == pytest.approx(problem.f_star, rel=1e-10)
+        assert stepper.value() == pytest.approx(problem.f_star, rel=1e-10)
     else:
-        assert abs(engine.evaluate_criterion()) <= 1e-12
+        assert abs(stepper.evaluate_criterion()) <= 1e-12
 
 
 @pytest.mark.blas
@@ -92,21 +92,21 @@ def test_a_million_events_do_not_drift(case):
 def test_an_entropy_step_solves_its_equation(dense, accelerated):
     X, y = data(12, 4, 7)
     problem = cz.problems.LogisticRegression(X if dense else sparse.csr_array(X), y, l2=0.01)
-    engine = cz.DualCoordinate(accelerated=accelerated).prepare(problem, np.ones(4))
-    events = cz.clock.Poisson(1, marks=engine.law).stream().draw(30)
+    stepper = cz.DualCoordinate(accelerated=accelerated).prepare(problem, np.ones(4))
+    events = cz.clock.Poisson(1, marks=stepper.law).stream().draw(30)
     for e in range(30):
         before_flow = events._replace(t=events.t[e : e + 1], dt=events.dt[e : e + 1],
                                       marks=events.marks[e : e + 1])  # fmt: skip
-        coefs = coefficients(engine.process, before_flow, 0.0)
+        coefs = coefficients(stepper.process, before_flow, 0.0)
         still = np.zeros_like(coefs)  # mix without a jump: the step starts from there
         still[:, :2] = coefs[:, :2]
         i, jump = int(events.marks[e]), coefs.copy()
         jump[:, :2] = 0.0
         if accelerated:
-            engine.scalars[:] = mix(*engine.scalars, still[0, 0], still[0, 1])
-        a, w = engine.coordinates()[i], engine.images()
-        engine.take(before_flow.marks, jump)
-        v = engine.coordinates()[i]
+            stepper.scalars[:] = mix(*stepper.scalars, still[0, 0], still[0, 1])
+        a, w = stepper.coordinates()[i], stepper.images()
+        stepper.take(before_flow.marks, jump)
+        v = stepper.coordinates()[i]
         g = y[i] * (X[i] @ w) / 12
         L = (X[i] @ X[i]) / (0.01 * 12**2)
         assert 0.0 < v < 1.0
@@ -117,17 +117,17 @@ def test_the_duality_gap_is_a_bound_from_the_first_pass_on():
     X, y = data(40, 6, 8)
     problem = cz.problems.LogisticRegression(X, y, l2=0.01 / 40)
     best = cz.minimize(problem, np.zeros(6), method=cz.DualCoordinate(), tol=1e-14, rng=0).fun
-    engine = cz.DualCoordinate().prepare(problem, np.zeros(6))
-    stream = cz.clock.Poisson(2, marks=engine.law).stream()
+    stepper = cz.DualCoordinate().prepare(problem, np.zeros(6))
+    stream = cz.clock.Poisson(2, marks=stepper.law).stream()
     left = 0
     for _ in range(100):
-        advanced(engine, stream.draw(10))
-        inside = np.clip(engine.coordinates(), 1e-300, 1.0 - 1e-16)
-        left += bool(np.any(np.abs(engine.coordinates() - inside) > 1e-3))
+        advanced(stepper, stream.draw(10))
+        inside = np.clip(stepper.coordinates(), 1e-300, 1.0 - 1e-16)
+        left += bool(np.any(np.abs(stepper.coordinates() - inside) > 1e-3))
         w = X.T @ (y * inside) / problem.l2 / 40
         entropy = np.mean(inside * np.log(inside) + (1.0 - inside) * np.log1p(-inside))
-        assert engine.dual_value() == pytest.approx(-entropy - problem.l2 / 2 * w @ w, abs=1e-12)
-        assert engine.dual_value() <= best + 1e-12
+        assert stepper.dual_value() == pytest.approx(-entropy - problem.l2 / 2 * w @ w, abs=1e-12)
+        assert stepper.dual_value() <= best + 1e-12
     assert left > 0  # the case that is easily got wrong did occur
 
 
@@ -141,12 +141,12 @@ def test_lazy_rows_equal_eager_ones(seed, d, method):
     X, _ = data(20, d, seed, density=0.9)
     problem = cz.problems.LeastSquares(X, X @ np.arange(float(d)))
     x0 = np.random.default_rng(seed).standard_normal(d)
-    engine = method().prepare(problem, x0)
-    events = cz.clock.Poisson(seed, marks=engine.law).stream().draw(300)
+    stepper = method().prepare(problem, x0)
+    events = cz.clock.Poisson(seed, marks=stepper.law).stream().draw(300)
     expected = eager(
-        engine.process, x0, events, reference.RowJumps(problem, engine.R2, engine.factors)
+        stepper.process, x0, events, reference.RowJumps(problem, stepper.R2, stepper.factors)
     )
-    found = advanced(engine, events).point()
+    found = advanced(stepper, events).point()
     np.testing.assert_allclose(found, expected, atol=1e-12 * (1.0 + np.abs(expected).max()))
 
 
@@ -196,11 +196,11 @@ def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, ac
     problem = make(*few_entries(shape))
 
     def run():
-        engine = method(accelerated=accelerated).prepare(problem, np.ones(problem.dim))
-        events = cz.clock.Poisson(0, marks=engine.law).stream().draw(5000)
-        return engine, advanced(engine, events).point()
+        stepper = method(accelerated=accelerated).prepare(problem, np.ones(problem.dim))
+        events = cz.clock.Poisson(0, marks=stepper.law).stream().draw(5000)
+        return stepper, advanced(stepper, events).point()
 
-    engine, found = run()
+    stepper, found = run()
     monkeypatch.setattr(layout, "keep_occurring", lambda indices, length: (slice(None), indices))
     whole, expected = run()
     np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-13)
@@ -208,7 +208,7 @@ def test_leaving_out_what_no_entry_touches_changes_nothing(monkeypatch, name, ac
         empty = np.diff(problem.X.tocsc().indptr) == 0
         assert empty.sum() == 35
         assert np.all(found[empty] == (0.0 if name == "dual" else 1.0))
-    kept = engine.form.targets if hasattr(engine, "form") else engine.pairs
+    kept = stepper.form.targets if hasattr(stepper, "form") else stepper.pairs
     assert len(kept) == 5
-    if hasattr(engine, "images"):
-        np.testing.assert_allclose(engine.images(), whole.images(), rtol=0.0, atol=1e-13)
+    if hasattr(stepper, "images"):
+        np.testing.assert_allclose(stepper.images(), whole.images(), rtol=0.0, atol=1e-13)

@@ -148,8 +148,8 @@ def test_the_constants_reported_are_those_used(kind: Any) -> None:
 
 def test_equal_constants_differ_by_rounding_only() -> None:
     p = cz.problems.LeastSquares(np.full((3, 1), 0.1), np.full(3, 0.1))  # R2 = mu, kappa = 1
-    engine = cz.StochasticLeastSquares().prepare(p, np.zeros(1))
-    assert engine.mu == engine.process.mu <= engine.process.L
+    stepper = cz.StochasticLeastSquares().prepare(p, np.zeros(1))
+    assert stepper.mu == stepper.process.mu <= stepper.process.L
     slightly = cz.StochasticLeastSquares(R2=1.0, kappa=1.0, mu=1.0 + 1e-12).prepare(p, np.zeros(1))
     assert slightly.constants["mu"] == slightly.process.mu == 1.0
 

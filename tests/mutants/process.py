@@ -156,31 +156,31 @@ class ForgottenP(CoordinateDescent):
     """gamma' in place of gamma'/p_i."""
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
-        engine = super().prepare(problem, x0)
-        engine.weights = np.ones_like(engine.weights)
-        return engine
+        stepper = super().prepare(problem, x0)
+        stepper.weights = np.ones_like(stepper.weights)
+        return stepper
 
 
 class OtherLaw(CoordinateDescent):
     """The coordinates drawn with probabilities 3 per cent off, in turn more and less."""
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
-        engine = super().prepare(problem, x0)
-        off = engine.p * np.where(np.arange(engine.p.size) % 2, 0.97, 1.03)
+        stepper = super().prepare(problem, x0)
+        off = stepper.p * np.where(np.arange(stepper.p.size) % 2, 0.97, 1.03)
         law = Categorical(off / off.sum())
-        object.__setattr__(law, "p", engine.p)  # it does not say so
-        engine.law = Changing(law)
-        return engine
+        object.__setattr__(law, "p", stepper.p)  # it does not say so
+        stepper.law = Changing(law)
+        return stepper
 
 
 class LargestL(CoordinateDescent):
     """S replaced by max L_i."""
 
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
-        engine = super().prepare(problem, x0)
-        L = float(engine.form.L_i.max())
-        engine.process = Continuized(L, min(engine.form.mu, L), self.start)
-        return engine
+        stepper = super().prepare(problem, x0)
+        L = float(stepper.form.L_i.max())
+        stepper.process = Continuized(L, min(stepper.form.mu, L), self.start)
+        return stepper
 
 
 class LargestLOfBlock(CoordinateDescent):
@@ -196,20 +196,20 @@ class NoMean(StochasticLeastSquares):
     """R2 of batches without the term (1 - 1/b) L_H."""
 
     def prepare(self, problem: Problem, x0: Array) -> RowStepper:
-        engine = super().prepare(problem, x0)
-        engine.R2 = engine.row.R2 / engine.batch
-        L = engine.R2 * engine.kappa
-        engine.process = Continuized(L, min(engine.mu, L), self.start)
-        return engine
+        stepper = super().prepare(problem, x0)
+        stepper.R2 = stepper.row.R2 / stepper.batch
+        L = stepper.R2 * stepper.kappa
+        stepper.process = Continuized(L, min(stepper.mu, L), self.start)
+        return stepper
 
 
 class NoKappa(StochasticLeastSquares):
     """R2 in place of R2 kappa in the parameters."""
 
     def prepare(self, problem: Problem, x0: Array) -> RowStepper:
-        engine = super().prepare(problem, x0)
-        engine.process = Continuized(engine.R2, min(engine.mu, engine.R2), self.start)
-        return engine
+        stepper = super().prepare(problem, x0)
+        stepper.process = Continuized(stepper.R2, min(stepper.mu, stepper.R2), self.start)
+        return stepper
 
 
 PROCESS = "the iteration is the process"

@@ -87,12 +87,12 @@ def test_a_bound_for_coordinates_on_logistic_regression(sampling: str, accelerat
     method = cz.CoordinateDescent(sampling, accelerated=accelerated)
     limit = bound(method, p, ZERO, t=T)
     excess, u = p.fun(ZERO) - p.f_star, p.x_star
-    engine = method.prepare(p, ZERO)
+    stepper = method.prepare(p, ZERO)
     if accelerated:
-        rate = math.sqrt(0.05 / engine.S)
+        rate = math.sqrt(0.05 / stepper.S)
         by_hand = (excess + 0.5 * 0.05 * (u @ u)) * np.exp(-rate * T)
     else:
-        by_hand = excess * np.exp(-0.05 * float((engine.p / p.coordinate_L).min()) * T)
+        by_hand = excess * np.exp(-0.05 * float((stepper.p / p.coordinate_L).min()) * T)
     np.testing.assert_allclose(limit, by_hand, rtol=1e-12)
     bound(cz.Continuized(p.L, p.mu), p, ZERO, t=T)  # and all gradients
 

@@ -75,11 +75,11 @@ class CoordinateDescent:
         overlap, leave out a coordinate or have an index out of range.
         """
         form, x = primal_form(problem), x0.ravel()
-        together = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
-        if together.is_single:
+        blocks = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
+        if blocks.is_single:
             return CoordinateStepper(form, self, x, problem)
-        form = replace(form, L_i=block_L(problem, together))
-        return BlockStepper(form, self, x, problem, together)
+        form = replace(form, L_i=block_L(problem, blocks))
+        return BlockStepper(form, self, x, problem, blocks)
 
 
 class CoordinateStepper(MarkedStepper):
@@ -165,7 +165,7 @@ class CoordinateStepper(MarkedStepper):
         else:
             self.image_pairs[:] = self.form.image(self.pairs) - self.shift
 
-    def spread(self, values: Array) -> Array:
+    def per_coordinate(self, values: Array) -> Array:
         """Turn a value for each mark into one for each coordinate."""
         return values
 
@@ -175,7 +175,7 @@ class CoordinateStepper(MarkedStepper):
 
     def images(self) -> Array:
         """Return u = A diag(scale) x, as carried along."""
-        return self.form.spread(self.shift + self.at_x(self.image_pairs))
+        return self.form.fill_rows(self.shift + self.at_x(self.image_pairs))
 
     def point(self) -> Array:
         """Return the point in the problem's own variables."""
@@ -188,17 +188,17 @@ class BlockStepper(CoordinateStepper):
     unit, largest = "block", "max_L_B"
 
     def __init__(
-        self, form: SeparableForm, method: Any, x0: Array, problem: Problem, together: Partition
+        self, form: SeparableForm, method: Any, x0: Array, problem: Problem, blocks: Partition
     ) -> None:
         super().__init__(form, method, x0, problem)
-        self.partition = together
-        self.costs = np.add.reduceat(self.costs[together.members], together.bounds[:-1])
+        self.partition = blocks
+        self.costs = np.add.reduceat(self.costs[blocks.members], blocks.bounds[:-1])
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         block_events(marks, coefficients, *self.partition, *self._arguments())
 
-    def spread(self, values: Array) -> Array:
-        return self.partition.spread(values)
+    def per_coordinate(self, values: Array) -> Array:
+        return self.partition.per_coordinate(values)
 
 
 def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
@@ -233,7 +233,7 @@ class Partition(NamedTuple):
             np.all(self.members == np.arange(self.members.size))
         )
 
-    def spread(self, values: Array) -> Array:
+    def per_coordinate(self, values: Array) -> Array:
         """Turn a value for each block into one for each coordinate."""
         out = np.empty(self.members.size, values.dtype)
         out[self.members] = np.repeat(values, np.diff(self.bounds))
@@ -303,19 +303,19 @@ def block_L(problem: Any, blocks: Partition) -> Array:
     for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
         which = np.flatnonzero(sizes == size)
         together = blocks.members[firsts[which, np.newaxis] + np.arange(size)]
-        L[which] = problem.curvature * _of_small_blocks(problem.columns, together) + problem.l2
+        L[which] = problem.curvature * _largest_eigenvalues(problem.columns, together) + problem.l2
     for b in np.flatnonzero(sizes > limit).tolist():
         block = blocks.members[blocks.bounds[b] : blocks.bounds[b + 1]]
-        L[b] = problem.curvature * _of_block(problem.columns, block) + problem.l2
+        L[b] = problem.curvature * _largest_eigenvalue(problem.columns, block) + problem.l2
     return L
 
 
-def _of_small_blocks(columns: Any, blocks: Array) -> Array:
-    """Find the largest eigenvalue of X_B^T X_B / n for each row B of blocks, all at once, for many
-    small sparse blocks take long one by one."""
-    n, size = columns.shape[0], blocks.shape[1]
-    parts = [columns[:, i].astype(np.float64) for i in blocks.T]
-    gram = np.empty((len(blocks), size, size))
+def _largest_eigenvalues(columns: Any, together: Array) -> Array:
+    """Find the largest eigenvalue of X_B^T X_B / n for each row B of `together`, all at once, for
+    many small sparse blocks take long one by one."""
+    n, size = columns.shape[0], together.shape[1]
+    parts = [columns[:, i].astype(np.float64) for i in together.T]
+    gram = np.empty((len(together), size, size))
     for i, j in product(range(size), repeat=2):
         if j <= i:
             gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
@@ -323,7 +323,7 @@ def _of_small_blocks(columns: Any, blocks: Array) -> Array:
     return np.asarray(np.linalg.eigvalsh(gram)[:, -1] + gram_error(n, size, trace))
 
 
-def _of_block(columns: Any, block: Array) -> float:
+def _largest_eigenvalue(columns: Any, block: Array) -> float:
     """Find the largest eigenvalue of X_B^T X_B / n, or a bound of it."""
     X, n = columns[:, block], int(columns.shape[0])
     if not isinstance(X, np.ndarray):

@@ -192,7 +192,7 @@ class RowStepper(MarkedStepper):
 
 
 class RowConstants(NamedTuple):
-    """R2, kappa and mu."""
+    """The constants R2, kappa and mu of the module, of single rows or of batches of them."""
 
     R2: float
     kappa: float

@@ -47,7 +47,7 @@ class SeparableForm:
         columns = (values, indices.view(np.int32), indptr.astype(np.int64))
         return np.asarray(sparse.csc_array(columns, (self.targets.size, x.size)) @ (self.scale * x))
 
-    def spread(self, u: Array) -> Array:
+    def fill_rows(self, u: Array) -> Array:
         """Return the images of all rows: those of rows without entries are 0."""
         out = np.zeros(self.length)
         out[self.kept] = u

@@ -84,7 +84,7 @@ def _project(distances: Array) -> Array:
 
 
 def stress(points: Array, distances: Array) -> float:
-    """See the module; 0 where every distance on paper is that along the graph.
+    """Return how far the distances on paper are from those along the graph: 0 where all agree.
 
     >>> stress(np.array([[0.0, 0.0], [1.5, 0.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]))
     0.25

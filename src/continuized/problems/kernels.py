@@ -291,7 +291,7 @@ def make_plain(sum_rows):
 
 
 def make_general(sum_rows):
-    """Make the same with weights, and with an intercept where the data say so."""
+    """Make the gradient and the value of a regression with weights, and maybe an intercept."""
 
     def grad(w, out, data):
         kind, l2, intercept, y, weights = _general_parts(data[1])

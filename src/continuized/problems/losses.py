@@ -21,7 +21,7 @@ def loss(kind: float, prediction: float, y: float) -> float:
 
 
 def loss_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
-    """The same, where e = tail(kind, p, y) is at hand."""
+    """The loss (p - y)^2 / 2 or log(1 + exp(-y p)), where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return 0.5 * (prediction - y) ** 2
     return max(-y * prediction, 0.0) + math.log1p(e)
@@ -33,7 +33,7 @@ def loss_slope(kind: float, prediction: float, y: float) -> float:
 
 
 def slope_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
-    """The same, where e = tail(kind, p, y) is at hand."""
+    """The derivative of the loss in the prediction, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return prediction - y
     return -y * (e if y * prediction > 0.0 else 1.0) / (1.0 + e)

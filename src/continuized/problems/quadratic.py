@@ -17,7 +17,7 @@ def half_square(eigenvalue: Any, distance: Any) -> Any:
 
 
 def linear_slope(eigenvalue: Any, distance: Any) -> Any:
-    """Its derivative, lambda (x - x*)."""
+    """The derivative of one coordinate of a quadratic, lambda (x - x*)."""
     return eigenvalue * distance
 
 

@@ -158,7 +158,7 @@ class Simplex(Prox):
 
 
 @dataclass(frozen=True)
-class _Own(Prox):
+class _UserProx(Prox):
     """The user's prox(v, step); h itself is not known, so that f alone is reported."""
 
     function: Callable[[Array, float], Any]
@@ -203,4 +203,4 @@ def check_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
     check.instance(prox, "prox", "__call__", what)
     if isinstance(prox, Box):
         prox.check_shape(shape)
-    return prox if hasattr(prox, "value") else _Own(prox)
+    return prox if hasattr(prox, "value") else _UserProx(prox)

@@ -1,4 +1,4 @@
-"""The reference that the fast engines are tested against: coordinates and rows, step by step.
+"""The reference that the fast steppers are tested against: coordinates and rows, step by step.
 
 `CoordinateJumps` (one, or a block) and `RowJumps` (one, or a batch) give a `Jump`, eagerly: from x
 as a whole, with no thought of cost; `marked_step` mixes every coordinate and takes it.  As

@@ -17,7 +17,7 @@ from continuized.problems.base import Problem, writes_into_out
 from continuized.support import threads
 from continuized.support import validation as check
 
-OWN = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives numbers of NumPy
+NUMPY_TYPES = (np.ndarray, np.generic)  # arithmetic on arrays of no dimension gives the latter
 
 # Libraries with the functions of the standard, whose arrays need not say so themselves.
 SILENT = ("torch", "cupy")
@@ -29,7 +29,7 @@ def namespace(x: Any) -> Any:
     >>> namespace(np.zeros(2)) is None, namespace([0.0, 1.0]) is None
     (True, True)
     """
-    if isinstance(x, OWN):
+    if isinstance(x, NUMPY_TYPES):
         return None
     if hasattr(x, "__array_namespace__"):
         return x.__array_namespace__()
@@ -46,7 +46,7 @@ def name_of(xp: Any) -> str:
 
 def copy(x: Any) -> Any:
     """Make a copy on the same device, free of any graph of gradients."""
-    if isinstance(x, OWN):
+    if isinstance(x, NUMPY_TYPES):
         return x.copy()
     if hasattr(x, "detach"):  # torch
         return x.detach().clone()
@@ -55,7 +55,7 @@ def copy(x: Any) -> Any:
 
 def inner(u: Any, v: Any) -> float:
     """Return <u, v> of arrays of one shape."""
-    if isinstance(u, OWN):
+    if isinstance(u, NUMPY_TYPES):
         return threads.inner(u.ravel(), v.ravel())
     return float(namespace(u).sum(u * v))
 
@@ -81,7 +81,7 @@ def norm(v: Any) -> float:
 
 
 def is_finite(x: Any) -> bool:
-    """Whether every entry is."""
+    """Whether every entry of x is finite."""
     xp = namespace(x) or np
     return bool(xp.all(xp.isfinite(x)))
 

@@ -29,8 +29,8 @@ DEFAULT_MAXITER = 100_000
 DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
-OWN = 'It is the process with the constants of the problem (method="continuized").'
-FOUND = 'L is found on the way, and restarts stand in for mu (method="continuized").'
+REASON_KNOWN_L = 'It is the process with the constants of the problem (method="continuized").'
+REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
 # Options of SciPy's minimize, and what to use here instead.
 ELSEWHERE = {
@@ -169,7 +169,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
     if metric is not None or asked:
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
     if not isinstance(problem, Linear):
-        return "continuized", None, OWN if problem.L is not None else FOUND
+        return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
     n, d = len(problem.y), problem.variables
     kind = best_kind(problem)
     wide = d > FEW and n < d and kind != "diag" and problem.loss != SOFTMAX

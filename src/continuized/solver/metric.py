@@ -179,7 +179,7 @@ class LowRank(Metric):
         return np.asarray((columns - along) / self._rest).reshape(g.shape)
 
 
-class Own(Metric):
+class UserMetric(Metric):
     """The user's object, whose answers are looked at."""
 
     def __init__(self, metric: Any) -> None:
@@ -210,7 +210,7 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     """
     if hasattr(metric, "solve") and not isinstance(metric, type):
         if not isinstance(metric, Diagonal | Dense | LowRank):
-            return Own(metric)
+            return UserMetric(metric)
         ours = metric
     elif isinstance(metric, np.ndarray | list | tuple):
         values = check.array(metric, "metric")

@@ -1,4 +1,4 @@
-"""Blocks and batches: moments and bounds against sums over all marks, and what engines measure.
+"""Blocks and batches: moments and bounds against sums over all marks, and what steppers measure.
 
 The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 """
@@ -45,38 +45,38 @@ CASES = {
 }
 
 
-def marks_and_jumps(p, engine):
+def marks_and_jumps(p, stepper):
     """Every mark with its probability, all batches among them, and the eager oracle."""
-    if hasattr(engine, "form"):
+    if hasattr(stepper, "form"):
         blocks = [np.array(block) for block in BLOCKS]
-        jumps = reference.CoordinateJumps(p, engine.form.L_i, engine.p, blocks)
-        return list(enumerate(engine.p)), jumps
-    batches = itertools.product(range(engine.p.size), repeat=BATCH)
-    jumps = reference.RowJumps(p, engine.R2, engine.factors)
-    return [(list(marks), np.prod(engine.p[list(marks)])) for marks in batches], jumps
+        jumps = reference.CoordinateJumps(p, stepper.form.L_i, stepper.p, blocks)
+        return list(enumerate(stepper.p)), jumps
+    batches = itertools.product(range(stepper.p.size), repeat=BATCH)
+    jumps = reference.RowJumps(p, stepper.R2, stepper.factors)
+    return [(list(marks), np.prod(stepper.p[list(marks)])) for marks in batches], jumps
 
 
-def mean_jump(p, engine, gamma_prime):
+def mean_jump(p, stepper, gamma_prime):
     """E of J (x) J over all marks, J the matrix of (u, w) read off the eager oracle."""
     d = p.dim
-    chances, jumps = marks_and_jumps(p, engine)
+    chances, jumps = marks_and_jumps(p, stepper)
     total = np.zeros((4 * d * d, 4 * d * d))
     for mark, chance in chances:
         J = np.eye(2 * d)
         for j in range(d):
             support, dx, dz = jumps(p.x_star + np.eye(d)[j], mark)
             J[support, j] -= dx
-            J[d + support, j] -= gamma_prime * dz if engine.accelerated else dx
+            J[d + support, j] -= gamma_prime * dz if stepper.accelerated else dx
         total += chance * np.kron(J, J)
     return total
 
 
-def generator(p, engine, t):
+def generator(p, stepper, t):
     """d/dt of the (2d)^2 second moments, as one matrix."""
     d = p.dim
-    K, one = flow_generator(engine, t, d), np.eye(2 * d)
-    step = parameters.gamma_prime(t, *engine.process.constants)
-    return np.kron(K, one) + np.kron(one, K) + mean_jump(p, engine, step) - np.eye(4 * d * d)
+    K, one = flow_generator(stepper, t, d), np.eye(2 * d)
+    step = parameters.gamma_prime(t, *stepper.process.constants)
+    return np.kron(K, one) + np.kron(one, K) + mean_jump(p, stepper, step) - np.eye(4 * d * d)
 
 
 def assert_moments(m, i, M, p, rtol):
@@ -131,15 +131,15 @@ def test_late_moments_of_fewer_rows_than_columns_decay_evenly():
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]
     method, t = make(start=0.3), 4.0
-    engine = method.prepare(p, X0)
+    stepper = method.prepare(p, X0)
     # The generator is a polynomial of degree 2 in gamma', so that three jumps give all of them.
-    G = [mean_jump(p, engine, step) for step in (0.0, 1.0, 2.0)]
+    G = [mean_jump(p, stepper, step) for step in (0.0, 1.0, 2.0)]
     square, slope = 0.5 * (G[2] - 2 * G[1] + G[0]), 0.5 * (4 * G[1] - G[2] - 3 * G[0])
     one = np.eye(2 * p.dim)
 
     def derivative(s, M):
-        step = parameters.gamma_prime(s, *engine.process.constants)
-        K = flow_generator(engine, s, p.dim)
+        step = parameters.gamma_prime(s, *stepper.process.constants)
+        K = flow_generator(stepper, s, p.dim)
         flow = np.kron(K, one) + np.kron(one, K)
         return (flow + G[0] + step * slope + step * step * square) @ M - M
 
@@ -169,8 +169,8 @@ def test_exact_moments_are_below_the_bounds(p, method):
 def test_plain_bounds_at_events_hold_for_the_exact_recursion(name):
     p, make = CASES[name]
     method, d = make(**PLAIN), p.dim
-    engine = method.prepare(p, X0)
-    J, H, M = mean_jump(p, engine, 0.0), bounded_form(p, engine), start_moments(p)
+    stepper = method.prepare(p, X0)
+    J, H, M = mean_jump(p, stepper, 0.0), bounded_form(p, stepper), start_moments(p)
     for k in range(1, 60):
         M = J @ M
         value = 0.5 * np.sum(H * M.reshape(2 * d, 2 * d)[:d, :d])
@@ -192,7 +192,7 @@ def test_bounds_by_hand():
 
 WIDE, MANY = marked_checks.thirty_columns(), marked_checks.quadratic()
 ROWS = marked_checks.wide_least_squares()
-ENGINES = {
+STEPPERS = {
     "blocks": (WIDE, cz.CoordinateDescent(blocks=3), [4.5, 6.0]),
     "blocks, start 0": (MANY, cz.CoordinateDescent(blocks=3, start=0.0), [6.0, 8.0]),
     "blocks, plain": (WIDE, cz.CoordinateDescent("uniform", blocks=3, **PLAIN), [4.5, 6.0]),
@@ -202,22 +202,22 @@ ENGINES = {
 }
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_measured_means_equal_exact_moments(name):
-    p, method, times = ENGINES[name]
+    p, method, times = STEPPERS[name]
     x0 = np.zeros(p.dim)
     test = compared(
-        p, method.prepare(p, x0), moments(p, method, x0, times), times, ALPHA / len(ENGINES)
+        p, method.prepare(p, x0), moments(p, method, x0, times), times, ALPHA / len(STEPPERS)
     )
     assert test.usable, test
     assert test.passed, test
 
 
 def test_a_forgotten_p_is_caught():
-    p, method, times = ENGINES["blocks, start 0"]
+    p, method, times = STEPPERS["blocks, start 0"]
     x0 = np.zeros(p.dim)
     mutant = ForgottenP(blocks=3, start=0.0).prepare(p, x0)
-    test = compared(p, mutant, moments(p, method, x0, times), times, ALPHA / len(ENGINES))
+    test = compared(p, mutant, moments(p, method, x0, times), times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.measured > 3.0 * test.allowed
 

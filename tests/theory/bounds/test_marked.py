@@ -88,18 +88,18 @@ def test_bounds_by_hand():
     H = CLEAN.X.T @ CLEAN.X / len(CLEAN.X)
     u = X0 - CLEAN.x_star
     inverse = u @ np.linalg.solve(H, u)
-    engine = cz.StochasticLeastSquares().prepare(CLEAN, X0)
-    L, mu = engine.R2 * engine.kappa, np.linalg.eigvalsh(H)[0]
+    stepper = cz.StochasticLeastSquares().prepare(CLEAN, X0)
+    L, mu = stepper.R2 * stepper.kappa, np.linalg.eigvalsh(H)[0]
     by_hand = 0.5 * (u @ u + mu * inverse) * np.exp(-np.sqrt(mu / L) * t)
     np.testing.assert_allclose(bound(cz.StochasticLeastSquares(), CLEAN, X0, t=t), by_hand)
     convex = cz.StochasticLeastSquares(mu=0.0)
     np.testing.assert_allclose(bound(convex, CLEAN, X0, t=t), 2 * L * inverse / t**2)
     slow = cz.StochasticLeastSquares(accelerated=False)
-    by_hand = 0.5 * (u @ u) * np.exp(-mu / engine.R2 * t)
+    by_hand = 0.5 * (u @ u) * np.exp(-mu / stepper.R2 * t)
     np.testing.assert_allclose(bound(slow, CLEAN, X0, t=t), by_hand)
     slow = cz.StochasticLeastSquares(accelerated=False, mu=0.0)
-    top = engine.kappa * (u @ u) + engine.R2 * inverse
-    np.testing.assert_allclose(bound(slow, CLEAN, X0, k=4), top / (2 * engine.kappa + 16))
+    top = stepper.kappa * (u @ u) + stepper.R2 * inverse
+    np.testing.assert_allclose(bound(slow, CLEAN, X0, k=4), top / (2 * stepper.kappa + 16))
 
 
 @pytest.mark.blas
@@ -109,12 +109,12 @@ def test_plain_bounds_at_events_hold_for_the_exact_recursion(name):
     d = p.dim
     variants = [make(**PLAIN)] + ([make(**PLAIN, mu=0.0)] if p is CLEAN else [])
     for method in variants:
-        engine = method.prepare(p, X0)
-        Js = jump_matrices(p, engine, 0.0)
+        stepper = method.prepare(p, X0)
+        Js = jump_matrices(p, stepper, 0.0)
         M = start_moments(p).reshape(2 * d, 2 * d)
-        H = bounded_form(p, engine)
+        H = bounded_form(p, stepper)
         for k in range(1, 60):
-            M = sum(q * J @ M @ J.T for q, J in zip(engine.p, Js, strict=True))
+            M = sum(q * J @ M @ J.T for q, J in zip(stepper.p, Js, strict=True))
             value = 0.5 * np.sum(H * M[:d, :d])
             assert value <= bound(method, p, X0, k=k) * (1 + 1e-9)
 
@@ -124,17 +124,17 @@ def test_the_weighted_bound_at_events_holds_exactly(name):
     """E[e^{qT_k} M_k] for constant parameters: over a gap, e^{qs} and the flow have a resolvent."""
     p, make = CASES[name]
     method, d = make(), p.dim
-    engine = method.prepare(p, X0)
-    q = math.sqrt(engine.process.mu / engine.process.L)
-    assert weight(engine.process, 2.0) == pytest.approx(math.exp(2.0 * q))
-    K, one = flow_generator(engine, 0.0, d), np.eye(2 * d)
+    stepper = method.prepare(p, X0)
+    q = math.sqrt(stepper.process.mu / stepper.process.L)
+    assert weight(stepper.process, 2.0) == pytest.approx(math.exp(2.0 * q))
+    K, one = flow_generator(stepper, 0.0, d), np.eye(2 * d)
     G = np.kron(K, one) + np.kron(one, K)
     gap = np.linalg.inv((1.0 - q) * np.eye(4 * d * d) - G)
-    step = parameters.gamma_prime(0.0, *engine.process.constants)
+    step = parameters.gamma_prime(0.0, *stepper.process.constants)
     J = sum(
-        w * np.kron(J, J) for w, J in zip(engine.p, jump_matrices(p, engine, step), strict=True)
+        w * np.kron(J, J) for w, J in zip(stepper.p, jump_matrices(p, stepper, step), strict=True)
     )
-    H = bounded_form(p, engine)
+    H = bounded_form(p, stepper)
     M = start_moments(p)
     for k in range(1, 100):
         M = J @ (gap @ M)
@@ -147,17 +147,17 @@ def test_the_weighted_bound_at_events_holds_exactly(name):
 def test_the_dual_bound_holds_for_the_exact_dual_moments(options):
     """D is a quadratic of the dual variables, and its coordinates are marks like any other."""
     p, method = least_squares(noise=2.0, l2=0.05), cz.DualCoordinate(**options)
-    engine = method.prepare(p, X0)
-    u = engine.coordinates() - (p.y - p.X @ p.x_star)
+    stepper = method.prepare(p, X0)
+    u = stepper.coordinates() - (p.y - p.X @ p.x_star)
     n = len(p.y)
     H = p.X @ p.X.T / (p.l2 * n**2) + np.eye(n) / n
-    marks = coordinate_marks(engine)
-    np.testing.assert_allclose(marks.pull(np.eye(n)), engine.p[:, None] * H, rtol=1e-12)
-    m = follow(engine, marks, np.outer(u, u), TIMES)
+    marks = coordinate_marks(stepper)
+    np.testing.assert_allclose(marks.pull(np.eye(n)), stepper.p[:, None] * H, rtol=1e-12)
+    m = follow(stepper, marks, np.outer(u, u), TIMES)
     exact = 0.5 * np.einsum("tij,ij->t", m[:, 0], H)
     # The gap at the start, from the library's own dual objective at a_0 and at a*.
     best = cz.DualCoordinate().prepare(p, p.x_star)
-    gap = best.dual_value() - engine.dual_value()
+    gap = best.dual_value() - stepper.dual_value()
     assert 0.5 * u @ H @ u == pytest.approx(gap, rel=1e-9)
     ratio = exact / bound(method, p, X0, t=TIMES)
     assert 0.05 < ratio.max() <= 1.0 + 1e-9

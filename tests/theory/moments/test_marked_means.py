@@ -1,4 +1,4 @@
-"""Marked methods: what the engines measure is what the moments say.
+"""Marked methods: what the steppers measure is what the moments say.
 
 The statistical tests share ALPHA = 1e-6 equally, at a fixed seed.
 """
@@ -18,7 +18,7 @@ WIDE = marked_checks.wide_least_squares()
 SPARSE = cz.problems.LeastSquares(
     np.random.default_rng(3).standard_normal((25, 12)) * (np.arange(12) % 3 > 0), np.ones(25), 0.1
 )
-ENGINES = {
+STEPPERS = {
     "coordinates": (MANY, cz.CoordinateDescent(), [10.0, 25.0]),
     "coordinates, convex": (marked_checks.quadratic(mu=0.0), cz.CoordinateDescent(), [10.0, 25.0]),
     "coordinates, start 0": (MANY, cz.CoordinateDescent(start=0.0), [10.0, 25.0]),
@@ -31,12 +31,12 @@ ENGINES = {
 }
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", STEPPERS)
 def test_measured_means_equal_exact_moments(name):
-    p, method, times = ENGINES[name]
+    p, method, times = STEPPERS[name]
     x0 = np.zeros(p.dim)
     exact = moments(p, method, x0, times)
-    test = compared(p, method.prepare(p, x0), exact, times, ALPHA / len(ENGINES))
+    test = compared(p, method.prepare(p, x0), exact, times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.passed, test
 
@@ -44,7 +44,7 @@ def test_measured_means_equal_exact_moments(name):
 def test_a_forgotten_p_is_caught():
     p, x0, times = MANY, np.zeros(MANY.dim), [10.0, 25.0]
     exact = moments(p, cz.CoordinateDescent(start=0.0), x0, times)
-    test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(ENGINES))
+    test = compared(p, ForgottenP(start=0.0).prepare(p, x0), exact, times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.measured > 3.0 * test.allowed
 
@@ -52,12 +52,12 @@ def test_a_forgotten_p_is_caught():
 def test_a_row_step_of_z_that_is_wrong_is_caught(monkeypatch):
     p, x0, times = WIDE, np.zeros(WIDE.dim), [8.0, 12.0]
     method = cz.StochasticLeastSquares()
-    exact, engine = moments(p, method, x0, times), method.prepare(p, x0)
-    take = type(engine).take
+    exact, stepper = moments(p, method, x0, times), method.prepare(p, x0)
+    take = type(stepper).take
     longer = [1.0, 1.0, 1.0, 3.0, 1.0]
     monkeypatch.setattr(
-        type(engine), "take", lambda self, marks, coefs: take(self, marks, coefs * longer)
+        type(stepper), "take", lambda self, marks, coefs: take(self, marks, coefs * longer)
     )
-    test = compared(p, engine, exact, times, ALPHA / len(ENGINES))
+    test = compared(p, stepper, exact, times, ALPHA / len(STEPPERS))
     assert test.usable, test
     assert test.measured > 1.5 * test.allowed

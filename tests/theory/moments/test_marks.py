@@ -24,13 +24,13 @@ from tests.helpers.marked_matrices import (
 )
 
 
-def generator(p, engine, t):
+def generator(p, stepper, t):
     """d/dt of the (2d)^2 second moments, as one matrix."""
     d = p.dim
-    K, one = flow_generator(engine, t, d), np.eye(2 * d)
-    step = parameters.gamma_prime(t, *engine.process.constants)
+    K, one = flow_generator(stepper, t, d), np.eye(2 * d)
+    step = parameters.gamma_prime(t, *stepper.process.constants)
     G = np.kron(K, one) + np.kron(one, K)
-    for q, J in zip(engine.p, jump_matrices(p, engine, step), strict=True):
+    for q, J in zip(stepper.p, jump_matrices(p, stepper, step), strict=True):
         G += q * (np.kron(J, J) - np.eye(4 * d * d))
     return G
 
@@ -63,9 +63,9 @@ def test_constant_parameters_equal_a_matrix_exponential(name, options):
 def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     p, make = CASES[name]
     method, t = make(start=0.3), 6.0
-    engine = method.prepare(p, X0)
+    stepper = method.prepare(p, X0)
     solution = solve_ivp(
-        lambda s, M: generator(p, engine, s) @ M,
+        lambda s, M: generator(p, stepper, s) @ M,
         (0.0, t),
         start_moments(p),
         method="RK45",
@@ -75,12 +75,12 @@ def test_a_finite_start_equals_another_solver_on_the_full_matrix(name):
     assert_moments(moments(p, method, X0, [t]), 0, solution.y[:, -1], p, rtol=1e-7)
 
 
-def brute_force(p, engine, t, most=3, points=8):
+def brute_force(p, stepper, t, most=3, points=8):
     """E over at most three events: all their marks, and Gauss-Legendre over their times.
 
     Of more events, only the probability is counted, as if they did nothing.
     """
-    d, c = p.dim, engine.process.constants
+    d, c = p.dim, stepper.process.constants
     nodes, node_weights = np.polynomial.legendre.leggauss(points)
 
     def mixing(t0, t1):
@@ -89,8 +89,8 @@ def brute_force(p, engine, t, most=3, points=8):
 
     def mean_step(M, t0, t1):  # mixed up to an event at t1, then over the marks
         M = mixing(t0, t1) @ M @ mixing(t0, t1).T
-        Js = jump_matrices(p, engine, parameters.gamma_prime(t1, *c))
-        return sum(q * J @ M @ J.T for q, J in zip(engine.p, Js, strict=True))
+        Js = jump_matrices(p, stepper, parameters.gamma_prime(t1, *c))
+        return sum(q * J @ M @ J.T for q, J in zip(stepper.p, Js, strict=True))
 
     def rest(M, t0, left):  # exp(-t) times the integral over the remaining events
         K = mixing(t0, t) if t > t0 else np.eye(2 * d)
@@ -178,8 +178,8 @@ def test_one_coordinate_is_the_continuized_method():
 def test_no_times_are_fine_and_marks_are_enumerated():
     assert moments(CLEAN, cz.Kaczmarz(), X0, []).fun.shape == (0,)
     # Two events of plain coordinate descent, all mark sequences by hand.
-    engine = cz.CoordinateDescent(**PLAIN).prepare(QUADRATIC, X0)
-    lam, p = QUADRATIC.eigenvalues, engine.p
+    stepper = cz.CoordinateDescent(**PLAIN).prepare(QUADRATIC, X0)
+    lam, p = QUADRATIC.eigenvalues, stepper.p
     total = 0.0
     for i, j in itertools.product(range(3), repeat=2):
         alive = np.ones(3)

@@ -101,10 +101,10 @@ def marked(subject: Subject, effort: Effort) -> Found:
     L_i = np.linspace(0.2, 1.0, DIM)
     p, root = Quadratic(L_i, np.ones(DIM)), np.sqrt(L_i)
     for sampling, weights in (("sqrt", root), ("uniform", np.ones(DIM)), (L_i / L_i.sum(), L_i)):
-        engine: Any = subject.coordinate_descent(sampling).prepare(p, np.zeros(DIM))
+        stepper: Any = subject.coordinate_descent(sampling).prepare(p, np.zeros(DIM))
         chances = weights / weights.sum()
-        found = engine.p, engine.law.p, engine.weights, engine.steps, engine.process.constants[:2]
-        S = float(np.max(L_i / chances**2))
+        S, process = float(np.max(L_i / chances**2)), stepper.process
+        found = stepper.p, stepper.law.p, stepper.weights, stepper.steps, process.constants[:2]
         yield from compare_each(found, (chances, chances, 1.0 / chances, 1.0 / L_i, [S, 0.2]))
     rng = np.random.default_rng(9)
     X = rng.standard_normal((30, 10)) * rng.uniform(0.5, 1.5, (30, 1))
@@ -114,8 +114,8 @@ def marked(subject: Subject, effort: Effort) -> Found:
         (subject.stochastic_least_squares, uniform, X),
         (subject.kaczmarz, by_norm, X / np.sqrt(norms2)[:, None]),
     ):
-        engine = make().prepare(rows, np.zeros(10))
-        found = engine.p, engine.law.p, engine.R2, engine.kappa, engine.process.constants[:2]
+        stepper = make().prepare(rows, np.zeros(10))
+        found = stepper.p, stepper.law.p, stepper.R2, stepper.kappa, stepper.process.constants[:2]
         R2, kappa, mu = formulas.row_constants(a, chances)
         yield from compare_each(found, (chances, chances, R2, kappa, [R2 * kappa, mu]))
 

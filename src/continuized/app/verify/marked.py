@@ -69,13 +69,13 @@ def thirty_columns() -> LeastSquares:
     return LeastSquares(X, X @ np.ones(30) + rng.standard_normal(80), l2=0.1)
 
 
-def draw_samples(engine: Any, times: list[float], runs: int, seed: Seed) -> Array:
-    """x at fixed times in independent runs of an engine, shape (runs, times, dim)."""
-    stream = clocks.Poisson(seed, marks=engine.law).stream()
-    start, found = capture(engine), []
+def draw_samples(stepper: Any, times: list[float], runs: int, seed: Seed) -> Array:
+    """x at fixed times in independent runs of a stepper, shape (runs, times, dim)."""
+    stream = clocks.Poisson(seed, marks=stepper.law).stream()
+    start, found = capture(stepper), []
     for events in cut_into_runs(stream, times[-1], runs):
-        engine.restore(*start)
-        found.append(_follow(engine, events, times))
+        stepper.restore(*start)
+        found.append(_follow(stepper, events, times))
     return np.stack(found)
 
 
@@ -92,20 +92,20 @@ def cut_into_runs(stream: clocks.Stream, T: float, runs: int) -> Iterator[clocks
         yield clocks.Events(0, 0.0, t, np.diff(t, prepend=0.0), marks[i:j])
 
 
-def _follow(engine: Any, events: clocks.Events, times: list[float]) -> Array:
+def _follow(stepper: Any, events: clocks.Events, times: list[float]) -> Array:
     """x at the given times of one run."""
-    coefs = coefficients(engine.process, events, 0.0)
+    coefs = coefficients(stepper.process, events, 0.0)
     rows, done, last = [], 0, 0.0
     for time in times:
         until = int(np.searchsorted(events.t, time, side="right"))
         if until > done:
-            engine.take(events.marks[done:until], coefs[done:until])  # type: ignore[index]
+            stepper.take(events.marks[done:until], coefs[done:until])  # type: ignore[index]
             done, last = until, float(events.t[until - 1])
-        kept = engine.scalars.copy()
-        if engine.accelerated:  # since the last event, two scalars flow
-            engine.scalars[:] = mix(*kept.tolist(), *engine.process.flow(last, time, time - last))
-        rows.append(engine.point())
-        engine.scalars[:] = kept
+        kept = stepper.scalars.copy()
+        if stepper.accelerated:  # since the last event, two scalars flow
+            stepper.scalars[:] = mix(*kept.tolist(), *stepper.process.flow(last, time, time - last))
+        rows.append(stepper.point())
+        stepper.scalars[:] = kept
     return np.stack(rows)
 
 
@@ -147,16 +147,16 @@ def compare_with_bound(cases_of: Callable[[Subject], Cases]) -> Callable[[Subjec
     return check
 
 
-def compare_lazy(engine: Any, jumps: Any, seed: int) -> Found:
+def compare_lazy(stepper: Any, jumps: Any, seed: int) -> Found:
     """Compare after every twenty events: in the end both are at the solution."""
-    stream = clocks.Poisson(seed, marks=engine.law).stream()
-    state = engine.process.init(engine.point())
+    stream = clocks.Poisson(seed, marks=stepper.law).stream()
+    state = stepper.process.init(stepper.point())
     for _ in range(20):
         block = stream.draw(20)
         for event in block.each():
-            state = marked_step(engine.process, state, event, jumps)
-        engine.take(block.marks, coefficients(engine.process, block, 0.0))
-        yield at_most(1e-12, np.abs(engine.point() - state.x) / (1.0 + np.abs(state.x).max()))
+            state = marked_step(stepper.process, state, event, jumps)
+        stepper.take(block.marks, coefficients(stepper.process, block, 0.0))
+        yield at_most(1e-12, np.abs(stepper.point() - state.x) / (1.0 + np.abs(state.x).max()))
 
 
 def coordinate_equality(subject: Subject, effort: Effort) -> Found:
@@ -257,7 +257,7 @@ def lazy_is_eager(subject: Subject, effort: Effort) -> Found:
 
 
 def lazy_groups_are_eager(subject: Subject, effort: Effort) -> Found:
-    """The same of blocks of coordinates and batches of rows."""
+    """The relative distance of the lazy kernels of blocks and batches from steps that mix all."""
     return compare_with_eager(subject, effort, [make_correlated()], BLOCKS, batch=3)
 
 
@@ -271,10 +271,10 @@ def compare_with_eager(
     for start in (None, 0.0, 5.0):
         for p in problems:
             method: Any = subject.coordinate_descent(start=start, blocks=blocks)
-            engine: Any = method.prepare(p, np.zeros(p.dim or 0))
-            jumps: Any = reference.CoordinateJumps(p, engine.form.L_i, engine.p, groups)
-            yield from compare_lazy(engine, jumps, effort.seed)
+            stepper: Any = method.prepare(p, np.zeros(p.dim or 0))
+            jumps: Any = reference.CoordinateJumps(p, stepper.form.L_i, stepper.p, groups)
+            yield from compare_lazy(stepper, jumps, effort.seed)
         method = subject.stochastic_least_squares(start=start, batch=batch)
-        engine = method.prepare(rows, np.zeros(rows.dim))
-        jumps = reference.RowJumps(rows, engine.R2, engine.factors)
-        yield from compare_lazy(engine, jumps, effort.seed)
+        stepper = method.prepare(rows, np.zeros(rows.dim))
+        jumps = reference.RowJumps(rows, stepper.R2, stepper.factors)
+        yield from compare_lazy(stepper, jumps, effort.seed)

@@ -24,7 +24,7 @@ INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
 
 
 def pictures(seed: int) -> list[Picture]:
-    """Both pictures.  Needs matplotlib."""
+    """Draw, with matplotlib, the means with their bounds, and phi with the scaling limit."""
     with plot.settings():
         return [_means(seed), _limits(seed)]
 

@@ -211,11 +211,11 @@ class AdaptiveStepper(Stepper):
         against = self.k > 1 and inner(g, x - self.x) > 0.0
         if against and isinstance(self.schedule, AdaptiveSchedule):
             self.restarts += 1
-            self._begin(x)
+            self._restart_from(x)
             return
         self.x, self.z = x, z
 
-    def _begin(self, x: Array) -> None:
+    def _restart_from(self, x: Array) -> None:
         """Start again from x, without momentum."""
         assert isinstance(self.schedule, AdaptiveSchedule)
         self.x, self.z, self.anchor = x, x, math.inf
@@ -249,7 +249,7 @@ class AdaptiveStepper(Stepper):
         """Go on from the best point, with the larger L."""
         self.rejected, self.in_a_row = self.rejected + 1, self.in_a_row + 1
         gamma, _ = self.schedule.steps()
-        self._begin(after_step(self.best, gamma, self.prox)[0])
+        self._restart_from(after_step(self.best, gamma, self.prox)[0])
         self.last, self.anchor = self.best, self.best.f
 
     def _judge_rejected(self, at: Evaluation) -> Status | None:
@@ -289,7 +289,7 @@ class AdaptiveStepper(Stepper):
         self.last = self.evaluator.in_new_metric(at)
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
         self.schedule.change_L(1.0)
-        self._begin(after_step(self.last, 1.0, self.prox)[0])
+        self._restart_from(after_step(self.last, 1.0, self.prox)[0])
         self.anchor = at.f
 
     # The end

@@ -40,7 +40,7 @@ BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 
 class _KnownConstants(Stepper):
-    """What both have in common.
+    """A run of a method whose constants are known, on arrays of any library.
 
     record: True for f at every event, "path" for the states too.  every_event: whether blocks are
     of one event, for a callback.  timed: whether blocks are to take about `BLOCK_SECONDS`.
@@ -51,7 +51,7 @@ class _KnownConstants(Stepper):
     # What differs between the two kinds of arrays
     x: Any  # after the last event
     states_at_start: tuple[Any, Any]  # x and z of the first row
-    _block: Callable[[Events, Array], Progress]  # events up to one that ends the run
+    _take_block: Callable[[Events, Array], Progress]  # events up to one that ends the run
     _value_at_end: Callable[[], float]  # f at x, at the start and at the end
     _gradient: Callable[..., Any]  # at x or at a point, without noise, an array of the run's own
     _norm: Callable[[Any], float]
@@ -140,7 +140,7 @@ class _KnownConstants(Stepper):
         started = time.perf_counter()
         coefs = coefficients(self.method, events, self.carry)
         before = self.k
-        progress = self._block(events, coefs)
+        progress = self._take_block(events, coefs)
         if self.k > before:
             self.carry = float(coefs[self.k - before - 1, CARRY])
         self._set_block(time.perf_counter() - started)
@@ -258,14 +258,14 @@ class FixedStepper(_KnownConstants):
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled[2])
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
-    def _advance(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_events(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
 
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
         if self.compiled is None:
-            return self._advance_in_python(marks, coefs, i)
+            return self._take_events_in_python(marks, coefs, i)
         loop, end = kernel.compile_loop(self.dtype), i + self.at_once
         grad, _, data = self.compiled
         buffers = (self.g, marks, self.work, self.xs, self.zs)
@@ -278,7 +278,7 @@ class FixedStepper(_KnownConstants):
             kernel.mix_next(self.work, coefs, end)
         return done, signal
 
-    def _advance_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_events_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
         y = work[kernel.Y].reshape(self.start.shape)
         flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recording
@@ -301,7 +301,7 @@ class FixedStepper(_KnownConstants):
                 return j + 1, signal
         return len(coefs), checks.GO_ON
 
-    def _block(self, events: Events, coefs: Array) -> Progress:
+    def _take_block(self, events: Events, coefs: Array) -> Progress:
         marks = np.empty((0, self.dim), self.dtype)
         if self.noise is not None:
             assert self.rng is not None
@@ -310,7 +310,7 @@ class FixedStepper(_KnownConstants):
         kernel.mix_next(self.work, coefs, 0)
         i, status = 0, None
         while i < events.size and status is None:
-            i, signal = self._advance(marks, coefs, i)
+            i, signal = self._take_events(marks, coefs, i)
             if signal == checks.NOT_FINITE and self.skipping:
                 i = self._skip(coefs, i)
                 continue
@@ -386,7 +386,7 @@ class ArrayStepper(_KnownConstants):
         self.x = self.z = problem.start
         self.states_at_start = self.last = self.x, self.x  # the latter: y and g of the event before
 
-    def _block(self, events: Events, coefs: Array) -> Progress:
+    def _take_block(self, events: Events, coefs: Array) -> Progress:
         rows: list[tuple[Any, ...]] = []
         status = None
         # Python's floats: NumPy's would turn some libraries' arrays into its own.

@@ -93,13 +93,13 @@ class Checkpointer:
 
     def __init__(self, path: Path, every: float, resume: bool, identity: dict[str, str]) -> None:
         self.path, self.every, self.identity = path, every, identity
-        self._sound = False  # whether the file at `path` is good, and so may replace the previous
+        self._file_is_good = False  # the file at `path`, which then may replace the previous
         files.remove_leftovers(path)
         self._found = self._look() if resume else None
         if not resume:
-            self._look_away()
+            self._check_replaceable()
         self._latest: SavedState | None = None  # not written yet
-        self._when = -math.inf
+        self._last_written = -math.inf
         self._warned = False
 
     @contextmanager
@@ -133,15 +133,15 @@ class Checkpointer:
         try:
             yield
         finally:
-            self._try()
+            self._write_or_warn()
 
     def save_if_due(self, run: Checkpointed) -> None:
         """Between two blocks: remember the state, and write it if it is time to."""
         self._latest = capture(run)
-        if time.monotonic() - self._when >= self.every:
-            self._try()
+        if time.monotonic() - self._last_written >= self.every:
+            self._write_or_warn()
 
-    def _try(self) -> None:
+    def _write_or_warn(self) -> None:
         """Write; a run of hours shall not end because a disk is full for a minute."""
         try:
             self._write()
@@ -157,18 +157,18 @@ class Checkpointer:
     def _write(self) -> None:
         if self._latest is None:
             return
-        self._when = time.monotonic()
+        self._last_written = time.monotonic()
         plain, given = self._latest
         arrays = {name: a.join() if isinstance(a, GrowingRows) else a for name, a in given.items()}
         header = {"identity": self.identity, "state": plain}
-        save(self.path, header, arrays, keep=self._sound)
-        self._sound, self._latest = True, None
+        save(self.path, header, arrays, keep=self._file_is_good)
+        self._file_is_good, self._latest = True, None
 
     def _look(self) -> SavedState | None:
         """The checkpoint, or the one before it where it is missing or damaged."""
         try:
             found = load(self.path)
-            self._sound = True
+            self._file_is_good = True
         except (FileNotFoundError, NotADirectoryError):
             try:  # a kill between two renames leaves only the previous one
                 found = load(previous(self.path))
@@ -193,11 +193,11 @@ class Checkpointer:
                 )
         return SavedState(state, arrays)
 
-    def _look_away(self) -> None:
+    def _check_replaceable(self) -> None:
         """Start anew; but a file that is no checkpoint is somebody's own, and is not replaced."""
         try:
             load(self.path)
-            self._sound = True
+            self._file_is_good = True
             return
         except (FileNotFoundError, NotADirectoryError):
             pass  # the first write says so, if it is the folder that is missing

@@ -51,10 +51,10 @@ class TheoremTerms(NamedTuple):
 def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
     """The logarithm of the bound of a marked method, at times t or at the k-th event."""
     theorem = theorem_of(method, THEOREMS)
-    engine = method.prepare(problem, x0)
-    terms = theorem(method, engine, problem, x0)
-    if engine.accelerated:
-        return continuized_bound(engine.process, terms.distance, terms.excess, query)
+    stepper = method.prepare(problem, x0)
+    terms = theorem(method, stepper, problem, x0)
+    if stepper.accelerated:
+        return continuized_bound(stepper.process, terms.distance, terms.excess, query)
     if terms.rate > 0.0:
         return log_decay(log_of(terms.excess()), terms.rate, query)
     s: Any = query.t if query.k is None else query.k
@@ -62,31 +62,31 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
 
 
 def _coordinates(
-    method: Any, engine: CoordinateStepper, problem: Problem, x0: Array
+    method: Any, stepper: CoordinateStepper, problem: Problem, x0: Array
 ) -> TheoremTerms:
-    check_constants_hold(engine.process, problem)
+    check_constants_hold(stepper.process, problem)
     u = x0.ravel() - minimiser(problem).ravel()
-    return _coordinate_terms(engine, u, lambda: excess(problem, x0))
+    return _coordinate_terms(stepper, u, lambda: excess(problem, x0))
 
 
-def _dual(method: Any, engine: DualStepper, problem: Problem, x0: Array) -> TheoremTerms:
+def _dual(method: Any, stepper: DualStepper, problem: Problem, x0: Array) -> TheoremTerms:
     if not isinstance(problem, LeastSquares):
         raise ValueError(
             "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
             "smooth; use CoordinateDescent"
         )
     # At the optimum the dual variables are the residuals, y - X w*.
-    u = engine.coordinates() - (problem.y - problem.X @ minimiser(problem).ravel())
-    w, form = engine.form.image(u), engine.form
+    u = stepper.coordinates() - (problem.y - problem.X @ minimiser(problem).ravel())
+    w, form = stepper.form.image(u), stepper.form
     D = 0.5 * float(form.c * (w @ w) + np.sum(form.ridge * u * u))
-    return _coordinate_terms(engine, u, lambda: D)
+    return _coordinate_terms(stepper, u, lambda: D)
 
 
 def _coordinate_terms(
-    engine: CoordinateStepper, u: Array, excess_0: Callable[[], float]
+    stepper: CoordinateStepper, u: Array, excess_0: Callable[[], float]
 ) -> TheoremTerms:
-    live = engine.form.L_i > 0.0
-    p, L, mu = engine.p[live], engine.form.L_i[live], engine.process.mu
+    live = stepper.form.L_i > 0.0
+    p, L, mu = stepper.p[live], stepper.form.L_i[live], stepper.process.mu
     ratio = np.zeros(live.size)
     ratio[live] = L / p
     return TheoremTerms(
@@ -94,21 +94,21 @@ def _coordinate_terms(
         float(u @ u),
         mu * float(np.min(p / L, initial=math.inf)) if mu > 0.0 else 0.0,
         1.0 / float(p.min(initial=1.0)),
-        0.5 * float(np.sum(engine.spread(ratio) * u**2)),
+        0.5 * float(np.sum(stepper.per_coordinate(ratio) * u**2)),
     )
 
 
 def _rows(
-    method: StochasticLeastSquares, engine: RowStepper, problem: Problem, x0: Array
+    method: StochasticLeastSquares, stepper: RowStepper, problem: Problem, x0: Array
 ) -> TheoremTerms:
-    start = find_row_start(engine, problem, x0)
-    check_row_constants(method, engine, start.rows)
+    start = find_row_start(stepper, problem, x0)
+    check_row_constants(method, stepper, start.rows)
     return TheoremTerms(
         lambda: 0.5 * float(start.u @ start.u),
         start.inverse_norm2,
-        engine.process.mu / engine.R2,
-        0.5 * engine.kappa,
-        0.25 * engine.R2 * start.inverse_norm2,
+        stepper.process.mu / stepper.R2,
+        0.5 * stepper.kappa,
+        0.25 * stepper.R2 * start.inverse_norm2,
     )
 
 
@@ -125,14 +125,14 @@ class RowStart(NamedTuple):
     inverse_norm2: float  # |u_0|^2 in the metric of H^{-1}
 
 
-def find_row_start(engine: RowStepper, problem: Problem, x0: Array) -> RowStart:
+def find_row_start(stepper: RowStepper, problem: Problem, x0: Array) -> RowStart:
     """Find the start of a run of rows; refuse labels with noise, for then no x* solves them all."""
     X: Any = problem.X  # type: ignore[attr-defined]
     dense = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
     star = minimiser(problem).ravel()
     _check_labels(dense, problem.y, star)  # type: ignore[attr-defined]
-    rows = dense * engine.factors[:, None]
-    values, vectors = np.linalg.eigh(rows.T @ (engine.p[:, None] * rows))
+    rows = dense * stepper.factors[:, None]
+    values, vectors = np.linalg.eigh(rows.T @ (stepper.p[:, None] * rows))
     seen = values > FULL_RANK * values.max(initial=0.0)
     basis = vectors[:, seen]
     u: Array = basis.T @ (x0.ravel() - star)
@@ -152,7 +152,7 @@ def _check_labels(X: Array, y: Array, star: Array) -> None:
         )
 
 
-def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows: Array) -> None:
+def check_row_constants(method: StochasticLeastSquares, stepper: RowStepper, rows: Array) -> None:
     """Refuse constants that are known not to hold, and a kappa that is only an estimate."""
     if not are_exact(rows):
         if method.kappa is None:
@@ -163,17 +163,17 @@ def check_row_constants(method: StochasticLeastSquares, engine: RowStepper, rows
         return
     from scipy import sparse
 
-    found = row_constants(sparse.csr_array(rows), engine.p, np.ones(len(rows)))
+    found = row_constants(sparse.csr_array(rows), stepper.p, np.ones(len(rows)))
     for name in ("R2", "kappa"):
-        given, least = getattr(engine.row, name), getattr(found, name)  # of single rows
+        given, least = getattr(stepper.row, name), getattr(found, name)  # of single rows
         if given < least * (1.0 - GIVEN):
             raise ValueError(
                 f"the theorem needs {name} to be at least {least:.6g}, got {given:.6g}"
             )
-    if engine.mu > found.mu * (1.0 + GIVEN) + ROUNDING * found.R2:
+    if stepper.mu > found.mu * (1.0 + GIVEN) + ROUNDING * found.R2:
         raise ValueError(
             f"the theorem needs mu to be at most {found.mu:.6g}, the smallest eigenvalue of H, "
-            f"got {engine.mu:.6g}"
+            f"got {stepper.mu:.6g}"
         )
 
 

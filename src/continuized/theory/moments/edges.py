@@ -28,7 +28,7 @@ from continuized.problems.losses import SQUARED
 from continuized.support.progress import Bar
 from continuized.theory.bounds.network import centre, check_dual_start, check_graph, check_pair
 from continuized.theory.moments.integrate import exponentiate, integrate_moments
-from continuized.theory.moments.pair import Marks, Moments, Rates, jump, symmetrise
+from continuized.theory.moments.pair import Marks, Moments, Rates, jump_slope, symmetrise
 
 LARGEST = 400  # nodes, times the dimension for the dual method
 
@@ -89,7 +89,7 @@ def _follow_plain(
     def slope(m: Array) -> Array:
         A = 0.5 * (m[0] + m[0].T)
         pull = marks.pull(A)
-        return np.asarray(jump(gamma, gamma, marks.spread(A), pull, pull.T))[None]
+        return np.asarray(jump_slope(gamma, gamma, marks.spread(A), pull, pull.T))[None]
 
     # A norm of Lambda K, which no eigenvalue exceeds.
     radius = gamma * float(np.linalg.norm(marks.pull(np.eye(len(start))), np.inf))

@@ -112,7 +112,7 @@ def rates_of(method: Method) -> Rates:
     )
 
 
-def flow(
+def flow_slope(
     eta: Any, eta_prime: Any, ratio: Any, inverse: Any, uu: Any, uw: Any, wu: Any, ww: Any
 ) -> tuple[Any, Any, Any]:
     """d/dt of (uu, uw, ww) between events, wu the transpose of uw.
@@ -128,7 +128,7 @@ def flow(
     )
 
 
-def jump(a: Any, b: Any, spread: Any, left: Any, right: Any) -> Any:
+def jump_slope(a: Any, b: Any, spread: Any, left: Any, right: Any) -> Any:
     """What events add to E[v v'^T] in unit time, where v -= a G u and v' -= b G u.
 
     left is E[G] E[u v'^T], and right is E[v u^T] E[G]^T.
@@ -137,17 +137,17 @@ def jump(a: Any, b: Any, spread: Any, left: Any, right: Any) -> Any:
 
 
 def flow_matrix(eta: ArrayLike, eta_prime: ArrayLike) -> Array:
-    """`flow` as matrices on (uu, uw, ww), where uw is symmetric: of shape (*eta.shape, 3, 3)."""
+    """`flow_slope` as matrices on (uu, uw, ww), uw symmetric: of shape (*eta.shape, 3, 3)."""
     uu, uw, ww = np.eye(3)
     e, f = np.asarray(eta)[..., None], np.asarray(eta_prime)[..., None]
-    return np.stack(flow(e, f, 1.0, 1.0, uu, uw, uw, ww), axis=-2)
+    return np.stack(flow_slope(e, f, 1.0, 1.0, uu, uw, uw, ww), axis=-2)
 
 
 def slope(
     eta: float, eta_prime: float, ratio: Array, a: Array, b: Array, marks: Marks,
     m: PairMoments, noise: Array,
 ) -> PairMoments:  # fmt: skip
-    """d/dt of pair moments by flow and events; units as in `flow`.
+    """d/dt of pair moments by flow and events; units as in `flow_slope`.
 
     a and b are the steps of each coordinate; noise is what it adds to E[G uu G^T] of diagonals.
     """
@@ -171,20 +171,20 @@ def _sweep(
     uu, uw, ww, S, U, W = moments
     for i in range(len(a)):
         if out.ndim == 2:
-            moved = flow(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
-            out[0, i] = moved[0] + jump(a[i], a[i], S[i], U[i], U[i])
-            out[1, i] = moved[1] + jump(a[i], b[i], S[i], W[i], U[i])
-            out[2, i] = moved[2] + jump(b[i], b[i], S[i], W[i], W[i])
+            moved = flow_slope(eta, eta_prime, ratio[i], inverse[i], uu[i], uw[i], uw[i], ww[i])
+            out[0, i] = moved[0] + jump_slope(a[i], a[i], S[i], U[i], U[i])
+            out[1, i] = moved[1] + jump_slope(a[i], b[i], S[i], W[i], U[i])
+            out[2, i] = moved[2] + jump_slope(b[i], b[i], S[i], W[i], W[i])
         else:
             for j in range(i + 1):
-                w, s, v, v_T = 0.5 * (ww[i, j] + ww[j, i]), S[i, j], uw[i, j], uw[j, i]
-                in_uu, in_uw, in_ww = flow(eta, eta_prime, ratio, inverse, uu[i, j], v, v_T, w)
-                in_wu = flow(eta, eta_prime, ratio, inverse, uu[i, j], v_T, v, w)[1]
-                in_uu += jump(a[i], a[j], s, U[i, j], U[j, i])
-                in_ww += jump(b[i], b[j], s, W[i, j], W[j, i])
+                u, v, v_T, w = uu[i, j], uw[i, j], uw[j, i], 0.5 * (ww[i, j] + ww[j, i])
+                in_uu, in_uw, in_ww = flow_slope(eta, eta_prime, ratio, inverse, u, v, v_T, w)
+                in_wu = flow_slope(eta, eta_prime, ratio, inverse, u, v_T, v, w)[1]
+                in_uu += jump_slope(a[i], a[j], S[i, j], U[i, j], U[j, i])
+                in_ww += jump_slope(b[i], b[j], S[i, j], W[i, j], W[j, i])
                 out[0, i, j] = out[0, j, i] = in_uu
-                out[1, i, j] = in_uw + jump(a[i], b[j], s, W[i, j], U[j, i])
-                out[1, j, i] = in_wu + jump(a[j], b[i], s, W[j, i], U[i, j])
+                out[1, i, j] = in_uw + jump_slope(a[i], b[j], S[i, j], W[i, j], U[j, i])
+                out[1, j, i] = in_wu + jump_slope(a[j], b[i], S[i, j], W[j, i], U[i, j])
                 out[2, i, j] = out[2, j, i] = in_ww
 
 
@@ -192,7 +192,7 @@ def _sweep(
 def _compile() -> Any:
     from continuized.support.jit import compile_formulas, jit
 
-    compile_formulas(flow, jump)
+    compile_formulas(flow_slope, jump_slope)
     return jit(_sweep)
 
 
