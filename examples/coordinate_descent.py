@@ -1,4 +1,4 @@
-"""Coordinate descent: a step on one coordinate at every ring, with and without acceleration.
+"""Coordinate descent: a step on one coordinate at every tick, with and without acceleration.
 
 Run `python examples/coordinate_descent.py [FOLDER]`; makes FOLDER/coordinate_descent.png.
 """

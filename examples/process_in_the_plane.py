@@ -1,4 +1,4 @@
-"""The process in the plane: x_t and z_t drift together, and jump when a random clock rings.
+"""The process in the plane: x_t and z_t drift together, and jump when a random clock ticks.
 
 Run `python examples/process_in_the_plane.py [FOLDER]`; makes FOLDER/process_in_the_plane.png.
 """

@@ -23,8 +23,7 @@ from continuized.network.protocol.transitions import (
     WAKEUPS,
     Message,
 )
-from continuized.network.result import ANSWER as ANSWERED
-from continuized.network.result import PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_PAY, Log
 from tests.helpers.simulated_wires import Wire, make_nodes
 
 GRAPHS = ("cycle:6", "grid:3x4", "star:5")
@@ -82,7 +81,7 @@ def drive(graph: Graph, values: np.ndarray, log: Log) -> list[Node]:
     answers: dict[tuple[int, int, int], Message] = {}
     for kind, node, peer, seq, time in zip(*(column.tolist() for column in log), strict=True):
         here, there = nodes[node], nodes[peer]
-        if kind == ANSWERED:
+        if kind == LOG_ANSWER:
             row = scripts[node].row
             partner = here.neighbours[int(row[OVER]) % len(here.neighbours)]
             if here.busy and (row[PHASE] == ASKING or partner != peer):
@@ -90,7 +89,7 @@ def drive(graph: Graph, values: np.ndarray, log: Log) -> list[Node]:
             (answer,) = here.receive(scripts[peer].ask(node, seq), time)
             assert answer.kind == ANSWER, "the simulator's node answered, this one does not"
             answers[peer, node, seq] = answer
-        elif kind == PAY:
+        elif kind == LOG_PAY:
             (transfer,) = here.receive(answers.pop((node, peer, seq)), time)
             assert transfer.kind == TRANSFER
             paid[node, peer, seq] = transfer

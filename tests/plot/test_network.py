@@ -10,7 +10,7 @@ from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
-from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
 from continuized.network.simulation.replay import causal_times, states_at
 from continuized.plot.graph_layout import (
     _pivot_distances,
@@ -109,7 +109,7 @@ def test_values_on_the_way_sum_to_the_start(faults):
 def test_an_effect_is_no_earlier_than_its_cause():
     """Node 1's clock is behind: it applies at own time 1 what node 0 paid at 9, for its answer."""
     log = Log(
-        kind=np.array([ANSWER, PAY, APPLY, ANSWER]),
+        kind=np.array([LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_ANSWER]),
         node=np.array([1, 0, 1, 1]),
         peer=np.array([0, 1, 0, 2]),
         seq=np.array([0, 0, 0, 0]),

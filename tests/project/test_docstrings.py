@@ -116,13 +116,13 @@ def says(text: str, name: str) -> bool:
 
 
 @pytest.mark.needs("jax", "optax", "torch")
-def test_the_walk_finds_the_house() -> None:
+def test_the_walk_finds_the_packages() -> None:
     for name in cz.__all__:
         value = getattr(cz, name)
         assert isinstance(value, types.ModuleType) or any(value is v for v in PUBLIC.values())
-    rooms = ("process.clock", "theory", "network", "problems", "adapters.jax", "adapters.torch")
-    for room in rooms:
-        assert any(name.startswith(f"continuized.{room}.") for name in PUBLIC), room
+    packages = ("process.clock", "theory", "network", "problems", "adapters.jax", "adapters.torch")
+    for package in packages:
+        assert any(name.startswith(f"continuized.{package}.") for name in PUBLIC), package
 
 
 @every_name
@@ -136,9 +136,9 @@ def test_a_public_name_has_a_docstring_with_an_example(name: str) -> None:
 def test_a_docstring_names_every_parameter(name: str) -> None:
     value = PUBLIC[name]
     text = (value.__doc__ or "").partition(">>>")[0]
-    room = importlib.import_module(value.__module__)
-    if hasattr(room, "FORMULAS") and inspect.isfunction(value):
-        text += room.__doc__ or ""  # the scalars t, L, mu, start of a page of formulas
+    module = importlib.import_module(value.__module__)
+    if hasattr(module, "FORMULAS") and inspect.isfunction(value):
+        text += module.__doc__ or ""  # the scalars t, L, mu, start of a page of formulas
     missing = [each for each in parameters(value) if not says(text, each)]
     assert missing == []
 

@@ -63,16 +63,16 @@ def asked_points(p: Any, x0: np.ndarray, **options: Any) -> np.ndarray:
 
 
 @pytest.mark.parametrize("mu", [0.0, 0.1])
-def test_known_constants_give_the_run_of_the_driver(mu: float) -> None:
+def test_known_constants_give_the_run_of_the_fixed_stepper(mu: float) -> None:
     p = cz.problems.Quadratic([0.1, 1.0, 3.0], [1.0, -1.0, 2.0])
     plain = cz.minimize(p, X0, L=p.L, mu=mu, rng=5, maxiter=60)
     r = cz.minimize(p, X0, L=p.L, mu=mu, rng=5, maxiter=60, metric=np.ones(3))
     np.testing.assert_allclose(r.x, plain.x, rtol=0.0, atol=1e-12)
     assert (r.nit, r.status, r.method) == (60, Status.COMPLETED, plain.method)
     options = {"L": p.L, "mu": mu, "rng": 5}
-    driver = asked_points(p, X0, **options)
+    fixed = asked_points(p, X0, **options)
     ours = asked_points(p, X0, metric=np.ones(3), **options)
-    np.testing.assert_allclose(ours, driver, rtol=0.0, atol=1e-12)
+    np.testing.assert_allclose(ours, fixed, rtol=0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("strong", [False, True])

@@ -144,12 +144,12 @@ def run_known(method: str, problem: str, dtype: Any = np.float64, **options: Any
 def clocks() -> dict[str, Callable[[], Any]]:
     """Clocks without marks, by name."""
     times = np.cumsum(np.random.default_rng(3).exponential(size=50))
-    rings = (cz.clock.Poisson(1, 0.5), cz.clock.Unit(), cz.clock.Poisson(2, 2.0))
+    parts = (cz.clock.Poisson(1, 0.5), cz.clock.Unit(), cz.clock.Poisson(2, 2.0))
     return {
         "poisson": lambda: cz.clock.Poisson(3),
         "poisson-rate": lambda: cz.clock.Poisson(3, 2.5),
         "unit": lambda: cz.clock.Unit(),
         "recorded": lambda: cz.clock.Recorded(times),
         "recorded-gaps": lambda: cz.clock.Recorded(times, np.diff(times, prepend=0.0)),
-        "merged": lambda: cz.clock.Merged(rings),
+        "merged": lambda: cz.clock.Merged(parts),
     }

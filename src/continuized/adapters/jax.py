@@ -1,6 +1,6 @@
 """`minimize` for functions written in JAX: with L, the whole run is one compiled loop.
 
-Without L, it is the loop of `cz.minimize` on JAX arrays: that loop decides in Python, event by
+Without L, it is `cz.minimize` on JAX arrays: the stepper of its loop decides in Python, event by
 event, what L is, and fun and its gradient are compiled.
 """
 

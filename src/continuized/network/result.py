@@ -18,7 +18,7 @@ ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone 
 LEAST_ROWS, LEAST_DECAY = 3, math.log(10.0)
 
 # The kinds of entries of an event log.
-ANSWER, PAY, APPLY, JOIN, FALL = range(5)
+LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN, LOG_FALL = range(5)
 
 
 class Trace(NamedTuple):
@@ -58,18 +58,18 @@ class Staleness(NamedTuple):
 class Log(NamedTuple):
     """Every change of a node's state, in an order in which causes stand before effects.
 
-    - ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
-    - PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
-    - APPLY: `node`, that had answered, mixed to `time` and was paid;
-    - JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
-    - FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
+    - LOG_ANSWER: `node` mixed to `time` and sent its x to `peer`, the initiator of exchange `seq`;
+    - LOG_PAY: `node`, the initiator, mixed to `time`, fixed d = x - (the x sent) and paid;
+    - LOG_APPLY: `node`, that had answered, mixed to `time` and was paid;
+    - LOG_JOIN: `node` came at `time` with the x that `peer` sent it (-1: with its own), and z = x;
+    - LOG_FALL: `node` (and `peer`, for there is none) mixed to `time` and went on as plain gossip.
 
     The columns are `kind`, `node`, `peer`, `seq` and `time`, an entry for each change.  Times are
     each node's own; (initiator, seq) names an exchange.
 
     >>> from continuized import network
     >>> r = network.simulate("path:3", [0.0, 1.0, 2.0], events=4, tol=0.0, rng=0, log=True)
-    >>> [int(np.sum(r.log.kind == kind)) for kind in (ANSWER, PAY, APPLY)]
+    >>> [int(np.sum(r.log.kind == kind)) for kind in (LOG_ANSWER, LOG_PAY, LOG_APPLY)]
     [4, 4, 4]
     """
 

@@ -1,6 +1,6 @@
 """The scalars of the process: A, B, eta, eta', gamma' as functions of time.
 
-The formulas are plain Python on floats, so that `kernels` can compile these very
+The formulas are plain Python on floats, so that `process/compiled.py` compiles these very
 functions.  With f convex, L-smooth and mu-strongly convex (mu >= 0), the Lyapunov function
 
     phi_t = A_t (f(x_t) - f*) + B_t |z_t - x*|^2

@@ -1,4 +1,4 @@
-"""What `minimize` is given, checked, and what it decides: the loop, the method and the metric."""
+"""What `minimize` is given, checked, and what it decides: the stepper, the method, the metric."""
 
 from __future__ import annotations
 
@@ -191,9 +191,9 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
 
 
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
-    """Tell whether the loop for unknown constants, metrics and proximal steps is the one.
+    """Tell whether the stepper for unknown constants, metrics and proximal steps is the one.
 
-    Raises ValueError where a metric or a prox is given to a loop that has neither.
+    Raises ValueError where a metric or a prox is given to a stepper that has neither.
     """
     given = metric is not None or prox is not None
     if isinstance(method, str) and method == "continuized" and noise is None:

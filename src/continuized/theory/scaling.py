@@ -26,7 +26,7 @@ from continuized.support import validation as check
 from continuized.support.progress import bar
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
-from continuized.theory.moments.integrate import PERCENT, Work, solve
+from continuized.theory.moments.integrate import PERCENT, EvaluationBudget, solve
 from continuized.theory.moments.pair import Rates, rates_of
 
 RTOL, ATOL = 1e-11, 1e-13
@@ -89,7 +89,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
         return np.stack([start.ravel() - s2 / 8.0 * g, start.ravel() - s2 / 4.0 * g], axis=1)
 
     def slope(s: float, y: Array) -> Array:
-        work.add(s)
+        budget.add(s)
         x, z = y.reshape(2, -1)
         g = gradient(x)
         if root == 0.0:
@@ -100,7 +100,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
     size = max(float(np.abs(v).max(initial=1e-300)) for v in (start, g))
     rows = [series(times[times <= first])[:, 0]]
     with bar("scaling limit", PERCENT, progress, unit="%") as show:
-        work = Work(float(times.max(initial=0.0)), show)
+        budget = EvaluationBudget(float(times.max(initial=0.0)), show)
         if rest.size:
             solution = solve_ivp(
                 slope,

@@ -18,7 +18,7 @@ from scipy.linalg import expm
 from continuized import clock as clocks
 from continuized.network import DADAO, A2CiD2, Dual, Faults, Graph, Objective
 from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.result import ANSWER, APPLY, JOIN, PAY
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems import LeastSquares
 from continuized.process.marks import Categorical
@@ -146,15 +146,15 @@ class Replay:
 
     def follow(self, kind: int, node: int, peer: int, seq: int, time: float) -> None:
         """A line of the log; an exchange is known by its initiator and number."""
-        if kind == JOIN:
+        if kind == LOG_JOIN:
             self.times[node] = time
             neighbour = self.states[peer] if peer >= 0 else np.zeros_like(self.states[node])
             self.states[node] = self.rules.came(neighbour)
             return
         self.bring(node, time)
-        if kind == ANSWER:
+        if kind == LOG_ANSWER:
             self.said[peer, seq] = self.rules.said(node, self.states[node])
-        elif kind == PAY:
+        elif kind == LOG_PAY:
             d = self.rules.said(node, self.states[node]) - self.said.pop((node, seq))
             self.states[node] = self.states[node] - np.outer(self.rules.paid, d)
             self.owed[node, seq] = peer, d
@@ -211,7 +211,7 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
     for kind, node, peer, seq, time in log:
         while deaths and deaths[0][0] < time / SPEEDS[node]:
             lost += bury(replay, *deaths.pop(0), alive)
-        alive[node] |= kind == JOIN
+        alive[node] |= kind == LOG_JOIN
         replay.follow(kind, node, peer, seq, time)
     for i in np.flatnonzero(alive):
         replay.bring(i, SPEEDS[i] * end)
@@ -223,8 +223,8 @@ def test_every_path_is_that_of_the_formulas(name: str) -> None:
 
     # Counts
     kinds = [kind for kind, *_ in log]
-    assert engine.messages == kinds.count(APPLY) > 80
-    answers = kinds.count(ANSWER) + kinds.count(PAY) - kinds.count(JOIN)
+    assert engine.messages == kinds.count(LOG_APPLY) > 80
+    answers = kinds.count(LOG_ANSWER) + kinds.count(LOG_PAY) - kinds.count(LOG_JOIN)
     assert engine.gradients == (replay.taken if rules.stepped else answers)
     assert engine.past_changes() == faults.changes(NODES)
 

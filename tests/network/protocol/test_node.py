@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from continuized.network import Graph
-from continuized.network import result as outcome
 from continuized.network.protocol.node import Node
 from continuized.network.protocol.node_model import AVERAGING, NodeModelSpec
 from continuized.network.protocol.transitions import ACK, ANSWER, REFUSE, REQUEST, TRANSFER, Message
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY
 from tests.helpers.simulated_wires import CONSTANTS, Wire, ask, check_books, kinds, make_nodes, pair
 
 KITE = Graph.of([(0, 1), (1, 2), (2, 0), (2, 3)])
@@ -44,8 +44,8 @@ def test_an_exchange_is_the_edge_event_of_the_paper() -> None:
     np.testing.assert_array_equal(b.model.state(), [[3.0], [5.0 - 4.0 * 2.0]])
     assert a.idle
     assert b.idle
-    assert [entry[0] for entry in b.log] == [outcome.ANSWER, outcome.APPLY]
-    assert [entry[0] for entry in a.log] == [outcome.PAY]
+    assert [entry[0] for entry in b.log] == [LOG_ANSWER, LOG_APPLY]
+    assert [entry[0] for entry in a.log] == [LOG_PAY]
 
 
 def test_a_transfer_is_sent_again_until_acknowledged_and_applied_once() -> None:

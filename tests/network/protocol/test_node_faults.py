@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from continuized.network import Graph
-from continuized.network import result as outcome
 from continuized.network.protocol.node import LIFE, Node
 from continuized.network.protocol.node_model import GossipModel
 from continuized.network.protocol.timeouts import UNKNOWN, update
@@ -24,6 +23,7 @@ from continuized.network.protocol.transitions import (
     make_rows,
     wait_longer,
 )
+from continuized.network.result import LOG_FALL, LOG_JOIN
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler
 from tests.helpers.simulated_wires import (
     CONSTANTS,
@@ -85,7 +85,7 @@ def test_a_node_that_comes_back_to_plain_gossip_says_so_after_it_came() -> None:
     (hello,) = new.tick(0.0)
     new.fall_back(0.1)
     new.receive(Message(WELCOME, 1, 0, hello.seq, False, np.array([5.0])), 0.5)
-    assert [entry[0] for entry in new.log] == [outcome.JOIN, outcome.FALL]
+    assert [entry[0] for entry in new.log] == [LOG_JOIN, LOG_FALL]
 
 
 def test_what_comes_late_from_a_dead_neighbour_is_booked_to_the_dead() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import expm
 
 from continuized.network import Gossip, Graph, replay
-from continuized.network import result as outcome
+from continuized.network.result import LOG_PAY
 from continuized.network.runtime.merge_logs import ENTRY, merge_logs
 from tests.helpers.simulated_wires import Wire, make_nodes
 
@@ -61,7 +61,7 @@ def test_the_log_replays_to_the_same_values() -> None:
     x, z = replay(graph, values, "accelerated", log)
     np.testing.assert_allclose(x, wire.x()[:, 0], rtol=0, atol=1e-12)
     np.testing.assert_allclose(z, [node.model.state()[1][0] for node in nodes], rtol=0, atol=1e-12)
-    pays = np.flatnonzero(entries["kind"] == outcome.PAY)
+    pays = np.flatnonzero(entries["kind"] == LOG_PAY)
     assert merge_logs(np.delete(entries, pays[0])) is None  # an effect without its cause
 
 

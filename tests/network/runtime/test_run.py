@@ -17,7 +17,7 @@ import pytest
 
 from continuized.network import Gossip, Graph, NodeModelSpec, StalenessWarning, replay, run
 from continuized.network.protocol.node_model import AVERAGING, GossipModel
-from continuized.network.result import FALL
+from continuized.network.result import LOG_FALL
 from continuized.network.runtime import supervisor
 from continuized.network.runtime.run import _assign_nodes, _plan_changes
 from continuized.network.runtime.transports import local
@@ -285,7 +285,7 @@ def test_messages_too_slow_for_acceleration_make_it_plain_gossip() -> None:
     assert r.reached  # where acceleration would diverge
     assert r.ledger_error < 1e-12
     np.testing.assert_array_equal(r.x, r.z)
-    assert np.count_nonzero(r.log.kind == FALL) == 8
+    assert np.count_nonzero(r.log.kind == LOG_FALL) == 8
     replayed(r, graph, np.arange(8.0))
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from continuized import network
 from continuized.network import Faults, Graph, Outcome
-from continuized.network.result import ANSWER, APPLY, JOIN, PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY, Log
 from continuized.network.simulation import engine as engines
 from continuized.network.simulation import heap
 from continuized.network.simulation.messages import MessageEngine
@@ -89,7 +89,7 @@ def test_replay_is_the_run(name: str, method: str) -> None:
     x, z = network.replay(GRID, VALUES, method, r.log, times)
     assert np.abs(x - r.x).max() < 1e-12
     assert np.abs(z - r.z).max() < 1e-12
-    assert np.count_nonzero(r.log.kind == APPLY) == r.messages
+    assert np.count_nonzero(r.log.kind == LOG_APPLY) == r.messages
 
 
 def test_replay_without_faults() -> None:
@@ -109,8 +109,8 @@ def test_replay_needs_only_the_order_of_causes() -> None:
     last_of = np.zeros(25, int)
     by_name: dict[tuple[int, int, int], int] = {}
     for k, (kind, node, peer, seq, _) in enumerate(zip(*r.log, strict=True)):
-        name = (node, peer, seq) if kind == PAY else (peer, node, seq)
-        depth[k] = 1 + max(last_of[node], by_name.get(name, 0) if kind != ANSWER else 0)
+        name = (node, peer, seq) if kind == LOG_PAY else (peer, node, seq)
+        depth[k] = 1 + max(last_of[node], by_name.get(name, 0) if kind != LOG_ANSWER else 0)
         last_of[node] = by_name[name] = depth[k]
     order = np.lexsort([r.log.node[::-1], depth[::-1]])
     order = len(order) - 1 - order
@@ -128,8 +128,8 @@ WRONG_LOGS: dict[str, tuple[Any, str]] = {
     "a node too many": (lambda log: log._replace(node=log.node + 20), "none of a network"),
     "a kind too many": (lambda log: log._replace(kind=log.kind + 3), "none of a network"),
     "columns": (lambda log: log._replace(time=log.time[:-1]), "equal length"),
-    "no answers": (lambda log: Log(*(c[log.kind != ANSWER] for c in log)), "no answer before"),
-    "no payments": (lambda log: Log(*(c[log.kind != PAY] for c in log)), "never paid"),
+    "no answers": (lambda log: Log(*(c[log.kind != LOG_ANSWER] for c in log)), "no answer before"),
+    "no payments": (lambda log: Log(*(c[log.kind != LOG_PAY] for c in log)), "never paid"),
     "twice": (lambda log: Log(*(np.concatenate([c, c]) for c in log)), "twice"),
     "backwards": (lambda log: log._replace(time=-log.time), "goes back"),
 }
@@ -145,7 +145,7 @@ def test_replay_refuses_what_is_no_log(name: str) -> None:
 
 def test_messages_count_an_exchange_once_however_often_it_was_sent() -> None:
     r = run(Faults(loss=0.3, duplication=0.3, delay=0.1), tol=1e-6, log=True)
-    applied = np.column_stack([r.log.peer, r.log.seq])[r.log.kind == APPLY]
+    applied = np.column_stack([r.log.peer, r.log.seq])[r.log.kind == LOG_APPLY]
     assert r.messages == len(applied) == len(np.unique(applied, axis=0)) == r.trace.messages[-1]
 
 
@@ -188,9 +188,9 @@ def test_a_node_that_joins_takes_part() -> None:
     assert r.ledger_error < 1e-12
     assert r.log is not None
     first = int(np.flatnonzero(r.log.node == 0)[0])
-    assert r.log.kind[first] == JOIN
+    assert r.log.kind[first] == LOG_JOIN
     assert r.log.peer[first] in (1, 5)
-    assert np.any((r.log.node == 0) & (r.log.kind == PAY))
+    assert np.any((r.log.node == 0) & (r.log.kind == LOG_PAY))
     assert np.abs(r.x[0] - r.x[24]).max() < 1e-3
     # What it is given for a start is not used.
     other = VALUES.copy()
@@ -227,7 +227,7 @@ def test_lost_messages_are_sent_again_and_copies_ignored() -> None:
     assert r.reached
     assert r.ledger_error < 1e-12
     assert r.log is not None
-    applied = r.log.kind == APPLY
+    applied = r.log.kind == LOG_APPLY
     names = np.column_stack([r.log.peer, r.log.node, r.log.seq])[applied]
     assert len(np.unique(names, axis=0)) == len(names)
 

@@ -14,7 +14,7 @@ import continuized as cz
 from continuized import network
 from continuized.network import Faults, Gossip, Graph
 from continuized.network.gossip import mix_over
-from continuized.network.result import PAY
+from continuized.network.result import LOG_PAY
 from continuized.process import random_streams
 from continuized.process.marks import Categorical
 from continuized.process.methods import jump
@@ -84,7 +84,8 @@ def test_messages_without_delay_are_edges_that_ring(method: str) -> None:
         graph, values, method, rng=2, events=4000, tol=0.0, faults=Faults(), log=True
     )
     assert r.log is not None
-    paid_by, to, t = (column[r.log.kind == PAY] for column in (r.log.node, r.log.peer, r.log.time))
+    paid = r.log.kind == LOG_PAY
+    paid_by, to, t = (column[paid] for column in (r.log.node, r.log.peer, r.log.time))
     gaps = np.diff(t, prepend=0.0)
     x, z = by_hand(graph, values, method, zip(gaps[:300], paid_by[:300], to[:300], strict=True))
     short = network.simulate(graph, values, method, rng=2, events=300, tol=0.0, faults=Faults())

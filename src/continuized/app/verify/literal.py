@@ -18,7 +18,7 @@ from continuized.app.verify.claims import Effort, Found, Subject
 from continuized.app.verify.network import ridge
 from continuized.network import Graph, NoGainWarning, Objective, simulate
 from continuized.network.optimisation.node_models import make_nodes
-from continuized.network.result import PAY
+from continuized.network.result import LOG_PAY
 from continuized.network.simulation.instant import InstantEngine
 from continuized.problems import LeastSquares, Quadratic
 from continuized.problems.base import Array
@@ -155,7 +155,7 @@ def gossip_path(subject: Subject, effort: Effort) -> Found:
     method = subject.gossip(damping=1.0)
     r = simulate(g, x0, method, events=5 * EVENTS, tol=0.0, rng=effort.seed, log=True)
     assert r.log is not None
-    paid = r.log.kind == PAY
+    paid = r.log.kind == LOG_PAY
     events = zip(
         *(part[paid].tolist() for part in (r.log.time, r.log.node, r.log.peer)), strict=True
     )

@@ -1,4 +1,4 @@
-"""Compiled: the nodes of the dual method, DADAO and A²CiD², as node models (see `interface`)."""
+"""The node models of the dual method, DADAO, A²CiD² (see `simulation/node_models/interface.py`)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from continuized.network import result
 from continuized.network.protocol import transitions
 from continuized.network.protocol.node_model import NodeModel
 from continuized.network.protocol.transitions import (
@@ -42,6 +41,7 @@ from continuized.network.protocol.transitions import (
     WAKEUPS,
     Message,
 )
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY
 from continuized.problems.base import Array
 
 Entry = tuple[int, int, int, int, float]  # kind, node, peer, seq, time: a line of the log
@@ -215,7 +215,7 @@ class Node:
         self._mix(now)
         self.model.fall_back()
         if not self.joining:
-            self._note(result.FALL, self.number, 0)
+            self._note(LOG_FALL, self.number, 0)
 
     def _ask(self, now: float) -> list[Message]:
         rows = self.rows
@@ -255,7 +255,7 @@ class Node:
         self._mix(now)
         values = self.model.answer()
         self.rows.transfer[e, SINCE] = now
-        self._note(result.ANSWER, message.sender, message.seq)
+        self._note(LOG_ANSWER, message.sender, message.seq)
         return self._message(kind, message.sender, message.seq, values)
 
     def _answer(self, message: Message, now: float) -> list[Message]:
@@ -271,7 +271,7 @@ class Node:
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
         self._book(peer, -self.model.conserved_per_transfer(plain) * d, self._lives.get(peer, 0))
-        self._note(result.PAY, peer, message.seq)
+        self._note(LOG_PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
         return [self._message(reply, peer, message.seq, d, plain)]
 
@@ -294,7 +294,7 @@ class Node:
             self._book(
                 peer, self.model.conserved_per_transfer(message.plain) * message.values, seq // LIFE
             )
-            self._note(result.APPLY, peer, seq)
+            self._note(LOG_APPLY, peer, seq)
             self.counts.count_age(now - float(rows.transfer[e, SINCE]))
             transitions.unlock(rows, e, seq)
         return [self._message(reply, peer, seq)]
@@ -317,9 +317,9 @@ class Node:
             self.model.join(message.values)
             self.rows.work[SELF, TIME] = now
             self.joining, self.began = False, self._conserved()
-            self._note(result.JOIN, message.sender, message.seq)
+            self._note(LOG_JOIN, message.sender, message.seq)
             if self.model.plain:  # told before it was there
-                self._note(result.FALL, self.number, 0)
+                self._note(LOG_FALL, self.number, 0)
         return []
 
     def _give_up(self, now: float) -> None:

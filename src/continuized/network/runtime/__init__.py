@@ -1,1 +1,1 @@
-"""Nodes that run for real: the state machine, the wire, the processes and actors."""
+"""Nodes that run for real: wire, processes and actors; the state machine is `network.protocol`."""

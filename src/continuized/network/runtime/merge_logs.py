@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY, Log
 
 # An entry of a node's log as it travels.
 ENTRY = np.dtype(
@@ -17,7 +17,7 @@ NO_ENTRIES = np.zeros(0, ENTRY)
 
 
 def merge_logs(entries: NDArray[Any]) -> Log | None:
-    """Merge entries into one log: each node's in its own order, ANSWER before PAY before APPLY.
+    """Merge entries into one log: each node's in order, LOG_ANSWER before LOG_PAY before LOG_APPLY.
 
     A node's entries must come in its own order; nothing else is asked of the order given.  The
     answer is None where an effect has no cause in the log: a worker that was killed took a part
@@ -66,13 +66,13 @@ def _find_causes(entries: NDArray[Any]) -> list[int | None]:
     """
     columns = (entries[name].tolist() for name in ("kind", "node", "peer", "seq"))
     names = [
-        (kind, *((i, j) if kind in (PAY, JOIN) else (j, i)), seq)
+        (kind, *((i, j) if kind in (LOG_PAY, LOG_JOIN) else (j, i)), seq)
         for kind, i, j, seq in zip(*columns, strict=True)
     ]
     position = {name: k for k, name in enumerate(names)}
     return [
         None
-        if kind in (ANSWER, FALL)
-        else position.get((PAY if kind == APPLY else ANSWER, *name), k)
+        if kind in (LOG_ANSWER, LOG_FALL)
+        else position.get((LOG_PAY if kind == LOG_APPLY else LOG_ANSWER, *name), k)
         for k, (kind, *name) in enumerate(names)
     ]

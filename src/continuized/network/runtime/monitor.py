@@ -160,8 +160,8 @@ class RunMonitor:
         sizes of these.
         """
         alive = self.living
-        shares = self.x[alive] + self.z[alive]
-        parts = [shares, -self.start[alive], -self.of_dead[alive]]
+        conserved = self.x[alive] + self.z[alive]
+        parts = [conserved, -self.start[alive], -self.of_dead[alive]]
         sizes = sum(float(np.abs(part).sum()) for part in parts)
         left = sum(part.sum(axis=0) for part in parts) + self.in_flight()
         return float(np.abs(left).sum() / sizes) if sizes > 0.0 else 0.0

@@ -70,10 +70,7 @@ class NodeProcess:
         return 0.0 if self._internal else self.scheduler.seconds_to_sleep()
 
     def obey(self, command: dict[str, Any]) -> None:
-        """Follow a command of the run.
-
-        It tells who died or came back, to go on as plain gossip, or to finish.
-        """
+        """Obey a command: who died or came back, to go on as plain gossip, or to be quiet."""
         for node in self.scheduler.nodes.values():
             for peer, deaths, back in command.get("deaths", ()):
                 node.note_deaths(peer, deaths, back)

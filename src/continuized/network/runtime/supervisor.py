@@ -60,7 +60,7 @@ class Supervisor:
     changes: list[tuple[float, int, bool]]  # to come: (seconds, node, whether it comes back)
     tol: float
     seconds: float
-    accelerated: Gossip | None  # the method to watch for staleness; None: nothing to watch
+    watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
     wall: float = 0.0
     reached: bool = False
@@ -234,7 +234,7 @@ class Supervisor:
         These nodes make up for ticks that found them busy, so that delay does harm by exchanges
         that are missing, and not before it is long against 1/theta by age.
         """
-        method, stale = self.accelerated, self.monitor.staleness()
+        method, stale = self.watched, self.monitor.staleness()
         if method is None or self.plain or self.monitor.t < SOON:
             return
         share = self.monitor.messages / self.monitor.t

@@ -101,7 +101,11 @@ class Transport(Protocol):
         """Start a worker; with life > 0, one that has ended so often."""
 
     def broadcast(self, command: dict[str, Any]) -> None:
-        """Send a command to every worker (see `NodeProcess.obey`)."""
+        """Send a command to every worker, to be obeyed (`Worker.obey`, `NodeProcess.obey`).
+
+        Its keys, each optional: addresses (of workers), deaths (node, count, whether it is back),
+        plain (go on as plain gossip), quiet (begin no exchange), end (report and stop).
+        """
 
     def next_report(self, timeout: float) -> WorkerReport | None:
         """Return the next report, or None if none comes within this many seconds."""

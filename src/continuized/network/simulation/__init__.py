@@ -1,1 +1,4 @@
-"""Gossip simulated: compiled engines, faults, delays, replay."""
+"""Compiled engines that run gossip and optimisation, at once or message by message; replay.
+
+Faults are in `network/faults.py`, the limits of delay in `network/analysis.py`.
+"""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import ANSWER, APPLY, PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
 from continuized.network.simulation.engine import Engine, NodeSet, Tests, check_solved
 from continuized.network.simulation.node_models.interface import (
     TIME,
@@ -39,12 +39,12 @@ class InstantNetwork(NamedTuple):
 class Busy(NamedTuple):
     """For nodes that are busy after an exchange, and for counts of what happened.
 
-    A node is busy for a time `work` after an exchange, until `free`: an exchange does not take
+    A node is busy for a time `duration` after an exchange, until `free`: an exchange does not take
     place while an end of its edge is busy.
     """
 
     free: Array
-    work: Array
+    duration: Array
     counts: Array  # of the events, by mark
 
 
@@ -74,7 +74,7 @@ def run_events(
             if busy is not None:
                 if t < busy.free[i] or t < busy.free[j]:
                     continue
-                busy.free[i], busy.free[j] = t + busy.work[i], t + busy.work[j]
+                busy.free[i], busy.free[j] = t + busy.duration[i], t + busy.duration[j]
             flow_to(nodes, work, i, t)
             flow_to(nodes, work, j, t)
             if not (find_answer(nodes, work, i) and find_answer(nodes, work, j)):
@@ -124,8 +124,8 @@ class InstantEngine(Engine):
         self.network = InstantNetwork(self.alive, edges, self.work, np.zeros(nodes.dim))
         self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
         if busy is not None or nodes.changing:  # else every event is an exchange
-            work = np.zeros(n) if busy is None else busy
-            self.busy = Busy(np.zeros(n), work, np.zeros(len(self.rates), np.int64))
+            duration = np.zeros(n) if busy is None else busy
+            self.busy = Busy(np.zeros(n), duration, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
         self.compile()
@@ -180,7 +180,7 @@ class InstantEngine(Engine):
         i, j = self.network.edges[marks[exchanged]].T
         n = len(i)
         return Log(
-            np.tile([ANSWER, PAY, APPLY], n),
+            np.tile([LOG_ANSWER, LOG_PAY, LOG_APPLY], n),
             np.column_stack([j, i, j]).ravel(),
             np.column_stack([i, j, i]).ravel(),
             np.repeat(np.arange(1, n + 1), 3),

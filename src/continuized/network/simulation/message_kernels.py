@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from continuized.network import result
 from continuized.network.protocol import transitions
 from continuized.network.protocol.timeouts import UNKNOWN
 from continuized.network.protocol.transitions import (
@@ -45,6 +44,7 @@ from continuized.network.protocol.transitions import (
     D,
     NodeRows,
 )
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_JOIN, LOG_PAY
 from continuized.network.simulation.engine import Tests
 from continuized.network.simulation.heap import EDGE, EPOCH, KIND, SEQ, SIZE, pop, push
 from continuized.network.simulation.node_models.interface import (
@@ -266,11 +266,11 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
     work[new, TIME] = work[new, SPEED] * t
     if other >= 0:
         flow_to(nodes, work, other, work[other, SPEED] * t)
-        write(net.log, net.counts, result.ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
+        write(net.log, net.counts, LOG_ANSWER, other, new, node[new, OWN_SEQ], work[other, TIME])
     start_from(nodes, work, new, other)
     for c in range(d):
         net.ledger[JOINED, c] += conserved(nodes, work, new, c)
-    write(net.log, net.counts, result.JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
+    write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
 @jit
@@ -365,20 +365,20 @@ def run_messages(
                     if reply == ANSWER:
                         prepare(nodes, work, counts, j, t)
                         transfer[e, SINCE] = work[j, TIME]
-                        write(log, counts, result.ANSWER, j, i, seq, work[j, TIME])
+                        write(log, counts, LOG_ANSWER, j, i, seq, work[j, TIME])
                 elif kind == ANSWER:
                     if transitions.waits_for(rows, e, seq):
                         prepare(nodes, work, counts, i, t)
                         reply = transitions.on_answer(rows, e, seq, links.wait)
                         pay_transfer(nodes, work, transfer, body, slot, e, i)
-                        write(log, counts, result.PAY, i, j, seq, work[i, TIME])
+                        write(log, counts, LOG_PAY, i, j, seq, work[i, TIME])
                         idle = i
                 elif kind == TRANSFER:
                     reply, fresh = transitions.on_transfer(rows, e, seq)
                     if fresh:
                         apply_transfer(nodes, work, body, slot, j, t)
                         counts[EXCHANGES] += 1
-                        write(log, counts, result.APPLY, j, i, seq, work[j, TIME])
+                        write(log, counts, LOG_APPLY, j, i, seq, work[j, TIME])
                         count_age(sums, work[j, TIME] - transfer[e, SINCE])
                         if transitions.unlock(rows, e, seq):
                             idle = j

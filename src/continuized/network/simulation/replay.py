@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from continuized.network.gossip import Gossip, as_gossip, check_values
 from continuized.network.graphs.graph import Graph
-from continuized.network.result import ANSWER, APPLY, FALL, JOIN, PAY, Log
+from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN, LOG_PAY, Log
 from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
 from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
 from continuized.problems.base import Array
@@ -51,7 +51,7 @@ def repeat(
     d = carried.shape[1] - 1
     for k in range(kind.size):
         i, slot = node[k], slots[k]
-        if kind[k] == JOIN:  # time and state begin anew
+        if kind[k] == LOG_JOIN:  # time and state begin anew
             work[i, TIME], fell[i] = time[k], False
             for c in range(d):
                 if slot >= 0:
@@ -61,20 +61,20 @@ def repeat(
         if time[k] < work[i, TIME]:
             return k
         pass_to(work, fell, i, time[k], nodes)
-        if kind[k] == FALL:
+        if kind[k] == LOG_FALL:
             fell[i] = True
             for c in range(d):
                 middle = 0.5 * (work[i, X + c] + work[i, X + d + c])
                 work[i, X + c], work[i, X + d + c] = middle, middle
-        if kind[k] == PAY:
+        if kind[k] == LOG_PAY:
             carried[slot, d] = gamma if fell[i] else gamma_prime
         for c in range(d):
-            if kind[k] == PAY:
+            if kind[k] == LOG_PAY:
                 carried[slot, c] = work[i, X + c] - carried[slot, c]
                 pay(GossipNodes(theta, gamma, carried[slot, d]), work, i, c, carried[slot, c])
-            elif kind[k] == APPLY:
+            elif kind[k] == LOG_APPLY:
                 pay(GossipNodes(theta, gamma, carried[slot, d]), work, i, c, -carried[slot, c])
-            elif slot >= 0 and kind[k] == ANSWER:
+            elif slot >= 0 and kind[k] == LOG_ANSWER:
                 carried[slot, c] = work[i, X + c]
     return -1
 
@@ -105,18 +105,14 @@ def causal_times(log: Log) -> Array:
     when = np.empty(len(log.kind))
     entries = zip(*(np.asarray(column).tolist() for column in log), strict=True)
     for k, (kind, node, peer, seq, time) in enumerate(entries):
-        name = (node, peer, seq) if kind in (PAY, JOIN) else (peer, node, seq)
-        told = -np.inf if kind == ANSWER else passed.get(name, -np.inf)
+        name = (node, peer, seq) if kind in (LOG_PAY, LOG_JOIN) else (peer, node, seq)
+        told = -np.inf if kind == LOG_ANSWER else passed.get(name, -np.inf)
         when[k] = latest[node] = passed[name] = max(time, told, latest.get(node, -np.inf))
     return when
 
 
 def replay(
-    graph: Any,
-    values: ArrayLike,
-    method: str | Gossip,
-    log: Log,
-    times: ArrayLike | None = None,
+    graph: Any, values: ArrayLike, method: str | Gossip, log: Log, times: ArrayLike | None = None
 ) -> tuple[Array, Array]:
     """Compute the state that a run's log leads to, from the log alone.
 
@@ -178,8 +174,8 @@ def _check_log(log: Log, nodes: int) -> tuple[Array, ...]:
     time = np.ascontiguousarray(log[4], np.float64)
     if len({len(column) for column in (*columns, time)}) != 1:
         raise ValueError("the columns of a log must be of equal length")
-    bad = (kind < ANSWER) | (kind > FALL) | (node < 0) | (node >= nodes) | (peer >= nodes)
-    bad |= (peer < 0) & (kind != JOIN)
+    bad = (kind < LOG_ANSWER) | (kind > LOG_FALL) | (node < 0) | (node >= nodes) | (peer >= nodes)
+    bad |= (peer < 0) & (kind != LOG_JOIN)
     if np.any(bad):
         k = int(np.argmax(bad))
         raise ValueError(
@@ -192,19 +188,19 @@ def _check_log(log: Log, nodes: int) -> tuple[Array, ...]:
 def _number_slots(kind: Array, node: Array, peer: Array, seq: Array) -> tuple[Array, int]:
     """Number, for every entry, what it takes up and passes on; -1 where there is none.
 
-    An exchange is named by its initiator, its other end and seq.  A PAY or a JOIN takes the ANSWER
-    of its name, an APPLY the PAY of its name; an ANSWER may be taken by none.
+    An exchange is named by its initiator, its other end and seq.  A LOG_PAY or a LOG_JOIN takes the
+    LOG_ANSWER of its name, a LOG_APPLY the LOG_PAY; a LOG_ANSWER may be taken by none.
     """
-    pays = np.flatnonzero((kind == PAY) | ((kind == JOIN) & (peer >= 0)))
+    pays = np.flatnonzero((kind == LOG_PAY) | ((kind == LOG_JOIN) & (peer >= 0)))
     slots = np.full(kind.size, -1)
     slots[pays] = np.arange(pays.size)
-    begun = (kind == PAY) | (kind == JOIN)
+    begun = (kind == LOG_PAY) | (kind == LOG_JOIN)
     names = np.column_stack([np.where(begun, node, peer), np.where(begun, peer, node), seq])
     unique, number = np.unique(names, axis=0, return_inverse=True)
     number = number.ravel()
     of_name = np.full(len(unique), -1)
     of_name[number[pays]] = pays  # the entry that pays
-    answers, applied = np.flatnonzero(kind == ANSWER), np.flatnonzero(kind == APPLY)
+    answers, applied = np.flatnonzero(kind == LOG_ANSWER), np.flatnonzero(kind == LOG_APPLY)
     if len(np.unique(number[pays])) < pays.size or len(np.unique(number[applied])) < applied.size:
         raise ValueError("an exchange is paid or applied twice in the log")
     paid_at = of_name[number[applied]]

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import ArrayLike
 
@@ -126,23 +126,30 @@ def simulate(
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
     engine = make_engine(graph, nodes, root, faults, log=bool(log))
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
-    total = None if events is None else limits[1]  # the default is far more than are needed
+    total = None if events is None else limits.exchanges  # the default is far more than are needed
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.
     stream = engine.make_stream(root, 1.0 if faults is None else float(engine.rates.sum()))
     opened = checkpoints.open_checkpointer(path, every, resume, who)
     shown = bar(f"{gossip.name} gossip", total, progress, "exchange")
+    most = Limits(limits.tol, limits.exchanges)
     with opened as checkpointer, shown as show:
         if progress:
             engine.show = lambda: show(engine.messages, stepper.describe())
-        loop = Loop(stepper, stream, Limits(*limits[:2]), bar=show, checkpointer=checkpointer)
+        loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
     return stepper.make_outcome(loop, start.shape)
 
 
-def _check_limits(
-    graph: Graph, gossip: Gossip, tol: Any, events: Any, until: Any
-) -> tuple[float, int, float]:
-    """Return tol, the most exchanges and the end, where none is given as good as infinite."""
+class GossipLimits(NamedTuple):
+    """When a run ends: at an error, after so many exchanges, at a time."""
+
+    tol: float
+    exchanges: int
+    until: float
+
+
+def _check_limits(graph: Graph, gossip: Gossip, tol: Any, events: Any, until: Any) -> GossipLimits:
+    """Return the limits, where none is given as good as infinite."""
     most, end = NO_LIMIT, math.inf
     if events is not None:
         most = min(check.whole(events, "events", minimum=0, other="None"), NO_LIMIT)
@@ -152,4 +159,4 @@ def _check_limits(
     if events is None and until is None:
         promised = math.log(2.0 / max(tol, 1e-30)) / gossip.rate(graph)
         most = math.ceil(EVENTS_FACTOR * (promised + graph.nodes))
-    return tol, most, end
+    return GossipLimits(tol, most, end)

@@ -11,6 +11,7 @@ import numpy as np
 from continuized.network.result import SENTENCES, Outcome, Trace, rounding_of_mean
 from continuized.network.simulation.engine import Engine, Tests, flow_all
 from continuized.network.simulation.node_models import gossip
+from continuized.network.simulation.simulate import GossipLimits
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.stepper import Limits, Progress, Status, Stepper
@@ -23,7 +24,7 @@ BLOW_UP = 1e12  # a squared error so many times the start's is divergence
 
 
 class GossipStepper(Stepper):
-    """Gossip under way: k counts exchanges, and ends at `limits` (tol, exchanges, time).
+    """Gossip under way: k counts exchanges, and ends at its limits.
 
     times: of the snapshots, in order.  record: about as many rows are kept of the tests of the
     error, which are made after every so many events as there are nodes.
@@ -34,15 +35,9 @@ class GossipStepper(Stepper):
     limit, criterion_name, sentences = "events", "error", SENTENCES
 
     def __init__(
-        self,
-        name: str,
-        engine: Engine,
-        limits: tuple[float, int, float],
-        times: list[float],
-        record: int,
+        self, name: str, engine: Engine, limits: GossipLimits, times: list[float], record: int
     ) -> None:
-        self.name, self.engine = name, engine
-        self.tol, self.most, self.until = limits
+        self.name, self.engine, self.limits = name, engine, limits
         self.wanted, self.taken = times, 0
         self.snapshots: list[Array] = []
         self.period = engine.graph.nodes
@@ -94,17 +89,17 @@ class GossipStepper(Stepper):
     def advance(self, events: Events) -> Progress:
         """Let the events happen, with a snapshot wherever one is due."""
         done, status, parts = 0, None, [np.empty((0, 3))]
-        bounds = np.array([self.tol * self.scale, BLOW_UP * self.scale])
+        bounds = np.array([self.limits.tol * self.scale, BLOW_UP * self.scale])
         while status is None:
-            stop = min([self.until, *self.wanted[self.taken : self.taken + 1]])
+            stop = min([self.limits.until, *self.wanted[self.taken : self.taken + 1]])
             tests = Tests(self.period, bounds, np.empty((events.size // self.period, 3)))
-            done, made = self.engine.run(events, done, stop, self.most, tests)
+            done, made = self.engine.run(events, done, stop, self.limits.exchanges, tests)
             parts.append(tests.rows[:made])
             self.k, self.t = self.engine.messages, self.engine.t
             if tests.are_over(made):
                 self.reached = bool(tests.rows[made - 1, 2] <= bounds[0])
                 status = Status.CONVERGED if self.reached else Status.DIVERGED
-            elif self.k >= self.most:
+            elif self.k >= self.limits.exchanges:
                 status = Status.MAXITER
             elif stop < events.t[-1]:
                 status = self._stop_at(stop) or self.over()
@@ -118,7 +113,7 @@ class GossipStepper(Stepper):
         if self.taken < len(self.wanted) and t == self.wanted[self.taken]:
             self.snapshots.append(self.find_states(t)[0])
             self.taken += 1
-        return None if t < self.until else Status.COMPLETED
+        return None if t < self.limits.until else Status.COMPLETED
 
     def _choose_rows(self, rows: Array) -> tuple[Array, ...] | None:
         """Choose the tests that the recorder has room for: one in a power of 2, and ever fewer."""
@@ -143,17 +138,17 @@ class GossipStepper(Stepper):
 
     def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
         """Refuse to go on from a state that is past a limit."""
-        if plain["k"] > self.most or plain["t"] > self.until:
+        if plain["k"] > self.limits.exchanges or plain["t"] > self.limits.until:
             raise CheckpointError(
-                f"the checkpoint has {plain['k']} exchanges already and is at t = "
-                f"{plain['t']:.6g}, but events = {self.most} and until = {self.until:.6g}; give "
+                f"the checkpoint has {plain['k']} exchanges already and is at t = {plain['t']:.6g},"
+                f" but events = {self.limits.exchanges} and until = {self.limits.until:.6g}; give "
                 "larger ones, or resume=False"
             )
 
     def make_outcome(self, loop: Loop, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t, error = self.engine, self.t, self.evaluate_criterion()
-        reached = bool(engine.alive.any()) and (self.reached or error <= self.tol)
+        reached = bool(engine.alive.any()) and (self.reached or error <= self.limits.tol)
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
@@ -166,7 +161,7 @@ class GossipStepper(Stepper):
             t=t,
             method=self.name,
             messages=self.k,
-            tol=self.tol,
+            tol=self.limits.tol,
             reached=reached,
             message=self.explain(Status.CONVERGED if reached else loop.status),
             error=error,

@@ -56,23 +56,23 @@ def integrate_moments(
 ) -> Iterator[PairMoments]:
     """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
 
-    `project` puts back, after each piece, what rounding has taken from the moments.  `show` is told
-    how far it is, in percent.
+    `project` puts back, after each piece, what rounding has taken.  `show` is told the percentage.
     Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
-    t, m, work = 0.0, start, Work(float(times.max(initial=0.0)), show, _log_size(start))
+    t, m, last = 0.0, start, float(times.max(initial=0.0))
+    budget = EvaluationBudget(last, show, _log_size(start))
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
             m = _leave_start(rates, marks, start, t)
         while t < stop and m.size:
-            work.size = _log_size(m)
-            t, m = _integrate_piece(rates, marks, m, t, stop, work)
+            budget.size = _log_size(m)
+            t, m = _integrate_piece(rates, marks, m, t, stop, budget)
             m = _without_nothing(project(m))
         yield m
 
 
-class Work:
+class EvaluationBudget:
     """Counts the evaluations on the way to a last time; ValueError where they would not end.
 
     show is told how far it is, in percent.  size: the logarithm of what is followed, where it may
@@ -130,7 +130,7 @@ def _leave_start(rates: Rates, marks: Marks, m: PairMoments, t: float) -> PairMo
 
 
 def _integrate_piece(
-    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float, work: Work
+    rates: Rates, marks: Marks, m: PairMoments, t: float, stop: float, budget: EvaluationBudget
 ) -> tuple[float, PairMoments]:
     """The time and the moments where one has fallen to LEAST, or those at `stop`."""
     # A moment that is 0 has the size that the noise of one event gives it.
@@ -144,7 +144,7 @@ def _integrate_piece(
     noise, weights, enough = marks.noise / (u * u), marks.weights / ratio, LEAST * sizes(m / scale)
 
     def scaled_slope(t: float, y: Array) -> Array:
-        work.add(t)
+        budget.add(t)
         eta, eta_prime, gamma, gamma_prime = (rate(t) for rate in rates)
         a, b = gamma * marks.steps, gamma_prime * weights
         return slope(eta, eta_prime, ratio, a, b, marks, y, noise)

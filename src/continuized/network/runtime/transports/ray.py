@@ -53,9 +53,9 @@ class Actor(Worker):
         """Take frames from another actor, all of them whole."""
         self.receive(list(wire_format.FrameReader(self.process.codec).feed(frames)))
 
-    async def obey(self, command: bytes) -> None:
-        """Follow a command of the run."""
-        self.follow(wire_format.unpack(command)[0])
+    async def obey_packed(self, command: bytes) -> None:
+        """Obey a command of the run."""
+        self.obey(wire_format.unpack(command)[0])
 
     async def poll(self, name: str = "") -> bytes:
         """Report: the first time at once and with its name, later after a while."""
@@ -131,7 +131,7 @@ class RayTransport:
             self._init(address="local", **own)
         except Exception as error:
             raise RuntimeError(
-                f"Ray did not start on this machine ({_describe_error(error)}); see whether "
+                f"Ray did not start on this machine ({_first_line(error)}); see whether "
                 '`ray.init()` works by itself, or give transport="local"'
             ) from error
         host = str(self._ray.get_runtime_context().gcs_address).rpartition(":")[0]
@@ -151,7 +151,7 @@ class RayTransport:
             self._init(address=address)
         except Exception as error:
             raise ConnectionError(
-                f"the Ray cluster at {address!r} cannot be joined ({_describe_error(error)}); give "
+                f"the Ray cluster at {address!r} cannot be joined ({_first_line(error)}); give "
                 "the address that `ray start --head` tells, which may not be 127.0.0.1, and if the "
                 "cluster wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it"
             ) from error
@@ -176,7 +176,7 @@ class RayTransport:
 
     def broadcast(self, command: dict[str, Any]) -> None:
         for actor in self._actors.values():
-            actor.obey.remote(wire_format.pack(command))
+            actor.obey_packed.remote(wire_format.pack(command))
 
     def next_report(self, timeout: float) -> WorkerReport | None:
         ready, _ = self._ray.wait(list(self._polls), timeout=timeout)
@@ -187,7 +187,7 @@ class RayTransport:
             record = wire_format.unpack(self._ray.get(ready[0]))
         except self._ray.exceptions.RayActorError as error:
             self._actors.pop(worker, None)
-            return WorkerReport(worker, None, _describe_error(error))
+            return WorkerReport(worker, None, _first_line(error))
         if not record[0]["final"]:
             self._polls[self._actors[worker].poll.remote()] = worker
         return WorkerReport(worker, record)
@@ -211,6 +211,6 @@ class RayTransport:
             watch.communicate()  # it ends what is left
 
 
-def _describe_error(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """Take the first line of what Ray says."""
     return f"{type(error).__name__}: " + str(error).strip().split("\n", 1)[0].rstrip(".")

@@ -1,8 +1,8 @@
-"""A worker on 127.0.0.1: started by `local`, and ordered through its standard input.
+"""What the workers of all transports do, and the worker on 127.0.0.1, which `local` starts.
 
     python -m continuized.network.runtime.transports.worker
 
-It ends when it is told to, and when its standard input ends: it does not outlive the run.
+That one obeys its standard input, and ends when told to or with it: it does not outlive the run.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Worker:
         self._inbox += messages
         self._wake()
 
-    def follow(self, command: dict[str, Any]) -> None:
-        """Follow a command of the run; the first one with addresses starts the clock."""
+    def obey(self, command: dict[str, Any]) -> None:
+        """Obey a command of the run; the first one with addresses starts the clock."""
         for worker, address in command.get("addresses", ()):
             if self._addresses.get(worker) != address:
                 self._addresses[worker] = address
@@ -108,7 +108,7 @@ class LocalWorker(Worker):
         self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
 
     async def run(self, orders: BinaryIO, port: int) -> None:
-        """Listen, then follow orders until told to end."""
+        """Listen, then obey orders until told to end."""
         self._loop = asyncio.get_running_loop()
         self._over = asyncio.Event()
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
@@ -139,12 +139,12 @@ class LocalWorker(Worker):
     def _read_orders(self, orders: BinaryIO) -> None:
         # In a thread: pipes cannot be waited for on every system.
         while (record := wire_format.read(orders)) is not None:
-            self._loop.call_soon_threadsafe(self._obey, record[0])
+            self._loop.call_soon_threadsafe(self.obey, record[0])
         os._exit(1)  # whoever started this process is gone
 
-    def _obey(self, command: dict[str, Any]) -> None:
+    def obey(self, command: dict[str, Any]) -> None:
         waited = not self._addresses
-        self.follow(command)
+        super().obey(command)
         if self._ended:
             self._report({}, final=True)
             self._over.set()
@@ -198,10 +198,7 @@ class Incoming(asyncio.Protocol):
 
 
 class Outgoing(asyncio.Protocol):
-    """Holds the connection to another worker.
-
-    What cannot be sent is lost, and the node sends it again.
-    """
+    """Holds the connection to another worker.  What cannot be sent is lost: nodes send it again."""
 
     def __init__(self, port: int) -> None:
         self._port = port

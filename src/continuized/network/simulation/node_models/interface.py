@@ -1,10 +1,12 @@
 """Compiled: what nodes compute, by their model.  The loops that call it are written once.
 
+This is the compiled form of a node model; `network/protocol/node_model.py` has that of real nodes
+(public `network.NodeModel`).  Here and there: `flow_to` is `mix`, `find_answer` and `message` are
+`answer`, `pay` is `pay` with d and `apply` with -d, and `start_from` is `join`.
 A node model is a NamedTuple of what compiled code must know of the nodes, and a `node_model`: what
 they do are the functions of its class, under the names below, whose first argument, `nodes`, is the
 model.  A loop is compiled apart for each model, with these functions written into it.  `work` has a
 row for each node, with its own time and the speed of its clock in the first two columns.
-
 They make no arrays, but for `disagreement`: the room that they need stands in the model.
 """
 
@@ -23,7 +25,6 @@ from continuized.problems.base import Array
 from continuized.support.jit import INNER, UNCOUNTED
 
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
-
 
 Model = TypeVar("Model", bound=type)
 _PARAMETERS: dict[str, list[str]] = {}  # of the functions below
