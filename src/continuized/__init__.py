@@ -43,28 +43,21 @@ if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized.support.checkpoints.checkpointer import CheckpointError as CheckpointError
     from continuized.support.checkpoints.checkpointer import CheckpointWarning as CheckpointWarning
 
-# The public classes and functions, and the public modules, with their homes in this package.
-_HOMES = {
-    "CheckpointError": "support.checkpoints.checkpointer",
-    "CheckpointWarning": "support.checkpoints.checkpointer",
-    "ConstantsWarning": "solver.result",
-    "Continuized": "process.methods",
-    "CoordinateDescent": "marked.coordinate",
-    "CustomContinuized": "process.methods",
-    "DualCoordinate": "marked.dual",
-    "Ensemble": "solver.ensemble",
-    "GradientDescent": "process.methods",
-    "Kaczmarz": "marked.rows",
-    "Method": "process.methods",
-    "Nesterov": "process.methods",
-    "Problem": "problems",
-    "Result": "solver.result",
-    "Status": "process.stepper",
-    "StochasticLeastSquares": "marked.rows",
-    "ensemble": "solver.ensemble",
-    "minimize": "solver.minimize",
-    "scipy_method": "adapters.scipy",
+# The public classes and functions by their homes in this package, and the public modules.
+_NAMES = {
+    "adapters.scipy": "scipy_method",
+    "marked.coordinate": "CoordinateDescent",
+    "marked.dual": "DualCoordinate",
+    "marked.rows": "Kaczmarz StochasticLeastSquares",
+    "problems": "Problem",
+    "process.methods": "Continuized CustomContinuized GradientDescent Method Nesterov",
+    "process.stepper": "Status",
+    "solver.ensemble": "Ensemble ensemble",
+    "solver.minimize": "minimize",
+    "solver.result": "ConstantsWarning Result",
+    "support.checkpoints.checkpointer": "CheckpointError CheckpointWarning",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 _MODULES = {
     "clock": "process.clock",
     "flow": "process.flow",

@@ -39,25 +39,25 @@ if TYPE_CHECKING:
     from continuized.network.simulation.simulate import simulate as simulate
 
 _NAMES = {
-    "analysis": ("delay_limit", "exchange_share", "share_limit", "too_stale"),
-    "faults": ("Faults",),
-    "gossip": ("Gossip", "NoGainWarning"),
-    "graphs.graph": ("Graph",),
-    "graphs.optimal_rates": ("Optimised",),
-    "optimisation.a2cid2": ("A2CiD2",),
-    "optimisation.dadao": ("DADAO",),
-    "optimisation.dual": ("Dual",),
-    "optimisation.minimize": ("minimize",),
-    "optimisation.objective": ("Objective", "split"),
-    "optimisation.race": ("Racer", "race"),
-    "protocol.node_model": ("NodeModel", "NodeModelSpec"),
-    "result": ("Decentralized", "Outcome"),
-    "runtime.run": ("run",),
-    "runtime.supervisor": ("StalenessWarning",),
-    "simulation.replay": ("replay",),
-    "simulation.simulate": ("simulate",),
+    "analysis": "delay_limit exchange_share share_limit too_stale",
+    "faults": "Faults",
+    "gossip": "Gossip NoGainWarning",
+    "graphs.graph": "Graph",
+    "graphs.optimal_rates": "Optimised",
+    "optimisation.a2cid2": "A2CiD2",
+    "optimisation.dadao": "DADAO",
+    "optimisation.dual": "Dual",
+    "optimisation.minimize": "minimize",
+    "optimisation.objective": "Objective split",
+    "optimisation.race": "Racer race",
+    "protocol.node_model": "NodeModel NodeModelSpec",
+    "result": "Decentralized Outcome",
+    "runtime.run": "run",
+    "runtime.supervisor": "StalenessWarning",
+    "simulation.replay": "replay",
+    "simulation.simulate": "simulate",
 }
-_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = sorted(_HOME)
 

@@ -86,7 +86,7 @@ class Log(NamedTuple):
 # Why a run on a network ended, as the user reads it.
 SENTENCES = {
     Status.CONVERGED: "The error is at most tol.",
-    Status.COMPLETED: "The time asked for, until, has passed.",
+    Status.COMPLETED: "The time asked for has passed.",
     Status.MAXITER: "The limit of events was reached before the error fell to tol.",
     Status.CLOCK_ENDED: "No two living nodes are neighbours any more, and none is to come.",
     Status.DIVERGED: "The error grew without end; plain gossip, or milder faults, may help.",

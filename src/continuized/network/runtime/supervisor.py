@@ -107,6 +107,7 @@ class Supervisor:
     def make_outcome(self, method: str, shape: tuple[int, ...]) -> Outcome:
         """Build the result of the run."""
         monitor = self.monitor
+        ended = Status.COMPLETED if monitor.living.any() else Status.CLOCK_ENDED
         return Outcome(
             x=(monitor.x if monitor.averaging else monitor.answer).reshape(shape),
             z=monitor.z.reshape(shape),
@@ -115,7 +116,7 @@ class Supervisor:
             messages=monitor.messages,
             tol=self.tol,
             reached=self.reached,
-            message=self._explain(),
+            message=SENTENCES[Status.CONVERGED if self.reached else ended],
             error=monitor.error,
             trace=monitor.trace,
             deaths=monitor.deaths,
@@ -129,13 +130,6 @@ class Supervisor:
             rounding=monitor.rounding(),
             log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
         )
-
-    def _explain(self) -> str:
-        if self.reached:
-            return SENTENCES[Status.CONVERGED]
-        if not self.monitor.living.any():
-            return "No node is alive any more."
-        return "The time given, seconds, passed before the error fell to tol."
 
     def _all_running(self, flags: NDArray[Any]) -> bool:
         return all(flags[worker] for worker in self._running)
