@@ -36,10 +36,10 @@ def test_ridge_agrees(alpha: float, intercept: bool, weighted: bool, form: str) 
     np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
 
 
-@pytest.mark.parametrize("form", ["dense", "int32", "int64"])
+@pytest.mark.parametrize("form", ["dense", "int32", pytest.param("int64", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("C", [1e-3, 1.0, 100.0])
+@pytest.mark.parametrize("C", [1e-3, pytest.param(1.0, marks=pytest.mark.slow), 100.0])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_logistic_regression_agrees(
     classes: int, C: float, intercept: bool, weighted: bool, form: str

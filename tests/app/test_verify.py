@@ -39,7 +39,25 @@ def room(monkeypatch):
     return ratios
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.claim)
+# Of claims that are measured in one way, one stays in the default run.
+LONG = (
+    "DADAO: E mean |x_i - x*|^2 is below its bound",
+    "DADAO: most runs fall at the theorem's rate",
+    "E f(x_k) at events",
+    "E f(x_t) is below it with noise",
+    "E f(x_t), start = 0",
+    "blocks: E f(x_t)",
+    "dual: E mean |w_i - x*|^2",
+    "the noise floor",
+)
+
+
+def as_slow(check):
+    marks = pytest.mark.slow if check.claim in LONG else ()
+    return pytest.param(check, marks=marks, id=check.claim)
+
+
+@pytest.mark.parametrize("check", map(as_slow, CHECKS))
 def test_the_library_passes(check, room):
     claim = registry.measure(check, effort=QUICK)
     assert claim.verdict == "holds", claim.measurement

@@ -29,7 +29,7 @@ FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 SHOWN = {"python", "sh", "console", "text", "bibtex"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
-LONG = ("lab.md", "network.md")
+LONG = ("lab.md", "network.md", "solver.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 

@@ -146,7 +146,7 @@ def test_every_example_is_checked() -> None:
     assert SHOWN.keys() == SCRIPTS.keys()
 
 
-LONG = ("mu_to_zero", "noise_floor")
+LONG = ("logistic_regression", "lyapunov", "mu_to_zero", "noise_floor", "scaling_limit")
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,10 @@ MARKED = {
 }
 
 
-@pytest.mark.parametrize(("name", "on"), PAIRS)
+@pytest.mark.parametrize(
+    ("name", "on"),
+    [pytest.param(*pair, marks=pytest.mark.slow if ", d = " in pair[1] else ()) for pair in PAIRS],
+)
 def test_every_method_on_every_problem(name: str, on: str, path: Path, interrupt: Any) -> None:
     p = problem(on)
     how = {"method": method(name, p), "rng": 4, "maxiter": 60, "record": "path"}
