@@ -146,7 +146,9 @@ def test_batches_of_one_are_the_rows_bit_by_bit(kind, accelerated):
         marks = np.repeat(events.marks[:, None], times, axis=1)
         known = (e.factors, e.rhs, e.entries, 1.0 / e.R2, accelerated)
         row_events(marks, steps, *known, e.scalars, e.pairs)
-    np.testing.assert_allclose(steppers[1].point(), steppers[0].point(), rtol=1e-12)
+    x = steppers[0].point()
+    # 100 events add up a few roundings each, of the size of x: an entry near 0 has no digits.
+    np.testing.assert_allclose(steppers[1].point(), x, rtol=0, atol=1e-12 * np.abs(x).max())
 
 
 @pytest.mark.parametrize("accelerated", [True, False])
