@@ -29,12 +29,12 @@ def make_nodes(
     **options: object,
 ) -> list[Node]:
     constants = constants or Gossip(accelerated).constants(graph)
-    options = {"timeout": 50.0, **options}
+    options, around = {"timeout": 50.0, **options}, list_neighbours(graph)
     return [
         Node(
             i,
             GossipModel(np.atleast_1d(values[i]), *constants),
-            *list_neighbours(graph, i),
+            *around[i],
             np.random.default_rng([seed, i]),
             **options,
         )

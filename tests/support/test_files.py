@@ -19,6 +19,7 @@ import pytest
 import continuized as cz
 from continuized.support import files
 from continuized.support.checkpoints import checkpointer as checkpoints
+from continuized.support.checkpoints.checkpointer import FORMAT
 
 P = cz.problems.Quadratic([1.0, 4.0], [1.0, 1.0])
 
@@ -270,8 +271,8 @@ HUGE = b"\x93NUMPY\x01\x00v\x00" + (
 
 @pytest.mark.parametrize(
     "header",
-    [[], 3, None, "text", {}, {"format": 2}, {"format": 2, "identity": []},
-     {"format": 2, "identity": {}, "state": 5}, {"format": 2, "identity": {}}],
+    [[], 3, None, "text", {}, {"format": FORMAT}, {"format": FORMAT, "identity": []},
+     {"format": FORMAT, "identity": {}, "state": 5}, {"format": FORMAT, "identity": {}}],
 )  # fmt: skip
 def test_a_forged_header_is_refused(header: Any, tmp_path: Path) -> None:
     forge(tmp_path / "run", header)
@@ -315,6 +316,11 @@ def test_a_forged_state_is_refused(tmp_path: Path) -> None:
     [(zipfile.ZIP_DEFLATED, HUGE), (zipfile.ZIP_STORED, HUGE), (zipfile.ZIP_STORED, b"no array")],
 )
 def test_a_forged_array_is_refused(compression: int, content: bytes, tmp_path: Path) -> None:
-    forge(tmp_path / "run", {"format": 2, "identity": {}, "state": {}}, compression, x=content)
+    forge(
+        tmp_path / "run",
+        {"format": FORMAT, "identity": {}, "state": {}},
+        compression,
+        x=content,
+    )
     with pytest.raises(cz.CheckpointError, match="no checkpoint"):
         run(tmp_path / "run", resume=True)

@@ -51,8 +51,7 @@ def page(title: str, sections: Mapping[str, Iterable[Part]]) -> str:
         body += f"<section>\n<h2>{escape(heading)}</h2>\n{shown}\n</section>\n"
     template = Template((HERE / "report.html").read_text(encoding="utf-8"))
     style = (HERE / "report.css").read_text(encoding="utf-8")
-    filled = {"title": escape(title), "style": style, "body": body, "version": escape(__version__)}
-    return template.substitute(filled)
+    return template.substitute(title=escape(title), style=style, body=body, version=__version__)
 
 
 def versions() -> Table:

@@ -145,6 +145,15 @@ class Hanging(GossipModel):
         return super().answer()
 
 
+def test_a_node_that_is_to_come_back_before_its_end_is_heard_of_comes_back() -> None:
+    r = run(
+        "grid:3x3", np.arange(9.0), tol=1e-8, processes=2, rng=0,
+        kill=[(0.3, 4)], rejoin=[(0.301, 4)],
+    )  # fmt: skip
+    assert [node for _, node, _ in r.deaths] == [node for _, node in r.joins] == [4]
+    assert r.ledger_error < 1e-12
+
+
 def test_a_process_that_says_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "SILENT", 3.0)
     graph = Graph.of("complete:3")

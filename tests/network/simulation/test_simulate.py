@@ -207,12 +207,14 @@ def test_divergence_ends_the_run() -> None:
 
 
 ALONE = Faults(deaths=((1.0, 1),))  # the node between the other two
+ALL_DEAD = Faults(deaths=((1.0, 0), (2.0, 1), (3.0, 2)))
 ENDS: dict[str, tuple[dict[str, Any], str]] = {
     "tol": ({}, "The error is at most tol."),
     "events": ({"events": 3}, "The limit of events"),
     "no events": ({"events": 0}, "The limit of events"),
     "until": ({"until": 3.0}, "The time asked for"),
     "deaths": ({"faults": ALONE}, "No two living nodes"),
+    "all dead": ({"faults": ALL_DEAD}, "No two living nodes"),
 }
 
 

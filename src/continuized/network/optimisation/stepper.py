@@ -100,11 +100,9 @@ class OptimisationStepper(Stepper):
         return (self.t, float(self.engine.messages), float(self.engine.gradients), *found)
 
     def describe(self) -> str:
-        """Tell the error of the last test."""
         return f"error {self.error:.2g}"
 
     def evaluate_criterion(self) -> float:
-        """Return the error of the last test, which was made after the last event."""
         return self.error
 
     def make_outcome(self, loop: Loop, rate: float) -> Decentralized:

@@ -138,7 +138,10 @@ class Supervisor:
         if elapsed >= self.seconds or not self.monitor.living.any():
             return True
         while self.changes and self.changes[0][0] <= elapsed:
-            _, node, back = self.changes.pop(0)
+            _, node, back = self.changes[0]
+            if back and self.monitor.living[node]:
+                break  # its end was not heard of yet
+            del self.changes[0]
             if back:
                 self._revive(node)
             else:
@@ -196,11 +199,10 @@ class Supervisor:
     def _lose_worker(self, worker: int, reason: str) -> None:
         """Note that a worker has ended, and its nodes with it."""
         self._running.discard(worker)
-        nodes = self.plan.workers[worker]
-        self._record_deaths(
-            [(n, reason) for n in nodes if self.monitor.living[n] or n in self._rejoining]
-        )
-        self._rejoining -= set(nodes)
+        nodes, here = self.plan.workers[worker], self.monitor.living
+        lost = [(node, reason) for node in nodes if here[node] or node in self._rejoining]
+        self._rejoining -= set(nodes)  # before the others are told who is back
+        self._record_deaths(lost)
 
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:

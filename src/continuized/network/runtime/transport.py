@@ -10,18 +10,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from numpy.typing import NDArray
 
 from continuized.network.faults import Faults
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, list_directed
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.runtime.wire_format import Record
 
 
-def list_neighbours(graph: Graph, node: int) -> tuple[list[int], list[float]]:
-    """List the neighbours of a node, and the P_ij of the edges to them."""
-    its = (graph.edges == node).any(axis=1)
-    return (graph.edges[its].sum(axis=1) - node).tolist(), graph.P[its].tolist()
+def list_neighbours(graph: Graph) -> list[tuple[list[int], list[float]]]:
+    """List, for every node, its neighbours in the order of the edges, and the P_ij of these."""
+    (source, target), edge = list_directed(graph), np.tile(np.arange(len(graph.P)), 2)
+    order = np.lexsort((edge, source))
+    cuts = np.searchsorted(source[order], np.arange(1, graph.nodes))
+    parts = (np.split(a[order], cuts) for a in (target, graph.P[edge]))
+    return [(peers.tolist(), P.tolist()) for peers, P in zip(*parts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,10 @@ class RunPlan:
         """Write the order that starts a worker; with life > 0, its nodes come back from death."""
         arrays: dict[str, NDArray[Any]] = {}
         nodes, faults = [], self.faults
-        speeds = faults.speeds(self.graph.nodes)
+        around, speeds = list_neighbours(self.graph), faults.speeds(self.graph.nodes)
         for number in self.workers[worker]:
             model = self.models[number]
-            neighbours, P = list_neighbours(self.graph, number)
+            neighbours, P = around[number]
             arrays |= {f"{number}/{name}": array for name, array in model.arrays.items()}
             node = {
                 "number": number,

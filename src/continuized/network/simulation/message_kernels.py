@@ -291,8 +291,7 @@ def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
 
 
 class Slice(NamedTuple):
-    """What to run: the ticks from `begin` on, up to the time `stop`, to `most` exchanges in all, or
-    for so many `steps`.
+    """Ticks from `begin` on, and the end: the time `stop`, `most` exchanges, or so many `steps`.
 
     Marks below the number of directed edges are their ticks, the others steps of the nodes' own.
     """

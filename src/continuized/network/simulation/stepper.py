@@ -54,7 +54,6 @@ class GossipStepper(Stepper):
         self.begun, self.before = time.perf_counter(), 0  # exchanges, of a run that is resumed
 
     def evaluate_criterion(self) -> float:
-        """Return the error, relative to the start."""
         return self.engine.error(self.t) / self.scale if self.scale else 0.0
 
     def find_states(self, t: float) -> tuple[Array, Array]:
@@ -83,7 +82,6 @@ class GossipStepper(Stepper):
         return self.block
 
     def after_restoring(self) -> None:
-        """Start the watch."""
         self.begun, self.before = time.perf_counter(), self.k
 
     def advance(self, events: Events) -> Progress:
@@ -130,14 +128,12 @@ class GossipStepper(Stepper):
         return chosen[:, 0], chosen[:, 1], chosen[:, 2] / self.scale
 
     def describe(self) -> str:
-        """Tell the error of the last test, and how many have died."""
         # Of those that died or came, what happened last.
         last = {i: joins for _, i, joins in self.engine.past_changes()}
         dead = sum(not joins for joins in last.values())
         return f"error {self.error:.2g}" + (f", {dead} dead" if dead else "")
 
     def check_resumable(self, plain: dict[str, Any], limits: Limits) -> None:
-        """Refuse to go on from a state that is past a limit."""
         if plain["k"] > self.limits.exchanges or plain["t"] > self.limits.until:
             raise CheckpointError(
                 f"the checkpoint has {plain['k']} exchanges already and is at t = {plain['t']:.6g},"
@@ -148,7 +144,9 @@ class GossipStepper(Stepper):
     def make_outcome(self, loop: Loop, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t, error = self.engine, self.t, self.evaluate_criterion()
-        reached = bool(engine.alive.any()) and (self.reached or error <= self.limits.tol)
+        alive = bool(engine.alive.any())
+        reached = alive and (self.reached or error <= self.limits.tol)
+        ended = loop.status if alive else Status.CLOCK_ENDED
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
@@ -163,7 +161,7 @@ class GossipStepper(Stepper):
             messages=self.k,
             tol=self.limits.tol,
             reached=reached,
-            message=self.explain(Status.CONVERGED if reached else loop.status),
+            message=self.explain(Status.CONVERGED if reached else ended),
             error=error,
             trace=_make_trace(loop.recorder, t, self.k, error),
             snapshots={
