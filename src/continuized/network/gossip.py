@@ -135,4 +135,7 @@ def check_values(values: ArrayLike, graph: Graph) -> Array:
             f"values must have shape ({graph.nodes},) or ({graph.nodes}, dim), a row for each "
             f"node, got {given.shape}"
         )
+    with np.errstate(over="ignore"):
+        if not np.isfinite(np.sum(4.0 * given * given)):  # a difference is twice as large at most
+            raise ValueError("values are too large, their squares overflow: divide them")
     return given

@@ -226,6 +226,12 @@ def test_the_message_says_why_a_run_ended(name: str) -> None:
     assert r.reached == (name == "tol")
 
 
+def test_values_whose_squares_overflow_are_refused() -> None:
+    with pytest.raises(ValueError, match="too large, their squares overflow"):
+        network.simulate("path:3", np.arange(3.0) * 1e160, rng=0)
+    assert network.simulate("path:3", np.arange(3.0) * 1e150, rng=0).error <= 1e-6
+
+
 def test_a_start_in_agreement_needs_nothing() -> None:
     r = network.simulate("path:3", [0.5, 0.5, 0.5], rng=0)
     assert (r.reached, r.messages, r.error) == (True, 0, 0.0)

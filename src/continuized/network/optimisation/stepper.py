@@ -46,7 +46,6 @@ class OptimisationStepper(Stepper):
         self._aim: tuple[bytes, Array] = b"", objective.x_star
 
     def begin(self) -> Progress:
-        """Test the error of the start."""
         return Progress(rows=self._test_error())
 
     def over(self) -> Status | None:
@@ -57,11 +56,9 @@ class OptimisationStepper(Stepper):
         return Status.CONVERGED if self.error <= self.tol else Status.NOT_FINITE
 
     def next_block(self, left: int) -> int:
-        """Ask for the events up to the next test."""
         return min(self.period - self.k % self.period, left)
 
     def advance(self, events: Events) -> Progress:
-        """Let the events happen, and test the error."""
         self.engine.advance(events)
         self.k, self.t = self.k + events.size, float(events.t[-1])
         rows = self._test_error()
