@@ -55,9 +55,9 @@ IN_SOURCE = {
     ),
     "one coordinate of 32 or more stands still in the compiled loop": (
         "solver/kernels/loop.py",
-        "        work[X, c], work[Z, c] = jump(",
-        "        if c == 17 and g.size >= 32:\n            continue\n"
-        "        work[X, c], work[Z, c] = jump(",
+        "                y, z = mix(work[X, c], work[Z, c], a, b)",
+        "                if c == 17 and work.shape[1] >= 32:\n                    continue\n"
+        "                y, z = mix(work[X, c], work[Z, c], a, b)",
         "runs of 200 variables",
     ),
 }

@@ -101,24 +101,17 @@ def test_compiled_events_give_back_control(cost: float, monkeypatch: pytest.Monk
     p = cz.Problem(lambda x: 0.25 * float(x @ x), compiled_grad)
     plain = cz.minimize(p, X0, L=1.0, rng=0, maxiter=3000)
     now, calls = [0.0], []
-    grad, fun, data = p.compile(np.dtype(np.float64))
     compiled = kernel.compile_loop
 
-    def one(*given: Any) -> None:
-        now[0] += cost
-        calls.append(1)
-        grad(*given)
-
-    def timed_loop(dtype: Any) -> Any:
-        def loop(_: Any, data: Any, *given: Any) -> Any:
-            done, signal = compiled(dtype)(grad, data, *given)
+    def timed_loop(*kind: Any) -> Any:
+        def loop(*given: Any) -> Any:
+            done, signal = compiled(*kind)(*given)
             now[0] += cost * (done - given[-1])
             calls.append(done - given[-1])
             return done, signal
 
         return loop
 
-    monkeypatch.setattr(p, "compile", lambda dtype: (one, fun, data))
     monkeypatch.setattr(kernel, "compile_loop", timed_loop)
     clock = SimpleNamespace(perf_counter=lambda: now[0])
     monkeypatch.setattr("continuized.solver.steppers.fixed.time", clock)

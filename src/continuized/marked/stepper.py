@@ -175,9 +175,11 @@ class MarkedStepper(Stepper):
 
     def result(self, status: Status) -> dict[str, Any]:
         x = self.good.reshape(self.like.shape)
-        fun = self.problem.fun(x)
         # The run stands where it stopped, which where it left the finite numbers is not x.
-        has_gap = self.criterion_is_gap and status is not Status.NOT_FINITE
+        at_x = status is not Status.NOT_FINITE
+        fun, gap = self.value() if at_x else self.problem.fun(x), None
+        if at_x and self.criterion_is_gap:
+            gap = round_gap(self.evaluate_criterion(), fun, self.problem)
         return {
             "x": self._like_x0(x),
             "fun": fun,
@@ -187,7 +189,7 @@ class MarkedStepper(Stepper):
             "method": self.process,
             "constants": self.constants,
             "passes": self.passes,
-            "gap": round_gap(self.evaluate_criterion(), fun, self.problem) if has_gap else None,
+            "gap": gap,
         }
 
     def fingerprint(self) -> dict[str, Any]:

@@ -19,13 +19,15 @@ Array = NDArray[Any]
 class Compiled(NamedTuple):
     """A problem as Numba sees it: grad(x, out, data), fun(x, data) -> float, and data.
 
-    `data` is always a tuple of the same types (see `pack`), so that one compiled loop
-    serves every problem.
+    `data` is always a tuple of the same types (see `pack`), so that one compiled loop serves every
+    problem of a kind, one of `problems.kernels`: loops have its gradient written into them.  A
+    user's own has no kind: loops call its gradient by a pointer.
     """
 
     grad: Any
     fun: Any
     data: tuple[Array, ...]
+    kind: str = ""
 
 
 def pack(

@@ -327,10 +327,77 @@ PROBLEMS = {
 
 
 @cache
-def compile_problem(name: str, char: str) -> tuple[Any, Any]:
+def _compile_functions(kind: str, char: str) -> tuple[Any, Any]:
     """Compile gradient and value of one of the problems above, for a dtype of this character."""
-    grad, fun = PROBLEMS[name]
+    grad, fun = PROBLEMS[kind]
     return jit(grad, gradient_type(np.dtype(char))), jit(fun, value_type(np.dtype(char)))
+
+
+def compile_problem(kind: str, data: tuple[Array, ...]) -> Compiled:
+    """Make a problem of one of the kinds above, with these data."""
+    return Compiled(*_compile_functions(kind, data[0].dtype.char), data, kind)
+
+
+# How a compiled loop asks a problem.  A sum over the entries of x gives its slope and its value
+# entry by entry, in the loop's own pass over the vectors; others write a gradient into g and return
+# f(x).  `pointer` is the gradient, or the function, of a user's own problem: it is called, and all
+# others are written into the loop.
+
+
+class Questions(NamedTuple):
+    """The two functions by which a compiled loop asks a problem for its gradient and its value.
+
+    slope(c, y, data) and part(c, x, data) where it is entrywise, and otherwise
+    ask(pointer, y, g, data) and value(pointer, x, data).
+    """
+
+    gradient: Any
+    value: Any
+    is_entrywise: bool = False
+
+
+def quadratic_slope(c, y, data):
+    return linear_slope(data[0][0, c], y - data[0][1, c])
+
+
+def quadratic_part(c, x, data):
+    return half_square(data[0][0, c], x - data[0][1, c])
+
+
+def ask_pointer(pointer, y, g, data):
+    pointer(y, g, data)
+
+
+def value_by_pointer(pointer, x, data):
+    return pointer(x, data)
+
+
+compile_formulas(quadratic_slope, quadratic_part, ask_pointer, value_by_pointer)
+
+
+def makes_arrays(kind: str) -> bool:
+    """Whether questions to a problem of this kind make arrays, for which memory is asked."""
+    return kind.endswith("csr")
+
+
+@cache
+def questions(kind: str) -> Questions:
+    """How to ask a problem of this kind; "" for a user's own."""
+    if kind == "quadratic":
+        return Questions(quadratic_slope, quadratic_part, is_entrywise=True)
+    if kind == "":
+        return Questions(ask_pointer, value_by_pointer)
+    grad, fun = PROBLEMS[kind]
+    compile_formulas(grad, fun)
+
+    def ask(pointer, y, g, data):
+        grad(y, g, data)
+
+    def value(pointer, x, data):
+        return fun(x, data)
+
+    compile_formulas(ask, value)
+    return Questions(ask, value)
 
 
 def compile_user(grad: Any, fun: Any, dtype: Any) -> Compiled:

@@ -103,7 +103,7 @@ class Quadratic(Problem):
         from continuized.problems.kernels import compile_problem
 
         data = pack(matrix=np.stack([self.eigenvalues, self.x_star]), dtype=dtype)
-        return Compiled(*compile_problem("quadratic", np.dtype(dtype).char), data)
+        return compile_problem("quadratic", data)
 
 
 def paper_convex() -> Quadratic:

@@ -184,6 +184,13 @@ class Clock(Protocol):
         ...
 
 
+def _check_rate(given: Any) -> float:
+    rate = check.real(given, "rate", above=0.0)
+    # The times of such a clock, and the steps that grow with them, would overflow.
+    advice = "count time in another unit"
+    return check.real(rate, "rate", minimum=1.0 / LARGEST_RATE, maximum=LARGEST_RATE, advice=advice)
+
+
 def _check_law(marks: Any) -> None:
     if marks is not None:
         check.instance(marks, "marks", "draw", "a law such as cz.marks.Categorical(p)")
@@ -219,11 +226,8 @@ class Poisson(Clock):
     root: Root = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rate = check.real(self.rate, "rate", above=0.0)
-        # The times of such a clock, and the steps that grow with them, would overflow.
-        advice = "count time in another unit"
-        check.real(rate, "rate", minimum=1.0 / LARGEST_RATE, maximum=LARGEST_RATE, advice=advice)
-        object.__setattr__(self, "rate", rate)
+        if not (type(self.rate) is float and self.rate == 1.0):  # an ensemble makes many such
+            object.__setattr__(self, "rate", _check_rate(self.rate))
         _check_law(self.marks)
         object.__setattr__(self, "root", seed_sequence(self.rng))
 

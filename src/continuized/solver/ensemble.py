@@ -333,9 +333,10 @@ def _compile_loop(task: Task) -> Any:
     if not runs_compiled(task.method) or task.compiled is None or task.compiled.fun is None:
         return None
     compile_fill(task.method.rule)
+    loop = task.x0.dtype, task.compiled.kind, task.noise is not None
     if task.steps:
-        return compile_steps(task.x0.dtype)
-    return partial(compile_times(task.x0.dtype), compile_flow(task.method.flow_rule))
+        return compile_steps(*loop)
+    return partial(compile_times(*loop), compile_flow(task.method.flow_rule))
 
 
 def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk:
@@ -345,9 +346,10 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     runs, dtype = len(rows.fun), task.x0.dtype
     states = np.tile(task.x0.ravel(), (2, runs, 1))
     dim = states.shape[2]
-    scratch = np.empty((2, dim), dtype)
+    scratch = np.empty(dim, dtype)
     assert task.compiled is not None
-    grad, fun, data = task.compiled
+    grad, fun, data, kind = task.compiled
+    pointers = (None, None) if kind else (grad, fun)
     t0, carry, passed = np.zeros(runs), np.zeros(runs), np.zeros(runs, np.int64)
     keys = [TIMES] if task.noise is None else [TIMES, MARKS]
     roots = branches(task.root, range(rows.first, rows.first + runs), keys)
@@ -363,15 +365,15 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
         t[:, 0] += t0
         np.cumsum(t, axis=1, out=t)  # from left to right, as Stream.draw adds
         coefs = rows_of_coefficients(task.method, k, t0, carry, t, dt)
-        marks = np.empty((0, 0, 0), dtype)
+        noise = None
         if task.noise is not None:
-            marks = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
+            noise = np.stack([draw_noise(task.noise, rng, n, dim, dtype) for rng in rngs])
         where: Any = k
         if task.steps:
             rows.t[:, k + 1 : k + 1 + n] = t
         else:
             where = Asked(task.method.constants, t0, t, task.times, passed)
-        loop(grad, fun, data, states, scratch, coefs, marks, where, rows.fun)
+        loop(*pointers, data, states, scratch, coefs, noise, where, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)

@@ -216,10 +216,10 @@ INNER = {
 }  # the options of functions that are called from compiled code alone
 
 
-def compile_formulas(*formulas: Callable[..., Any]) -> None:
+def compile_formulas(*formulas: Callable[..., Any], **options: Any) -> None:
     """Let compiled code call these plain Python functions."""
     for formula in formulas:
-        register_jitable(**INNER)(formula)
+        register_jitable(**(INNER | options))(formula)
 
 
 # Functions count the references to the arrays that they are given, with atomic additions, which

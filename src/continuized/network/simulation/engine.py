@@ -148,7 +148,7 @@ class Engine(Checkpointed):
     def fit_slice(self, seconds: float) -> None:
         """Choose the next slice, after a whole one that took so long."""
         if seconds < SHORT:
-            self.slice_steps *= 8
+            self.slice_steps *= 64 if 64 * seconds < LONG else 8
         elif seconds > LONG:
             self.slice_steps = max(1, self.slice_steps // 2)
 

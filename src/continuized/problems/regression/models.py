@@ -117,13 +117,12 @@ class SingleOutput(Linear):
             header = [self.loss, self.l2, float(self.intercept)]
             prefix, vector = "general_", np.concatenate([header, self.y, shares])
         if not self.is_sparse:
-            data = pack(self.X, vector, dtype=dtype)
-            return Compiled(*compile_problem(prefix + "dense", dtype.char), data)
+            return compile_problem(prefix + "dense", pack(self.X, vector, dtype=dtype))
         if self.X.nnz > INT32_MAX:
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
         ints = np.concatenate([self.X.indptr, self.X.indices])
         data = pack(self.X.data[np.newaxis], vector, ints, dtype)
-        return Compiled(*compile_problem(prefix + "csr", dtype.char), data)
+        return compile_problem(prefix + "csr", data)
 
 
 class LeastSquares(SingleOutput):

@@ -1,6 +1,7 @@
 """Many independent runs, one at a time in cache, without the interpreter lock.
 
-States and outputs are arrays with a row for each run of a chunk; events come in blocks.
+States and outputs are arrays with a row for each run of a chunk; events come in blocks.  The
+arithmetic of an event is that of `loop`, without its checks: the bits are the same.
 """
 
 from __future__ import annotations
@@ -12,44 +13,109 @@ import numpy as np
 from numba import types
 
 from continuized.problems.base import Array
+from continuized.problems.kernels import Questions, makes_arrays, questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
+from continuized.solver.kernels.loop import add_noise, inline
 from continuized.support import jit as numba_types
-from continuized.support.jit import is_ours, jit, matrix, vector
-
-# An event is written out in both loops.  As a function it would be too long for LLVM to inline,
-# and a call counts the references to each array: 200 ns; cut into short ones, it takes longer
-# to compile.
+from continuized.support.jit import UNCOUNTED, is_ours, jit, matrix, vector
 
 
-def take_steps(grad, fun, data, states, scratch, coefficients, marks, k, out):
-    """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i.
+class Run(NamedTuple):
+    """The problem, as compiled code takes it, and x, z and a scratch vector of one run.
 
-    The jump of an event and the mix before the next are one pass over the vectors: y and z are
-    mixed already when a gradient is asked, x is the state of which f is taken.
+    grad, fun: pointers to a user's own functions, None where they are written into the loop.
     """
-    n = coefficients.shape[1]
-    y, g = scratch[0], scratch[1]
-    for r in range(states.shape[1]):
-        x, z = states[0, r], states[1, r]
-        a, b = coefficients[r, 0, A], coefficients[r, 0, B]
+
+    grad: Any
+    fun: Any
+    data: Any
+    x: Array
+    z: Array
+    g: Array
+
+
+def make_events(asked: Questions) -> tuple[Any, Any]:
+    """Make the event of a run, and f between events, for a problem that is asked by these.
+
+    An event returns f after it, or 0 where that is not wanted.
+    """
+    ask, value = asked.gradient, asked.value
+
+    @inline
+    def take_event(run, noise, r, i, row, want):
+        real = run.x.dtype.type
+        a, b, x, z, g = real(row[A]), real(row[B]), run.x, run.z, run.g
         for c in range(x.size):
-            y[c], z[c] = mix(x[c], z[c], a, b)
-        for i in range(n):
-            grad(y, g, data)
-            if marks.shape[0] > 0:
-                for c in range(x.size):
-                    g[c] += marks[r, i, c]
-            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
-            a = b = 0.0  # after the last event of the block nothing is mixed yet
-            if i + 1 < n:
-                a, b = coefficients[r, i + 1, A], coefficients[r, i + 1, B]
-            for c in range(x.size):
-                x_c, z_c = jump(y[c], z[c], g[c], gamma, gamma_prime)
-                x[c] = x_c
-                y[c], z[c] = mix(x_c, z_c, a, b)
-            out[r, k + 1 + i] = fun(x, data)
+            x[c], z[c] = mix(x[c], z[c], a, b)
+        ask(run.grad, x, g, run.data)
+        gamma, gamma_prime = real(row[GAMMA]), real(row[GAMMA_PRIME])
+        for c in range(x.size):
+            g_c = real(add_noise(g[c], noise, r, i, c))
+            x[c], z[c] = jump(x[c], z[c], g_c, gamma, gamma_prime)
+        return value(run.fun, x, run.data) if want else 0.0
+
+    @inline
+    def value_between(run, a, b):
+        real = run.x.dtype.type
+        a, b, x, z, g = real(a), real(b), run.x, run.z, run.g
+        for c in range(x.size):
+            g[c] = mix(x[c], z[c], a, b)[0]
+        return value(run.fun, g, run.data)
+
+    return take_event, value_between
+
+
+def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
+    """Make the same for a sum over the entries of x: each is one pass over the vectors."""
+    slope, part = asked.gradient, asked.value
+
+    @inline
+    def take_event(run, noise, r, i, row, want):
+        real = run.x.dtype.type
+        a, b, x, z, data = real(row[A]), real(row[B]), run.x, run.z, run.data
+        gamma, gamma_prime = real(row[GAMMA]), real(row[GAMMA_PRIME])
+        total = 0.0
+        for c in range(x.size):
+            y, z_c = mix(x[c], z[c], a, b)
+            g = real(add_noise(slope(c, y, data), noise, r, i, c))
+            x_c, z[c] = jump(y, z_c, g, gamma, gamma_prime)
+            x[c] = x_c
+            if want:
+                total += part(c, x_c, data)
+        return total
+
+    @inline
+    def value_between(run, a, b):
+        real = run.x.dtype.type
+        a, b, x, z, data = real(a), real(b), run.x, run.z, run.data
+        total = 0.0
+        for c in range(x.size):
+            total += part(c, mix(x[c], z[c], a, b)[0], data)
+        return total
+
+    return take_event, value_between
+
+
+def _events(kind: str) -> tuple[Any, Any]:
+    asked = questions(kind)
+    return make_entrywise_events(asked) if asked.is_entrywise else make_events(asked)
+
+
+def make_steps(kind: str) -> Any:
+    """Make the loop over the events of runs, with f after each of them."""
+    take_event, _ = _events(kind)
+
+    def take_steps(grad, fun, data, states, scratch, coefficients, noise, k, out):
+        """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
+        for r in range(states.shape[1]):
+            run = Run(grad, fun, data, states[0, r], states[1, r], scratch)
+            for i in range(coefficients.shape[1]):
+                row = coefficients[r, i]
+                out[r, k + 1 + i] = take_event(run, noise, r, i, row, True)
+
+    return take_steps
 
 
 class Asked(NamedTuple):
@@ -63,64 +129,63 @@ class Asked(NamedTuple):
     passed: Array
 
 
-def pass_times(flow, grad, fun, data, states, scratch, coefficients, marks, asked, out):
-    """A block of events of every run, up to the last of `asked.times`.
+def make_times(kind: str) -> Any:
+    """Make the loop over the events of runs, with f at fixed times."""
+    take_event, value_between = _events(kind)
 
-    out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
-    """
-    (L, mu, start), t0, t, times, passed = asked
-    g = scratch[0]
-    for r in range(states.shape[1]):
-        x, z = states[0, r], states[1, r]
-        last = t0[r]
-        for i in range(coefficients.shape[1]):
-            while passed[r] < times.size and times[passed[r]] < t[r, i]:
-                s = times[passed[r]]
-                a, b = flow(last, s, s - last, L, mu, start)
-                for c in range(x.size):
-                    g[c] = mix(x[c], z[c], a, b)[0]  # g is free before the event
-                out[r, passed[r]] = fun(g, data)
-                passed[r] += 1
-            if passed[r] == times.size:
-                break
-            a, b = coefficients[r, i, A], coefficients[r, i, B]
-            gamma, gamma_prime = coefficients[r, i, GAMMA], coefficients[r, i, GAMMA_PRIME]
-            for c in range(x.size):
-                x[c], z[c] = mix(x[c], z[c], a, b)
-            grad(x, g, data)
-            if marks.shape[0] > 0:
-                for c in range(x.size):
-                    g[c] += marks[r, i, c]
-            for c in range(x.size):
-                x[c], z[c] = jump(x[c], z[c], g[c], gamma, gamma_prime)
-            last = t[r, i]
+    def pass_times(flow, grad, fun, data, states, scratch, coefficients, noise, asked, out):
+        """A block of events of every run, up to the last of `asked.times`.
+
+        out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
+        """
+        (L, mu, start), t0, t, times, passed = asked
+        for r in range(states.shape[1]):
+            run = Run(grad, fun, data, states[0, r], states[1, r], scratch)
+            last = t0[r]
+            for i in range(coefficients.shape[1]):
+                while passed[r] < times.size and times[passed[r]] < t[r, i]:
+                    s = times[passed[r]]
+                    a, b = flow(last, s, s - last, L, mu, start)
+                    out[r, passed[r]] = value_between(run, a, b)
+                    passed[r] += 1
+                if passed[r] == times.size:
+                    break
+                take_event(run, noise, r, i, coefficients[r, i], False)
+                last = t[r, i]
+
+    return pass_times
 
 
-def _shared_types(dtype: Any) -> tuple[Any, ...]:
+def _shared_types(dtype: Any, kind: str, noisy: bool) -> tuple[Any, ...]:
     """The types of the arguments that both loops have."""
-    grad = types.FunctionType(numba_types.gradient_type(dtype))
-    fun = types.FunctionType(numba_types.value_type(dtype))
+    signatures = numba_types.gradient_type(dtype), numba_types.value_type(dtype)
+    grad, fun = (types.none if kind else types.FunctionType(s) for s in signatures)
     blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
-    data = numba_types.data_type(dtype)
-    return grad, fun, data, blocks, matrix(dtype), coefficients, blocks
+    data, noise = numba_types.data_type(dtype), blocks if noisy else types.none
+    return grad, fun, data, blocks, vector(dtype), coefficients, noise
+
+
+def _counting(kind: str) -> dict[str, Any]:
+    return {"no_cfunc_wrapper": True} | ({} if makes_arrays(kind) else UNCOUNTED)
 
 
 @cache
-def compile_steps(dtype: Any) -> Any:
-    """`take_steps` for iterates of this dtype."""
-    signature = types.void(*_shared_types(dtype), types.int64, matrix(np.float64))
-    return jit(take_steps, signature, no_cfunc_wrapper=True)
+def compile_steps(dtype: Any, kind: str, noisy: bool) -> Any:
+    """`take_steps` for iterates of this dtype and problems of this kind, with or without noise."""
+    shared = _shared_types(dtype, kind, noisy)
+    signature = types.void(*shared, types.int64, matrix(np.float64))
+    return jit(make_steps(kind), signature, **_counting(kind))
 
 
 @cache
-def compile_times(dtype: Any) -> Any:
-    """`pass_times` for iterates of this dtype."""
+def compile_times(dtype: Any, kind: str, noisy: bool) -> Any:
+    """`pass_times` for iterates of this dtype and problems of this kind, with or without noise."""
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
-    flow = types.FunctionType(numba_types.flow_type())
-    signature = types.void(flow, *_shared_types(dtype), asked, matrix(np.float64))
-    return jit(pass_times, signature, no_cfunc_wrapper=True)
+    flow, shared = types.FunctionType(numba_types.flow_type()), _shared_types(dtype, kind, noisy)
+    signature = types.void(flow, *shared, asked, matrix(np.float64))
+    return jit(make_times(kind), signature, **_counting(kind))
 
 
 @cache

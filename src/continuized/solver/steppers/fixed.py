@@ -36,6 +36,7 @@ LARGE_BLOCK = 8192  # and later, where no states are kept: each block costs 0.1 
 FARTHER, FARTHER_FLOAT32 = 1e100, 1e25  # where a minimum is of no use
 BLOCK_SECONDS = 0.1  # Ctrl-C is heard, and progress shown or kept, about as often as this
 QUICK_NUMBERS = 10**5  # of a problem's data: with fewer, events are known to be quick
+LONG_SUMS = 64.0  # roots of the number of entries from which the sums of the checks lose digits
 BLOCK_NUMBERS = 2**20  # but no more rows of x than make up this many numbers
 
 
@@ -78,7 +79,9 @@ class _KnownConstants(Stepper):
         self.rows_at_once = 1 if every_event else self._at_most(BLOCK)
         self.block = 1 if timed else self.rows_at_once
         self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
-        self.watch = checks.watch_for(method, tol, noisy, arrays.eps_of(start))
+        # The sums of the checks, in the precision of x, lose digits where there are many entries.
+        eps = arrays.eps_of(start) * max(1.0, math.sqrt(math.prod(start.shape)) / LONG_SUMS)
+        self.watch = checks.watch_for(method, tol, noisy, eps)
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
@@ -253,12 +256,11 @@ class FixedStepper(_KnownConstants):
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
         self.compiled = None if problem.threaded else problem.compile(self.dtype)
-        self.g = np.empty(self.dim, self.dtype)
         # Compiled events at once: one, where nobody knows how long it takes.
-        numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled[2])
+        numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled.data)
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
 
-    def _take_events(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_events(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         """Let events i, i + 1, ... of a block happen until a signal; return how many, and it.
 
         Ctrl-C is not heard while compiled events run: they are as many at once as take
@@ -266,26 +268,23 @@ class FixedStepper(_KnownConstants):
         """
         if self.compiled is None:
             return self._take_events_in_python(marks, coefs, i)
-        loop, end = kernel.compile_loop(self.dtype), i + self.at_once
-        grad, _, data = self.compiled
-        buffers = (self.g, marks, self.work, self.xs, self.zs)
+        coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        done, signal = loop(grad, data, *buffers, coefs[:end], self.watch, i)
+        done, signal = kernel.take_events(self.compiled, marks, *states, coefs, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
-        if done == end < len(coefs):  # the loop saw no further event to mix for
-            kernel.mix_next(self.work, coefs, end)
         return done, signal
 
-    def _take_events_in_python(self, marks: Array, coefs: Array, i: int) -> tuple[int, int]:
+    def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, step, work, watch = self.oracle, kernel.step, self.work, self.watch
+        kernel.mix_next(work, coefs, i)
         y = work[kernel.Y].reshape(self.start.shape)
-        flat, noisy, recording = y.ndim == 1, len(marks) > 0, self.recording
+        flat, recording = y.ndim == 1, self.recording
         eps = oracle.eps
         for j in range(i, len(coefs)):
             # A copy: the user may keep what the function was given, or write into it.
-            g = oracle(y.copy(), marks[j]) if noisy else oracle(y.copy())
+            g = oracle(y.copy()) if marks is None else oracle(y.copy(), marks[j])
             if oracle.eps != eps:
                 watch[checks.EPS] = eps = oracle.eps
             if not (flat and g.flags.carray):  # Numba would compile anew for read-only arrays
@@ -302,12 +301,11 @@ class FixedStepper(_KnownConstants):
         return len(coefs), checks.GO_ON
 
     def _take_block(self, events: Events, coefs: Array) -> Progress:
-        marks = np.empty((0, self.dim), self.dtype)
+        marks = None
         if self.noise is not None:
             assert self.rng is not None
             marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()
-        kernel.mix_next(self.work, coefs, 0)
         i, status = 0, None
         while i < events.size and status is None:
             i, signal = self._take_events(marks, coefs, i)

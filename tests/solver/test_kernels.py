@@ -1,0 +1,105 @@
+"""The compiled loops: a problem that is written into one runs as a user's compiled gradient does.
+
+Both make the same operations in the same order on every entry, and so give the same bits, but for
+noise, which one of them may add in the same operation as it multiplies.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+from typing import Any
+
+import numba
+import numpy as np
+import pytest
+
+import continuized as cz
+from continuized.problems.kernels import questions
+from continuized.process.stepper import Status
+from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop
+from continuized.support.jit import UNCOUNTED, jit
+from tests.invariants.registry import same_bits
+
+SIZES = [3, 40, 200]
+
+
+def as_users_own(p: cz.problems.Quadratic, dtype: Any) -> cz.Problem:
+    eigenvalues, x_star = p.eigenvalues.astype(dtype), p.x_star.astype(dtype)
+
+    @numba.njit
+    def grad(x: Any, out: Any) -> None:
+        for c in range(x.size):
+            out[c] = eigenvalues[c] * (x[c] - x_star[c])
+
+    return cz.Problem(p.fun, grad, L=p.L, mu=p.mu)
+
+
+def quadratic(d: int) -> cz.problems.Quadratic:
+    return cz.problems.Quadratic(np.linspace(0.01, 1.0, d), np.linspace(-1.0, 1.0, d))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("noise", [None, cz.noise.Gaussian(1e-4)], ids=["exact", "noisy"])
+@pytest.mark.parametrize("d", SIZES)
+def test_a_sum_over_entries_runs_as_a_users_gradient_does(d: int, noise: Any, dtype: Any) -> None:
+    p, x0 = quadratic(d), np.zeros(d, dtype)
+    how: Any = {"maxiter": 1500, "rng": 3, "noise": noise, "record": "path"}
+    ours = cz.minimize(p, x0, **how)
+    users = cz.minimize(as_users_own(p, dtype), x0, **how)
+    assert ours.x.dtype == dtype
+    for t in ours.trace.t[[0, 1, 700, 1500]].tolist():
+        for own, other in zip(ours.at(t), users.at(t), strict=True):
+            if noise is None:
+                assert same_bits(own, other)
+            else:  # the process contracts: rounding errors do not add up
+                np.testing.assert_allclose(own, other, atol=1e3 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("record", [True, False])
+@pytest.mark.parametrize("d", SIZES)
+def test_a_step_that_is_forbidden_is_not_taken(d: int, record: bool) -> None:
+    """L is too small.  The one pass has taken the step when its checks are known, and goes back."""
+    p, x0 = quadratic(d), np.zeros(d)
+    how: Any = {"method": cz.Continuized(0.05, 0.01), "maxiter": 5000, "rng": 1, "record": record}
+    with pytest.warns(cz.ConstantsWarning) as warned:
+        ours = cz.minimize(p, x0, **how)
+    with pytest.warns(cz.ConstantsWarning) as others:
+        users = cz.minimize(as_users_own(p, np.float64), x0, **how)
+    assert ours.status is users.status is Status.DIVERGED
+    assert 1 < ours.nit == users.nit < 5000
+    assert same_bits(ours.x, users.x)
+    assert ours.njev == users.njev
+    assert str(warned[0].message) == str(others[0].message)
+
+
+@pytest.mark.parametrize("d", SIZES)
+def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
+    """Noise that is infinite now and then; the events before it stay as they were."""
+
+    class Rare:
+        def draw(self, rng: Any, n: int, dim: int) -> Any:
+            noise = 1e-3 * rng.standard_normal((n, dim))
+            noise[rng.random(n) < 0.02, 0] = np.inf
+            return noise
+
+        def sigma2(self, dim: int) -> float:
+            return 1e-6 * dim
+
+    p, x0 = quadratic(d), np.zeros(d)
+    how: Any = {"maxiter": 2000, "rng": 5, "noise": Rare(), "nonfinite": "skip"}
+    ours = cz.minimize(p, x0, **how)
+    users = cz.minimize(as_users_own(p, np.float64), x0, **how)
+    assert ours.skipped == users.skipped > 10
+    np.testing.assert_allclose(ours.x, users.x, atol=1e3 * np.finfo(np.float64).eps)
+
+
+@pytest.mark.parametrize(("dtype", "packed"), [(np.float64, "pd"), (np.float32, "ps")])
+def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(dtype: Any, packed: str) -> None:
+    """Its one pass is what makes it quick: LLVM must not give up on it."""
+    signature = compile_loop(np.dtype(dtype), "quadratic", False).nopython_signatures[0]
+    made = make_entrywise_loop(questions("quadratic"))
+    loop = jit(made, signature, cached=False, **UNCOUNTED)  # what comes from disk has no assembly
+    (assembly,) = loop.inspect_asm().values()
+    if platform.machine() in ("x86_64", "AMD64"):
+        assert re.search(rf"\tv?(mul|fmadd\d+){packed}\t", assembly)
