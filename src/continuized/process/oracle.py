@@ -6,6 +6,8 @@ An oracle sees a point and a mark, never the time nor z.  Those of coordinates a
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuized.problems.base import Array, Problem, check_gradient
@@ -21,14 +23,17 @@ class FullGradient(Checkpointed):
     changing = ("calls", "eps")
 
     def __init__(self, problem: Problem, like: Array) -> None:
-        self._grad = problem.plain_grad or problem.grad
+        self.function = problem.plain_grad or problem.grad
         self._shape, self._dtype = like.shape, like.dtype
         self.calls = 0
         self.eps = float(np.finfo(like.dtype).eps)  # the coarsest rounding of the answers so far
 
     def __call__(self, x: Array, noise: Array | None = None) -> Array:
         self.calls += 1
-        g = self._grad(x)
+        return self.check(self.function(x), noise)
+
+    def check(self, g: Any, noise: Array | None = None) -> Array:
+        """Return an answer of the function as an array of the type of x, with the noise."""
         # An equal dtype that is not the same object is checked, too, though it need not be.
         if not (type(g) is np.ndarray and g.dtype is self._dtype and g.shape == self._shape):
             array, eps = check_gradient(g, self._shape)

@@ -92,19 +92,25 @@ def step_by(g, noise, work, coefficients, watch, i):
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     following = min(i + 1, coefficients.shape[0] - 1)
     a, b = real(coefficients[following, A]), real(coefficients[following, B])
-    for c in range(work.shape[1]):
+    for c in range(work.shape[1]):  # two loops: LLVM does not vectorise one that writes six rows
         y, g_c = work[Y, c], work[G, c]
-        x, z = jump(y, work[W, c], g_c, gamma, gamma_prime)
-        work[X, c], work[Z, c] = x, z
+        work[X, c], work[Z, c] = jump(y, work[W, c], g_c, gamma, gamma_prime)
         work[Y_LAST, c], work[G_LAST, c] = y, g_c
-        work[Y, c], work[W, c] = mix(x, z, a, b)
+    for c in range(work.shape[1]):
+        work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
     return signal
 
 
-@jit
 def step(g, work, coefficients, watch, i):
     """Event i of the block, its gradient given, noise and all; returns the signal."""
     return step_by(g, None, work, coefficients, watch, i)
+
+
+@cache
+def compile_step(dtype: Any) -> Any:
+    """The step for iterates of this dtype; arrays that are not counted are handed over quicker."""
+    arguments = (vector(dtype), matrix(dtype), matrix(np.float64), vector(np.float64), types.int64)
+    return jit(step, types.int64(*arguments), **UNCOUNTED)
 
 
 @jit
