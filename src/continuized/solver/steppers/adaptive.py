@@ -114,8 +114,8 @@ class AdaptiveStepper(Stepper):
     name = "continuized"
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
-        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
-        "evaluator",
+        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "is_lost",
+        "schedule", "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -129,6 +129,7 @@ class AdaptiveStepper(Stepper):
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
+        self.is_lost = False  # whether the last event was rejected for what was not finite there
         self.metric_from = copy(x0)
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
@@ -168,6 +169,7 @@ class AdaptiveStepper(Stepper):
             return Progress(Status.NOT_FINITE)
         self.k, self.t, self.since = event.k, event.t, self.since + 1
         value, status = at.f, None
+        self.is_lost = adapts and not math.isfinite(at.f)
         if lost:
             self.x, self.z, self.skipped = y, z, self.skipped + 1
         elif adapts and not self._adapt_L(at):
@@ -306,6 +308,8 @@ class AdaptiveStepper(Stepper):
         self.end = self._end(status)
         if self.k and not math.isfinite(self.end.f):
             status, self.end = Status.NOT_FINITE, self._with_prox(self.best)
+        if status is None and self.tol is None and self.is_lost:  # no step was made at the end
+            status = Status.NOT_FINITE
         row = None if self.options.record else (self.k, self.t, self.end.f)
         return Progress(status, row)
 
