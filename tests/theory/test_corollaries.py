@@ -85,7 +85,7 @@ def test_counts_that_leave_the_integers_are_floats():
     assert event_count_quantile(100.0, 0.5).dtype == np.int64
 
 
-@pytest.mark.parametrize("k", [2**63, 10**19, [1, 2**63], 10**400])
+@pytest.mark.parametrize("k", [2**63, 10**19, [1, 2**63], [10**400]])
 def test_counts_that_leave_the_integers_are_refused(k):
     assert event_time_quantile(2**63 - 1, 0.5) == 2.0**63
     with pytest.raises(ValueError, match="the largest is"):
