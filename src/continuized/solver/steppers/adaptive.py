@@ -26,13 +26,7 @@ from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import (
-    FAR_TO_STOP,
-    SEPARATED,
-    Criterion,
-    is_time_to_look,
-    separates,
-)
+from continuized.solver.stopping import SEPARATED, Criterion, is_far, is_time_to_look, separates
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -266,13 +260,16 @@ class AdaptiveStepper(Stepper):
 
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
-        data."""
+        data; WRONG_GRADIENT where it is the gradient that led x away."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
-        y, g = self.last.y, self.last.g
-        gone = norm(y) > FAR_TO_STOP * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
-        lost = is_time_to_look(self.k) and self._separates(y)
-        return Status.NO_MINIMUM if gone or lost else None
+        y, look = self.last.y, is_time_to_look(self.k)
+        gone = is_far(y, self.start) and norm(self.last.g) > 0.5 * self.first_slope
+        # With prox no event is rejected where f rises, which would have raised this doubt.
+        doubt = gone or (look and self.prox is not None)
+        if doubt and self.evaluator.contradicts_gradient(self.last):
+            return Status.WRONG_GRADIENT
+        return Status.NO_MINIMUM if gone or (look and self._separates(y)) else None
 
     def _separates(self, x: Array) -> bool:
         """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
