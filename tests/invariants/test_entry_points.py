@@ -1,7 +1,8 @@
 """Every entry point is given what nobody should give it.
 
 It may take it, or refuse it: with a TypeError or ValueError, in one line of its own words, within
-two seconds of the processor, or twenty of waiting; the arrays given, the global random states and the warnings of others are left alone.
+two seconds of the processor, or twenty of waiting; the arrays given, the global random states and
+the warnings of others are left alone.
 `--cases N` sets how many cases each entry point is tried with.
 """
 
