@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import continuized as cz
+from continuized.support.checkpoints import checkpointer
 from tests.helpers.interrupted_runs import NOISE, RIDGE, X, Y
 from tests.invariants.registry import problem, user_fun, user_grad
 
@@ -97,3 +100,60 @@ def test_a_name_that_no_file_can_have_is_refused(path: str, resume: bool) -> Non
         ValueError, match=r"^checkpoint must be the path of a file, got .* character"
     ):
         cz.minimize(p, np.zeros(3), maxiter=3, checkpoint=path, resume=resume)
+
+
+FORGED: dict[str, tuple[Any, Any]] = {
+    "known constants": (problem("user"), {"L": 1.5}),
+    "unknown constants": (problem("user"), {}),
+    "coordinates": (
+        cz.problems.Quadratic([0.5, 1.0, 2.0], np.ones(3)),
+        {"method": cz.CoordinateDescent()},
+    ),
+}
+
+
+def places(value: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all parts of what JSON can keep."""
+    if isinstance(value, dict | list):
+        for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield (*way, key)
+            yield from places(part, (*way, key))
+
+
+@pytest.mark.parametrize("wrong", [None, True, 2**70, 0.5, "k", {}])
+@pytest.mark.parametrize("name", FORGED)
+def test_a_state_of_other_types_is_refused_in_a_sentence(
+    name: str, wrong: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checksum fits.  Where a value can be taken the run goes on; no other error is raised."""
+    monkeypatch.setattr("os.fsync", lambda file: None)  # hundreds of files
+    p, options = FORGED[name]
+    options = {"rng": 1, "checkpoint": tmp_path / "run", **options}
+    cz.minimize(p, np.zeros(3), maxiter=20, **options)
+    header, arrays = checkpointer.load(tmp_path / "run")
+    refused = 0
+    for way in places(header):
+        forged = inner = copy.deepcopy(header)
+        for key in way[:-1]:
+            inner = inner[key]
+        inner[way[-1]] = wrong
+        checkpointer.save(tmp_path / "run", forged, arrays, keep=False)
+        try:
+            cz.minimize(p, np.zeros(3), maxiter=30, resume=True, **options)
+        except cz.CheckpointError:
+            refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_arrays_of_other_shapes_are_refused(name: str, tmp_path: Path) -> None:
+    p, options = FORGED[name]
+    options = {"rng": 1, "checkpoint": tmp_path / "run", **options}
+    cz.minimize(p, np.zeros(3), maxiter=20, **options)
+    header, arrays = checkpointer.load(tmp_path / "run")
+    for part in arrays:
+        if not part.startswith("recorder"):  # rows may be as many as they like
+            for other in (np.zeros(7), arrays[part].astype(np.complex128)):
+                checkpointer.save(tmp_path / "run", header, arrays | {part: other}, keep=False)
+                with pytest.raises(cz.CheckpointError):
+                    cz.minimize(p, np.zeros(3), maxiter=30, resume=True, **options)

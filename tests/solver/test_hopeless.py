@@ -77,8 +77,28 @@ def test_noise_in_f_is_not_taken_for_a_wrong_gradient() -> None:
     assert sum(accused) <= 5
 
 
-def test_a_linear_function_has_no_minimum() -> None:
-    r = cz.minimize(lambda x: float(SLOPE @ x), START, lambda x: SLOPE.copy(), rng=0)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_a_prox_a_wrong_sign_is_found_too(seed: int, dtype: Any) -> None:
+    """Where steps were lost in rounding, x did not move, and that passed for success."""
+    r = cz.minimize(
+        lambda x: fun(x.astype(float)), START.astype(dtype), lambda x: -jac(x),
+        prox=cz.prox.L1(0.1), rng=seed,
+    )  # fmt: skip
+    assert r.status is cz.Status.WRONG_GRADIENT
+    assert r.nit == 1024
+
+
+@pytest.mark.parametrize("box", [cz.prox.Box(-1e9, 1e9), cz.prox.Box(3.0, 4.0)])
+def test_a_mapping_is_measured_by_a_step_that_rounding_leaves(box: Any) -> None:
+    """With this L, x + step is x to the last bit: at the bound it stays there, inside it moves."""
+    r = cz.minimize(fun, START, jac, prox=box, L=1e18, rng=0, tol=1e-3, maxiter=50)
+    assert r.status is (cz.Status.CONVERGED if box.low == 3.0 else cz.Status.MAXITER)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_linear_function_has_no_minimum(dtype: Any) -> None:
+    r = cz.minimize(lambda x: float(SLOPE @ x), START.astype(dtype), lambda x: SLOPE.copy(), rng=0)
     assert r.status is cz.Status.NO_MINIMUM
     assert r.nit < 10_000
 

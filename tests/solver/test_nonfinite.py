@@ -174,10 +174,13 @@ def test_a_prox_that_is_not_finite_ends_the_run_at_the_last_good_point(
     assert r.x.tolist() == [3.0, 4.0] if good == 0 else r.fun < 1e-2
 
 
-@pytest.mark.filterwarnings("ignore:overflow encountered in (?!divide)")  # of the squares in f
 @pytest.mark.parametrize("L", [None, 2.0])
-def test_a_prox_so_far_away_that_f_overflows_is_no_success(L: float | None) -> None:
-    r = cz.minimize(TWO, [3.0, 4.0], prox=cz.prox.Simplex(1e300), L=L, rng=0, maxiter=200)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("prox", [cz.prox.Simplex(1e300), cz.prox.Box(1e200, 1e300)])
+def test_a_prox_so_far_away_that_f_overflows_is_no_success(
+    prox: Any, dtype: Any, L: float | None
+) -> None:
+    r = cz.minimize(TWO, np.array([3.0, 4.0], dtype), prox=prox, L=L, rng=0, maxiter=200)
     assert r.status is cz.Status.NOT_FINITE
     assert r.x.tolist() == [3.0, 4.0]
 
@@ -195,6 +198,37 @@ def test_a_metric_that_is_not_finite_ends_the_run_at_the_last_good_point() -> No
     assert math.isfinite(r.fun)
     assert r.fun == TWO.fun(r.x)
     assert r.nit < 1000
+
+
+@pytest.mark.parametrize("good", [2, 9])
+@pytest.mark.parametrize("what", ["fun", "jac", "metric"])
+def test_a_run_that_ends_among_rejected_events_is_no_success(what: str, good: int) -> None:
+    calls = 0
+
+    def spoil(which: str, right: Any) -> Any:
+        nonlocal calls
+        calls += which == what
+        return right if calls <= good else np.nan * right
+
+    class Own:
+        def solve(self, g: Any) -> Any:
+            return spoil("metric", g)
+
+    p = cz.Problem(lambda x: spoil("fun", TWO.fun(x)), lambda x: spoil("jac", TWO.grad(x)))
+    r = cz.minimize(p, [3.0, 4.0], metric=Own(), rng=0, maxiter=30)
+    assert r.status is cz.Status.NOT_FINITE
+    assert r.fun == TWO.fun(r.x)
+
+
+def test_nor_is_it_when_resumed(tmp_path: Path) -> None:
+    def gradient(x: Any) -> Any:
+        return TWO.grad(x) if abs(x - [3.0, 4.0]).max() < 1e-2 else np.full(2, np.nan)
+
+    options: dict[str, Any] = {"rng": 0, "maxiter": 4, "checkpoint": tmp_path / "run"}
+    for resume in (False, True):
+        r = cz.minimize(TWO.fun, [3.0, 4.0], gradient, resume=resume, **options)
+        assert r.status is cz.Status.NOT_FINITE
+        assert r.nit == 4
 
 
 class OwnNoise:

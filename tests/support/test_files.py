@@ -42,6 +42,18 @@ def test_no_link_is_written_through(name: str, tmp_path: Path) -> None:
     assert (tmp_path / name).is_symlink()
 
 
+def test_no_link_is_written_through_whose_name_was_guessed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("secrets.token_hex", lambda n: "00" * n)
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / ".run.00000000.part").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        files.write(tmp_path / "run", "new")
+    assert victim.read_text() == "precious"
+
+
 @pytest.mark.parametrize("name", ["run.part", "run.previous", ".run.part", ".run.0123.part"])
 def test_a_file_of_the_users_own_stays(name: str, tmp_path: Path) -> None:
     own = tmp_path / name

@@ -9,6 +9,7 @@ import continuized as cz
 from continuized.theory import (
     bound,
     event_count_quantile,
+    event_time_quantile,
     events_to,
     moments,
     noise_tuned_L,
@@ -82,6 +83,13 @@ def test_counts_that_leave_the_integers_are_floats():
     near = event_count_quantile([1e10 * (1 - 1e-15), 1e10 * (1 + 1e-15)], 0.025)
     assert abs(int(near[1]) - int(near[0])) <= 1
     assert event_count_quantile(100.0, 0.5).dtype == np.int64
+
+
+@pytest.mark.parametrize("k", [2**63, 10**19, [1, 2**63], [10**400]])
+def test_counts_that_leave_the_integers_are_refused(k):
+    assert event_time_quantile(2**63 - 1, 0.5) == 2.0**63
+    with pytest.raises(ValueError, match="the largest is"):
+        event_time_quantile(k, 0.5)
 
 
 def test_too_many_gradients_are_refused_in_terms_of_eps():

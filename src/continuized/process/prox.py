@@ -172,13 +172,14 @@ class _UserProx(Prox):
 
 def proximal_step(prox: Prox, v: Array, step: float) -> Array:
     """prox(v, step), in the dtype of v; ValueError where it is not of its shape, or not real."""
-    x = np.asarray(prox(v, step))
-    if x.shape != v.shape or x.dtype.kind not in "fiu":
-        raise ValueError(
-            f"prox must return real numbers in the shape of x, {v.shape}, got shape {x.shape} and "
-            f"dtype {x.dtype}"
-        )
-    return x.astype(v.dtype, copy=False)
+    with np.errstate(over="ignore"):  # what is too large is infinite, which ends a run
+        x = np.asarray(prox(v, step))
+        if x.shape != v.shape or x.dtype.kind not in "fiu":
+            raise ValueError(
+                f"prox must return real numbers in the shape of x, {v.shape}, got shape {x.shape} "
+                f"and dtype {x.dtype}"
+            )
+        return x.astype(v.dtype, copy=False)
 
 
 def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:

@@ -8,15 +8,16 @@ import math
 from typing import Any
 
 from continuized.problems.base import Array, Problem
-from continuized.process.prox import Prox
-from continuized.solver.array_api import inner, norm
+from continuized.process.prox import Prox, proximal_step
+from continuized.solver.array_api import eps_of, inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
 # Events, after which a hopeless run is looked for; before, tol may be reached, which is an answer
 # too.  Later after a block that is eight times as long, and so on.
 FIRST_LOOK, LOOK_FACTOR = 1024, 9
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
-FAR_TO_STOP = 1e100  # of 1 + |x_0|: a run ends there
+FAR_TO_STOP, FAR_TO_STOP_FLOAT32 = 1e100, 1e25  # of 1 + |x_0|: a run ends there
+ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
 SEPARATED = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."
@@ -65,7 +66,24 @@ class Criterion:
             return norm(at.g)
         if self._prox is None:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
+        return self._mapping(self._prox, at, x, gamma)
+
+    def _mapping(self, prox: Prox, at: Evaluation, x: Array, gamma: float) -> float:
+        """Return |y - x| / gamma, of a longer step where one of length gamma is lost in rounding.
+
+        Far away, or with a large L, x is y itself, whatever the gradient is.
+        """
+        slope = norm(at.g)
+        longer = ROUNDED * eps_of(at.y) * norm(at.y) / slope if slope > 0.0 else 0.0
+        if gamma < longer < math.inf:
+            x, gamma = proximal_step(prox, at.y - longer * at.q, longer), longer
         return norm(at.y - x) / gamma
+
+
+def is_far(x: Array, start: Array) -> bool:
+    """Tell whether x is farther from 0 than any minimum that is of use."""
+    far = FAR_TO_STOP if eps_of(x) < 1e-10 else FAR_TO_STOP_FLOAT32
+    return norm(x) > far * (1.0 + norm(start))
 
 
 def next_look(k: int) -> int:

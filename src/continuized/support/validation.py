@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # NumPy is imported where it is used: this module is loaded f
 LONGEST = 60
 NUMBERS = "fiu"  # the kinds of dtype that are real numbers
 NUMBER_NAMES = ("float", "bfloat", "int", "uint")  # of dtypes that are not NumPy's own
+TOO_LARGE = "the largest is 2^63 - 1"  # of the integers in an array
 DIMENSIONS = {0: "one number", 1: "a vector", 2: "a matrix"}
 
 
@@ -252,6 +253,8 @@ def array(
     # to infinity.  Integers are checked as they were given: some would change their sign.
     answer = given if dtype is None else given.astype(dtype, order="C")
     interval = Interval(above, minimum, None, None)
+    if kinds == "iu" and np.any(answer != given):
+        raise refusal(ValueError, name, what, values, TOO_LARGE)
     if finite or interval.words:
         _check_entries(given if kinds == "iu" else answer, name, interval)
     return answer
@@ -401,6 +404,8 @@ def _as_array(values: Any, name: str, noun: str, kinds: str) -> NDArray[Any]:
         # Fractions, and integers of more than 64 bits.
         given = np.array([as_float(each) for each in given.flat]).reshape(given.shape)
     if given.dtype.kind not in kinds and not (given.size == 0 and given.dtype == np.float64):
+        if listed and kinds != NUMBERS and all(map(is_whole, np.asarray(values, object).flat)):
+            raise refusal(ValueError, name, noun, values, TOO_LARGE)
         if listed:
             raise refusal(TypeError, name, noun, values)
         raise TypeError(f"{name} must be {noun}, got dtype {given.dtype}")

@@ -27,7 +27,7 @@ from continuized.theory.moments.dadao import generator, system_of
 
 BOTH = (True, False)  # accelerated, plain
 # One of so many of the runs of other checks:
-GOSSIP_RUNS = 20  # each is a call of the simulator
+GOSSIP_RUNS = 10  # each is a call of the simulator
 DUAL_RUNS = 3
 DADAO_RUNS = 400  # each goes to an error of 1e-6
 TICKS = 10_000  # of all nodes: far more than there are up to t = 500

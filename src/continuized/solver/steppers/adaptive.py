@@ -26,13 +26,7 @@ from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import (
-    FAR_TO_STOP,
-    SEPARATED,
-    Criterion,
-    is_time_to_look,
-    separates,
-)
+from continuized.solver.stopping import SEPARATED, Criterion, is_far, is_time_to_look, separates
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -114,8 +108,8 @@ class AdaptiveStepper(Stepper):
     name = "continuized"
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
-        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
-        "evaluator",
+        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "is_lost",
+        "schedule", "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -129,6 +123,7 @@ class AdaptiveStepper(Stepper):
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
+        self.is_lost = False  # whether the last event was rejected for what was not finite there
         self.metric_from = copy(x0)
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
@@ -168,6 +163,7 @@ class AdaptiveStepper(Stepper):
             return Progress(Status.NOT_FINITE)
         self.k, self.t, self.since = event.k, event.t, self.since + 1
         value, status = at.f, None
+        self.is_lost = adapts and not math.isfinite(at.f)
         if lost:
             self.x, self.z, self.skipped = y, z, self.skipped + 1
         elif adapts and not self._adapt_L(at):
@@ -264,13 +260,16 @@ class AdaptiveStepper(Stepper):
 
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
-        data."""
+        data; WRONG_GRADIENT where it is the gradient that led x away."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
-        y, g = self.last.y, self.last.g
-        gone = norm(y) > FAR_TO_STOP * (1.0 + norm(self.start)) and norm(g) > 0.5 * self.first_slope
-        lost = is_time_to_look(self.k) and self._separates(y)
-        return Status.NO_MINIMUM if gone or lost else None
+        y, look = self.last.y, is_time_to_look(self.k)
+        gone = is_far(y, self.start) and norm(self.last.g) > 0.5 * self.first_slope
+        # With prox no event is rejected where f rises, which would have raised this doubt.
+        doubt = gone or (look and self.prox is not None)
+        if doubt and self.evaluator.contradicts_gradient(self.last):
+            return Status.WRONG_GRADIENT
+        return Status.NO_MINIMUM if gone or (look and self._separates(y)) else None
 
     def _separates(self, x: Array) -> bool:
         """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
@@ -306,6 +305,8 @@ class AdaptiveStepper(Stepper):
         self.end = self._end(status)
         if self.k and not math.isfinite(self.end.f):
             status, self.end = Status.NOT_FINITE, self._with_prox(self.best)
+        if status is None and self.tol is None and self.is_lost:  # no step was made at the end
+            status = Status.NOT_FINITE
         row = None if self.options.record else (self.k, self.t, self.end.f)
         return Progress(status, row)
 

@@ -95,8 +95,6 @@ class Checkpointed:
             now = getattr(self, name)
             value = _load(now, plain[name], arrays)
             if isinstance(now, np.ndarray):
-                if (value.shape, value.dtype) != (now.shape, now.dtype):
-                    raise ValueError(f"{name} is not the array of such a run")
                 now[...] = value
             else:
                 setattr(self, name, value)
@@ -145,6 +143,13 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
     if isinstance(now, np.random.Generator):
         now.bit_generator.state = _load(None, saved, arrays)
         return now
+    if isinstance(now, np.ndarray):
+        array = arrays[saved[ARRAY]]
+        if (array.shape, array.dtype) != (now.shape, now.dtype):
+            raise ValueError("an array is not that of such a run")
+        return array
+    if isinstance(now, bool | int | float | list | tuple | dict) and not _is_alike(now, saved):
+        raise TypeError(f"a {type(now).__name__} was expected, not {saved!r}")
     if isinstance(saved, dict):
         if ARRAY in saved:
             return arrays[saved[ARRAY]]
@@ -156,7 +161,18 @@ def _load(now: Any, saved: Any, arrays: dict[str, Any]) -> Any:
         if isinstance(now, tuple):
             return type(now)(*items) if hasattr(now, "_fields") else tuple(items)
         return items
-    return saved
+    return float(saved) if isinstance(now, float) else saved
+
+
+def _is_alike(now: Any, saved: Any) -> bool:
+    """Whether what was saved can take the place of what stands there now."""
+    if isinstance(now, bool) or isinstance(saved, bool):
+        return isinstance(now, bool) and isinstance(saved, bool)
+    if isinstance(now, int):
+        return isinstance(saved, int) and -(2**63) <= saved < 2**63  # compiled code takes no other
+    if isinstance(now, dict):
+        return isinstance(saved, dict) and (not now or now.keys() == saved.keys())
+    return isinstance(saved, int | float if isinstance(now, float) else list)
 
 
 def fingerprint(value: Any) -> str:
