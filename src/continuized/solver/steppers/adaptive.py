@@ -205,7 +205,7 @@ class AdaptiveStepper(Stepper):
         return found[1]
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
-        if self.factory is not None and self.since >= self.factory.steps:
+        if self.factory is not None and self.since >= self.factory.steps(self.metrics_made - 1):
             self._renew_metric(at)
             return
         against = self.k > 1 and inner(g, x - self.x) > 0.0
