@@ -14,6 +14,9 @@ from tests.invariants.registry import data, same_bits, user_fun, user_grad
 
 X, Y = data(60, 6)
 LOGISTIC = cz.problems.LogisticRegression(X * np.arange(1, 7.0) ** 2, np.sign(Y), l2=1e-4)
+SOFTMAX = cz.problems.SoftmaxRegression(
+    X * np.arange(1, 7.0) ** 2, np.arange(60) % 3, l2=1e-7, intercept=True
+)
 QUADRATIC = cz.problems.Quadratic(np.geomspace(1e-3, 1.0, 8), np.ones(8))
 RUNS: dict[str, dict[str, Any]] = {
     "unknown L": {"fun": QUADRATIC.fun, "jac": QUADRATIC.grad, "x0": np.zeros(8)},
@@ -21,6 +24,9 @@ RUNS: dict[str, dict[str, Any]] = {
     "gram": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "gram"},
     "nystrom": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "nystrom"},
     "diag": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "diag"},
+    "softmax, gram": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "gram"},
+    "softmax, blocks": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "blocks"},
+    "softmax, nystrom": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "nystrom"},
     "known": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": np.ones(6), "L": LOGISTIC.L},
     "prox": {"fun": LOGISTIC, "x0": np.zeros(6), "prox": cz.prox.L1(0.01)},
 }

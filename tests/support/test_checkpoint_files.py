@@ -202,7 +202,7 @@ def test_another_format_is_refused(
         patch.setattr(checkpoints, "FORMAT", number)
         checkpoints.save(pair, {"state": {"k": 10}}, {"work": np.zeros((6, 3))}, keep=False)
     checkpoints.previous(pair).unlink()
-    said = f"is a checkpoint of format {number}, but this version reads format 3: "
+    said = f"is a checkpoint of format {number}, but this version reads format 4: "
     for resume in (True, False):
         with pytest.raises(cz.CheckpointError, match=said):
             minimize(pair, 20, resume=resume)

@@ -15,7 +15,7 @@ With K classes of probabilities p_i the curvature of row i is the matrix C_i = d
 and H = sum_i (x_i x_i^T) x C_i / n + l2 I, of d K variables.  In the directions u_k in which the mean
 of the C_i is diagonal, H has the diagonal blocks sum_i <u_k, C_i u_k> x_i x_i^T / n + l2 I.  They are
 cheap, and all of H where the p_i are equal, as at w = 0: a run begins with them, and takes the whole
-H when the steps have cost a part of what that costs.
+H where they are slow and the steps have cost a part of what it costs.
 """
 
 from __future__ import annotations
@@ -53,8 +53,9 @@ BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
 STEP = 1e6  # flops in the time that a step takes besides its gradient
-PART = 0.3  # of the cost of a whole Hessian of several classes, after which it is made
-LEAST_STEPS = {"gram": 3, "blocks": 10, "nystrom": 30}  # coarse ones: the momentum needs time
+PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
+SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
+LEAST_STEPS = {"gram": 3, "blocks": 7, "nystrom": 30}  # coarse ones: the momentum needs time
 
 
 class Metric(Protocol):
@@ -261,27 +262,33 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
 
 @dataclass(frozen=True)
 class MetricFactory:
-    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew."""
+    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew.
+
+    With several classes, "gram" begins with "blocks".
+    """
 
     problem: Any
     kind: str
     root: Root
 
-    def kind_of(self, number: int) -> str:
-        """Tell of which kind a metric of a run is, by its number."""
-        if self.kind != "gram" or self.problem.classes == 1:
-            return self.kind
-        blocks = math.ceil(self._steps["gram"] / self._steps["blocks"])
-        return "gram" if number >= blocks else "blocks"
+    @property
+    def first_kind(self) -> str:
+        """The kind of the first metric of a run."""
+        return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
-    def steps(self, number: int) -> float:
-        """After how many steps it is made anew."""
-        return self._steps[self.kind_of(number)]
+    def next_kind(self, kind: str, k: int, fell: float) -> str:
+        """Choose the kind of the next metric, after k steps.
+
+        f fell in this metric by `fell` times what it did in the one before: where that does not
+        become small with blocks, the whole Hessian is worth its cost.
+        """
+        is_due = fell > SLOW and k >= self.steps["gram"]
+        return self.kind if is_due else kind
 
     @cached_property
-    def _steps(self) -> dict[str, float]:
+    def steps(self) -> dict[str, float]:
         """How many steps cost as much as making a metric of a kind, or as a part of it."""
-        p, d = self.problem, float(self.problem.variables)
+        p = self.problem
         if p.loss == SQUARED:
             return dict.fromkeys(NAMES, math.inf)  # it would be the same again
         gradient = 4.0 * p.X.size * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
@@ -308,10 +315,9 @@ class MetricFactory:
         small = min(m, float(self.problem.dim))
         return (m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER
 
-    def build(self, w: Array, number: int) -> Metric:
+    def build(self, w: Array, number: int, kind: str) -> Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         rng = np.random.default_rng(child(self.root, METRICS, number))
-        kind = self.kind_of(number)
         with threads.blas_on_one_thread():
             if kind == "diag":
                 diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
@@ -409,7 +415,7 @@ def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
     """The Hessian, its losses from a sample of rows."""
     index = _sample(p, _sample_size(p, p.dim), rng)
     rows, q = p.sample_curvatures(w, index)
-    if p.classes == 1:
+    if q.ndim == 1:
         P = _gram(rows, np.sqrt(q / len(q))[:, None])
     else:
         P = _add_diagonals(-_gram(rows, q / math.sqrt(len(q))), p.classes)
@@ -508,7 +514,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
     rows, q = p.sample_curvatures(w, index)
-    S = _outer(rows, (np.sqrt(q)[:, None] if p.classes == 1 else _draw(q, rng)) / np.sqrt(len(q)))
+    S = _outer(rows, (np.sqrt(q)[:, None] if q.ndim == 1 else _draw(q, rng)) / np.sqrt(len(q)))
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
     K = S @ S.T if rows_first else S.T @ S
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
@@ -519,7 +525,7 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     # Through S^T in both cases: a column that is empty stays so, to the last bit.
     U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values
     # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
-    whole = len(q) == n and p.classes == 1
+    whole = len(q) == n and q.ndim == 1
     exact = whole and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
     rest = p.l2 + (0.0 if exact else float(values[-1]))
     return LowRank(np.ascontiguousarray(U), values + p.l2, max(rest, 1e-12 * float(values[0])))

@@ -113,8 +113,8 @@ class AdaptiveStepper(Stepper):
 
     name = "continuized"
     changing = (
-        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
-        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
+        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
+        "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
         "evaluator",
     )  # fmt: skip
 
@@ -130,6 +130,8 @@ class AdaptiveStepper(Stepper):
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
         self.metric_from = copy(x0)
+        self.metric_value, self.last_fall = math.inf, math.inf
+        self.metric_kind = "" if self.factory is None else self.factory.first_kind
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
 
@@ -138,7 +140,7 @@ class AdaptiveStepper(Stepper):
         if self.factory is not None:
             self._make_metric(start)
         self.best = self.last = self.evaluator.evaluate(start)
-        self.first_slope = norm(self.last.g)
+        self.first_slope, self.metric_value = norm(self.last.g), self.last.f
         value = self.evaluator.last_value
         value += 0.0 if self.prox is None else self.prox.value(start)
         # What the user is shown; with prox, the point after the last step.
@@ -205,7 +207,7 @@ class AdaptiveStepper(Stepper):
         return found[1]
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
-        if self.factory is not None and self.since >= self.factory.steps(self.metrics_made - 1):
+        if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
             self._renew_metric(at)
             return
         against = self.k > 1 and inner(g, x - self.x) > 0.0
@@ -278,13 +280,19 @@ class AdaptiveStepper(Stepper):
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
-        self.evaluator.change_metric(self.factory.build(w, self.metrics_made))
+        metric = self.factory.build(w, self.metrics_made, self.metric_kind)
+        self.evaluator.change_metric(metric)
         self.metric_from = w
         self.metrics_made += 1
         self.since = 0
 
     def _renew_metric(self, at: Evaluation) -> None:
         assert isinstance(self.schedule, AdaptiveSchedule)
+        assert self.factory is not None
+        fall = self.metric_value - self.best.f
+        fell = fall / self.last_fall if self.last_fall > 0.0 else 0.0
+        self.metric_kind = self.factory.next_kind(self.metric_kind, self.k, fell)
+        self.metric_value, self.last_fall = self.best.f, fall
         self._make_metric(at.y)
         self.last = self.evaluator.in_new_metric(at)
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
@@ -370,5 +378,6 @@ class AdaptiveStepper(Stepper):
         forgets what the evaluator has seen, which is put back next."""
         if self.factory is not None:
             w = arrays[plain["metric_from"][ARRAY]]
-            self.evaluator.change_metric(self.factory.build(w, plain["metrics_made"] - 1))
+            metric = self.factory.build(w, plain["metrics_made"] - 1, plain["metric_kind"])
+            self.evaluator.change_metric(metric)
         super().restore(plain, arrays)
