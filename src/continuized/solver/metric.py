@@ -48,6 +48,7 @@ NAMES = ("diag", "gram", "blocks", "nystrom", "auto")  # of the metrics that are
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
+FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
 RANK = 200
 BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
@@ -376,7 +377,8 @@ def _sample_size(p: Any, size: int) -> int:
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
     n, some = len(p.y), SAMPLE * int(size)
-    if p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz:
+    exact = not p.is_sparse and p.loss == SQUARED and size <= FEW
+    if exact or (p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz):
         return n
     return min(n, some)
 
