@@ -1,8 +1,8 @@
 """`softmax`: time to a relative suboptimality of 1e-6 and of 1e-8 on l2-softmax regression.
 
 Ours is `ContinuizedLogisticRegression`, beside scikit-learn's solvers.  A solver's time is that of
-the loosest tol, on a grid, with which it gets there, ours too.  With intercepts, C = 1, and the same
-objective for all: the mean loss + |W|^2 / (2 n).
+the loosest tol, on a grid, with which it gets there, ours too.  With intercepts, C = 1, and the
+same objective for all: the mean loss + |W|^2 / (2 n).
 """
 
 from __future__ import annotations

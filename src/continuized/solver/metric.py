@@ -11,11 +11,12 @@ curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric
 from a random sample of its rows, and made anew at a later point when the steps since have cost as
 much as it did: so at most half of the work is spent on it.
 
-With K classes of probabilities p_i the curvature of row i is the matrix C_i = diag(p_i) - p_i p_i^T,
-and H = sum_i (x_i x_i^T) x C_i / n + l2 I, of d K variables.  In the directions u_k in which the mean
-of the C_i is diagonal, H has the diagonal blocks sum_i <u_k, C_i u_k> x_i x_i^T / n + l2 I.  They are
-cheap, and all of H where the p_i are equal, as at w = 0: a run begins with them, and takes the whole
-H where they are slow and the steps have cost a part of what it costs.
+With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
+and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
+directions u_k in which the mean of the C_i is diagonal, the diagonal blocks of H are
+sum_i <u_k, C_i u_k> x_i x_i^T / n + l2 I.  They are cheap, and all of H where the p_i are equal, as
+at w = 0: a run begins with them, and takes the whole H where they are slow and the steps have cost
+a part of what it costs.
 """
 
 from __future__ import annotations
@@ -44,7 +45,13 @@ __all__ = [
     "given_metric",
 ]
 
-NAMES = ("diag", "gram", "blocks", "nystrom", "auto")  # of the metrics that are made from the curvature
+NAMES = (
+    "diag",
+    "gram",
+    "blocks",
+    "nystrom",
+    "auto",
+)  # of the metrics that are made from the curvature
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
@@ -308,13 +315,14 @@ class MetricFactory:
         p, inverse = self.problem, 2.0 * float(size) ** 3 / BLAS_QUICKER
         m = _sample_size(p, size)
         if p.is_sparse:
-            return _meetings(p.X) * (size / p.variables) ** 2 * m / len(p.y) + inverse
-        return m * float(size) ** 2 / BLAS_QUICKER + inverse
+            meetings = _meetings(p.X) * (size / p.variables) ** 2
+            return float(meetings * m / len(p.y) + inverse)
+        return float(m * float(size) ** 2 / BLAS_QUICKER + inverse)
 
     def _sketch_work(self) -> float:
         m = float(min(SAMPLE * RANK, len(self.problem.y)))
         small = min(m, float(self.problem.dim))
-        return (m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER
+        return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
 
     def build(self, w: Array, number: int, kind: str) -> Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
@@ -372,7 +380,8 @@ def _meetings(X: Any) -> float:
 
 
 def _sample_size(p: Any, size: int) -> int:
-    """Rows of a sample for so many variables: enough for every direction; all of them where that costs little more.
+    """Rows of a sample for so many variables: enough for every direction; all of them where that
+    costs little more.
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """

@@ -114,8 +114,8 @@ class AdaptiveStepper(Stepper):
     name = "continuized"
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
-        "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "schedule",
-        "evaluator",
+        "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
+        "doubt_at", "shrink", "anchor", "schedule", "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
