@@ -11,4 +11,4 @@ reported is how many times ours each took, where a peer was quicker as where it 
 """
 
 # Each a module here with `run(size, say)` and its sizes, FULL and QUICK.
-SUITES = ("loop", "ensemble", "gradient", "logistic", "gossip")
+SUITES = ("loop", "ensemble", "gradient", "logistic", "softmax", "penalised", "gossip")

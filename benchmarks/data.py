@@ -21,6 +21,21 @@ def dense(n: int, d: int, rotated: bool) -> tuple[Array, Array]:
     return X, labels(X, rng)
 
 
+def dense_classes(n: int, d: int, classes: int) -> tuple[Array, Array]:
+    """The rotated rows of `dense`, and labels 0, ..., drawn from a planted softmax."""
+    X, rng = dense(n, d, rotated=True)[0], np.random.default_rng(1)
+    scores = X @ rng.standard_normal((d, classes))
+    scores *= MARGIN / scores.std()
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def planted(X: Any) -> tuple[Any, Array]:
+    """X, and y of a planted w, a tenth of which is not zero, with noise of a tenth."""
+    rng = np.random.default_rng(1)
+    w = np.where(rng.random(X.shape[1]) < 0.1, rng.standard_normal(X.shape[1]), 0.0)
+    return X, X @ w + 0.1 * rng.standard_normal(X.shape[0])
+
+
 def sparse(n: int, d: int, per_row: int = 50) -> tuple[Any, Array]:
     """Rows of `sparse_rows`; labels."""
     rng = np.random.default_rng(0)

@@ -19,6 +19,7 @@ PEERS = {
     "scikit-learn": "sklearn",
     "cyanure": "cyanure",
     "skglm": "skglm",
+    "celer": "celer",
 }
 
 

@@ -7,9 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from continuized import minimize
 from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from continuized.problems import SoftmaxRegression
 from tests.helpers.sklearn_data import (
     CLOSE,
     agree,
@@ -59,6 +62,18 @@ def test_logistic_regression_agrees_with_lbfgs(classes: int) -> None:
     X, y = classification(classes)
     theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y)
     agree(ContinuizedLogisticRegression(random_state=0).fit(X, y), theirs)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_few_steps_on_handwritten_digits(seed: int) -> None:
+    """At most 60 to a relative 1e-8 of the objective, from nearly separable data with C = 1."""
+    X, y = load_digits(return_X_y=True)
+    p = SoftmaxRegression(X, y, 1.0 / len(y), intercept=True)
+    theirs = logistic(ContinuizedLogisticRegression()).fit(X, y)
+    best = p.fun(np.vstack([theirs.coef_.T, theirs.intercept_]))
+    r = minimize(p, np.zeros(p.dim), metric="auto", tol=0.0, maxiter=60, rng=seed)
+    assert -1e-12 <= r.fun / best - 1.0 <= 1e-8
+    agree(ContinuizedLogisticRegression(random_state=seed).fit(X, y), theirs)
 
 
 SCALES = 10.0 ** np.array([-3, 3, 0, -1, 2, 4])

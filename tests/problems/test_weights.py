@@ -26,7 +26,9 @@ from tests.helpers.weighted_regressions import (
 def parts(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
     """A pass cut into so many parts, however small the data."""
     monkeypatch.setattr(linear, "LARGE", 0)
-    monkeypatch.setattr(models, "ROWS", 10 if request.param > 1 else 10_000)
+    if request.param > 1:
+        monkeypatch.setattr(models, "BLOCK", 0)
+        monkeypatch.setattr(models, "LEAST_ROWS", 4)
     monkeypatch.setattr(threads, "count", lambda: request.param)
     return int(request.param)
 

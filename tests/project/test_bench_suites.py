@@ -19,6 +19,10 @@ from benchmarks import (
     loop,
     loop_peers,
     peers,
+    penalised,
+    penalised_peers,
+    race,
+    softmax,
     task,
 )
 from benchmarks.outcome import ABSENT, AT_LEAST, TIMED
@@ -227,7 +231,7 @@ def test_the_logistic_suite_reaches_the_precision(few_solvers, tmp_path):
         assert contest.entries[0].status == TIMED
         for entry, curve in zip(contest.entries, panel.curves, strict=False):
             if entry.status == TIMED:
-                assert curve.above[-1] <= logistic.PRECISION
+                assert curve.above[-1] <= 1e-6
 
 
 def test_every_solver_minimises_the_same_function():
@@ -241,10 +245,57 @@ def test_every_solver_minimises_the_same_function():
 
 def test_a_solver_that_never_gets_there_is_given_up():
     X, y = data.dense(80, 4, rotated=False)
-    race = logistic.Race(cz.problems.LogisticRegression(X, y, l2=0.01), most=10.0)
+    p = cz.problems.LogisticRegression(X, y, l2=0.01)
+    lasting = race.Race(p, 10.0, lambda p, tol: p.x_star, {})
     with pytest.raises(StoppedError, match="tightest tolerance"):
-        race.prepare("lazy", lambda p, tol: np.zeros(p.dim))
-    assert len(race.trials["lazy"]) == len(logistic.TOLERANCES)
+        lasting.prepare("lazy", lambda p, tol: np.zeros(p.dim))
+    assert len(lasting.trials["lazy"]) == len(race.TOLERANCES)
+
+
+def test_the_softmax_suite_reaches_both_precisions(monkeypatch):
+    few = ("scikit-learn, lbfgs", "scikit-learn, newton-cholesky")
+    monkeypatch.setattr(softmax, "SOLVERS", {name: softmax.SOLVERS[name] for name in few})
+    size = softmax.Size(synthetic=((90, 4, 3),), repeats=1, most=1e3, digits=False)
+    suite = softmax.run(size, silent)
+    assert [c.title.partition(",")[0] for c in suite.contests] == ["time to 1e-06", "time to 1e-08"]
+    for contest in suite.contests:
+        check_entries(contest, (TIMED, AT_LEAST))
+    assert all(curve.above[-1] <= 1e-8 for curve in suite.panels[0].curves)
+
+
+def test_every_softmax_solver_minimises_the_same_function():
+    X, labels = data.dense_classes(200, 4, 3)
+    p = cz.problems.SoftmaxRegression(X, labels, 1.0 / 200, intercept=True)
+    W = softmax.ours(p, 1e-11)
+    for name, solve in softmax.SOLVERS.items():
+        np.testing.assert_allclose(solve(p, 1e-9), W, atol=1e-4, err_msg=name)
+
+
+def test_every_penalised_solver_minimises_the_same_function():
+    for X in (data.dense(200, 6, rotated=False)[0], data.sparse(200, 30, 8)[0]):
+        X, y = data.planted(X)
+        ridge = cz.problems.LeastSquares(X, y, 1.0 / 200)
+        lasso = penalised_peers.Lasso(cz.problems.LeastSquares(X, y), cz.prox.L1(0.002))
+        for p, ours, solvers in (
+            (ridge, penalised.our_ridge, penalised_peers.RIDGE),
+            (lasso, penalised.our_lasso, penalised_peers.LASSO),
+        ):
+            best = p.fun(ours(p, 1e-11))
+            for name, solve in solvers.items():
+                if is_installed(name) and not name.startswith("skglm"):
+                    assert p.fun(solve(p, 1e-8)) == pytest.approx(best, rel=1e-6), name
+
+
+def test_the_penalised_suite_names_who_is_absent(monkeypatch):
+    monkeypatch.setitem(peers.PEERS, "celer", "no_such_module")
+    few = {name: penalised_peers.LASSO[name] for name in ("scikit-learn", "celer")}
+    monkeypatch.setattr(penalised_peers, "LASSO", few)
+    monkeypatch.setattr(penalised_peers, "RIDGE", {})
+    size = penalised.Size(dense=((80, 5),), sparse=(80, 20, 4), repeats=1, most=1e3)
+    for contest in penalised.run(size, silent).contests:
+        assert contest.entries[0].status == TIMED
+        for entry in contest.entries[2:]:
+            assert (entry.status, entry.words) == (ABSENT, "celer is not installed")
 
 
 def test_a_hessian_that_would_not_fit_is_not_asked_for(monkeypatch):

@@ -14,6 +14,10 @@ from tests.invariants.registry import data, same_bits, user_fun, user_grad
 
 X, Y = data(60, 6)
 LOGISTIC = cz.problems.LogisticRegression(X * np.arange(1, 7.0) ** 2, np.sign(Y), l2=1e-4)
+# Separable: blocks are slow, and the whole Hessian follows after two metrics, at the 14th event.
+SOFTMAX = cz.problems.SoftmaxRegression(
+    X * np.arange(1, 7.0) ** 2, X[:, :3].argmax(axis=1), l2=1e-7, intercept=True
+)
 QUADRATIC = cz.problems.Quadratic(np.geomspace(1e-3, 1.0, 8), np.ones(8))
 RUNS: dict[str, dict[str, Any]] = {
     "unknown L": {"fun": QUADRATIC.fun, "jac": QUADRATIC.grad, "x0": np.zeros(8)},
@@ -21,6 +25,9 @@ RUNS: dict[str, dict[str, Any]] = {
     "gram": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "gram"},
     "nystrom": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "nystrom"},
     "diag": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "diag"},
+    "softmax, gram": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "gram"},
+    "softmax, blocks": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "blocks"},
+    "softmax, nystrom": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "nystrom"},
     "known": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": np.ones(6), "L": LOGISTIC.L},
     "prox": {"fun": LOGISTIC, "x0": np.zeros(6), "prox": cz.prox.L1(0.01)},
 }
@@ -44,7 +51,7 @@ def test_the_method_of_another_run_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("events", [1, 2, 7, 20])
+@pytest.mark.parametrize("events", [1, 2, 7, 10, 20])
 @pytest.mark.parametrize("record", [True, False])
 def test_a_resumed_run_is_the_uninterrupted_one(
     name: str, events: int, record: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -105,7 +105,7 @@ class Own:
         (
             {"metric": "newton"},
             ValueError,
-            'metric must be "diag", "gram", "nystrom", "auto", an array or',
+            'metric must be "diag", "gram", "blocks", "nystrom", "auto", an array or',
         ),
         ({"metric": "gram"}, ValueError, "made from the data of a regression, got a Problem"),
         ({"metric": Own(lambda g: g[:2])}, ValueError, r"shape of g, \(3,\)"),

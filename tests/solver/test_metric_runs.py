@@ -14,7 +14,7 @@ from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
 
-NAMED = ("auto", "gram", "nystrom", "diag")
+NAMED = ("auto", "gram", "blocks", "nystrom", "diag")
 
 
 def newton(p: Any) -> tuple[np.ndarray, float]:

@@ -177,9 +177,10 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
-        "gram": f"the Hessian of {d} variables is cheap to factorise",
+        "gram": f"the Hessian of {problem.dim} variables is cheap to factorise",
+        "blocks": f"of the Hessian of {problem.dim} variables, blocks are cheap to factorise",
         "diag": f"only {density(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
-        "nystrom": f"{d} variables are too many to factorise the Hessian",
+        "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
 

@@ -10,11 +10,19 @@ For a regression a metric is made from its curvature at a point (`MetricFactory`
 curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is made from it or
 from a random sample of its rows, and made anew at a later point when the steps since have cost as
 much as it did: so at most half of the work is spent on it.
+
+With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
+and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
+directions u_k in which the mean of the C_i is diagonal, the diagonal blocks of H are
+sum_i <u_k, C_i u_k> x_i x_i^T / n + l2 I.  They are cheap, and all of H where the p_i are equal, as
+at w = 0: a run begins with them, and takes the whole H where they are slow and the steps have cost
+a part of what it costs.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -28,6 +36,7 @@ from continuized.support import threads
 from continuized.support import validation as check
 
 __all__ = [
+    "Blocks",
     "Dense",
     "Diagonal",
     "Identity",
@@ -36,15 +45,25 @@ __all__ = [
     "given_metric",
 ]
 
-NAMES = ("diag", "gram", "nystrom", "auto")  # of the metrics that are made from the curvature
+NAMES = (
+    "diag",
+    "gram",
+    "blocks",
+    "nystrom",
+    "auto",
+)  # of the metrics that are made from the curvature
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
+FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
 RANK = 200
+BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
-LEAST_STEPS = 3
-LEAST_STEPS_OF_A_SKETCH = 30  # which is coarse: the momentum needs time
+STEP = 1e6  # flops in the time that a step takes besides its gradient
+PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
+SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
+LEAST_STEPS = {"gram": 3, "blocks": 7, "nystrom": 30}  # coarse ones: the momentum needs time
 
 
 class Metric(Protocol):
@@ -179,6 +198,28 @@ class LowRank(Metric):
         return np.asarray((columns - along) / self._rest).reshape(g.shape)
 
 
+class Blocks(Metric):
+    """P = sum_k P_k x u_k u_k^T for x of d rows and K columns, u_k orthonormal: P_k along u_k.
+
+    directions: the u_k, as columns; metrics: those of the P_k, of d variables each.
+
+    >>> both = Blocks(np.eye(2), [Diagonal([1.0, 2.0]), Diagonal([4.0, 8.0])])
+    >>> both.solve(np.full((2, 2), 8.0)).tolist()
+    [[8.0, 2.0], [4.0, 1.0]]
+    """
+
+    name = "blocks"
+
+    def __init__(self, directions: Array, metrics: Sequence[Metric]) -> None:
+        self._directions, self._metrics = directions, metrics
+
+    def solve(self, g: Array) -> Array:
+        u, count = self._directions, len(self._metrics)
+        along = np.einsum("jk,kl->lj", g.reshape(-1, count), u)
+        solved = np.stack([P.solve(v) for P, v in zip(self._metrics, along, strict=True)])
+        return np.asarray(np.einsum("lj,kl->jk", solved, u)).reshape(g.shape)
+
+
 class UserMetric(Metric):
     """The user's object, whose answers are looked at."""
 
@@ -229,42 +270,71 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
 
 @dataclass(frozen=True)
 class MetricFactory:
-    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew."""
+    """A kind of metric for a regression: `build` makes it, `steps` is when to make it anew.
+
+    With several classes, "gram" begins with "blocks".
+    """
 
     problem: Any
     kind: str
     root: Root
 
-    @cached_property
-    def steps(self) -> float:
-        """How many steps cost as much as making the metric."""
-        p, d = self.problem, float(self.problem.variables)
-        if self.kind == "diag" or p.loss == SQUARED:
-            return math.inf  # it would be the same again
-        gradient = 4.0 * p.X.size * p.dim / d  # of as many classes as there are
-        gradient = max(gradient * (SPARSE_SLOWER if p.is_sparse else 1.0), 1.0)
-        if self.kind == "nystrom":
-            m = float(min(SAMPLE * RANK, len(p.y)))
-            small = min(m, d)
-            work = (m * d * small + 10.0 * small**3) / BLAS_QUICKER
-            return float(max(LEAST_STEPS_OF_A_SKETCH, work / gradient))
-        if p.is_sparse:
-            share = min(1.0, _sample_size(p) / len(p.y))
-            work = _meetings(p.X) * share + 2.0 * d**3 / BLAS_QUICKER
-        else:
-            work = (_sample_size(p) * d * d + 2.0 * d**3) / BLAS_QUICKER
-        return float(max(LEAST_STEPS, work / gradient))
+    @property
+    def first_kind(self) -> str:
+        """The kind of the first metric of a run."""
+        return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
-    def build(self, w: Array, number: int) -> Metric:
+    def next_kind(self, kind: str, k: int, fell: float) -> str:
+        """Choose the kind of the next metric, after k steps.
+
+        f fell in this metric by `fell` times what it did in the one before: where that does not
+        become small with blocks, the whole Hessian is worth its cost.
+        """
+        is_due = fell > SLOW and k >= self.steps["gram"]
+        return self.kind if is_due else kind
+
+    @cached_property
+    def steps(self) -> dict[str, float]:
+        """How many steps cost as much as making a metric of a kind, or as a part of it."""
+        p = self.problem
+        if p.loss == SQUARED:
+            return dict.fromkeys(NAMES, math.inf)  # it would be the same again
+        gradient = 4.0 * p.X.size * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        several = p.classes > 1
+        work = {
+            "gram": self._gram_work(p.dim) * (PART if several else 1.0),
+            "blocks": self._gram_work(p.variables) * p.classes,
+            "nystrom": self._sketch_work(),
+        }
+        step = max(gradient + (STEP if several else 0.0), 1.0)
+        steps = {kind: max(LEAST_STEPS[kind], work[kind] / step) for kind in work}
+        return {**steps, "diag": math.inf}
+
+    def _gram_work(self, size: int) -> float:
+        """The work for a Gram matrix of so many variables, and its inverse."""
+        p, inverse = self.problem, 2.0 * float(size) ** 3 / BLAS_QUICKER
+        m = _sample_size(p, size)
+        if p.is_sparse:
+            meetings = _meetings(p.X) * (size / p.variables) ** 2
+            return float(meetings * m / len(p.y) + inverse)
+        return float(m * float(size) ** 2 / BLAS_QUICKER + inverse)
+
+    def _sketch_work(self) -> float:
+        m = float(min(SAMPLE * RANK, len(self.problem.y)))
+        small = min(m, float(self.problem.dim))
+        return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
+
+    def build(self, w: Array, number: int, kind: str) -> Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
         rng = np.random.default_rng(child(self.root, METRICS, number))
         with threads.blas_on_one_thread():
-            if self.kind == "diag":
+            if kind == "diag":
                 diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
                 return Diagonal(diagonal)
-            if self.kind == "gram":
+            if kind == "gram":
                 return Dense.of(gram(self.problem, w.ravel(), rng))
-            return nystrom(self.problem, w.ravel(), rng)
+            make = blocks if kind == "blocks" else nystrom
+            return make(self.problem, w.ravel(), rng)
 
 
 def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
@@ -281,7 +351,10 @@ def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
         raise ValueError("the problem has no variables: X has no columns")
     if not np.all(np.isfinite(regression.coordinate_L)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
-    return MetricFactory(problem, best_kind(problem) if kind == "auto" else kind, root)
+    kind = best_kind(problem) if kind == "auto" else kind
+    # Of one class, the Hessian is one block.
+    one = kind == "blocks" and regression.classes == 1
+    return MetricFactory(problem, "gram" if one else kind, root)
 
 
 def best_kind(problem: Any) -> str:
@@ -289,8 +362,10 @@ def best_kind(problem: Any) -> str:
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
-    if problem.variables <= MOST_GRAM:
+    if problem.dim <= MOST_GRAM:
         return "gram"
+    if problem.variables * problem.dim <= MOST_GRAM**2:
+        return "blocks"
     return "diag" if density(problem.X) <= SPARSE else "nystrom"
 
 
@@ -304,13 +379,15 @@ def _meetings(X: Any) -> float:
     return float((np.diff(X.indptr).astype(np.float64) ** 2).sum())
 
 
-def _sample_size(p: Any) -> int:
-    """Rows of a sample: enough for every direction; all of them where that costs little more.
+def _sample_size(p: Any, size: int) -> int:
+    """Rows of a sample for so many variables: enough for every direction; all of them where that
+    costs little more.
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
-    n, some = len(p.y), SAMPLE * int(p.variables)
-    if p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz:
+    n, some = len(p.y), SAMPLE * int(size)
+    exact = not p.is_sparse and p.loss == SQUARED and size <= FEW
+    if exact or (p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz):
         return n
     return min(n, some)
 
@@ -334,32 +411,99 @@ def _floor(p: Any) -> Array:
     return np.where(p.coordinate_L > 0.0, np.maximum(small, 1e-300), 1.0)
 
 
+def _penalty(p: Any) -> Array:
+    """The penalty of each variable of a class: no intercept has one."""
+    return np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)
+
+
+def _unseen(p: Any) -> Array:
+    """A curvature for steps that are the same in all classes, where neither losses nor a penalty
+    have one; no gradient has a part along them."""
+    return np.where(_penalty(p) > 0.0, 0.0, p.coordinate_L)
+
+
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:
-    """The mean of q_i s_i s_i^T over a sample of rows (`sample_rows`), and l2."""
-    index = _sample(p, _sample_size(p), rng)
+    """The Hessian, its losses from a sample of rows."""
+    index = _sample(p, _sample_size(p, p.dim), rng)
     rows, q = p.sample_curvatures(w, index)
-    if p.is_sparse:
-        P = _sparse_gram(rows, q / len(q))
+    if q.ndim == 1:
+        P = _gram(rows, np.sqrt(q / len(q))[:, None])
     else:
-        mine = rows is not p.X and rows.dtype == np.float64  # and may be written into
-        P = _dense_gram(np.multiply(rows, np.sqrt(q / len(q))[:, None], out=rows if mine else None))
-    penalty = np.where(np.arange(p.variables) < p.X.shape[1], p.l2, 0.0)  # no intercept's
-    P[np.diag_indices(len(P))] += penalty + _floor(p)
+        P = _add_diagonals(-_gram(rows, q / math.sqrt(len(q))), p.classes)
+        each = np.arange(p.variables)
+        tensor = P.reshape(p.variables, p.classes, p.variables, p.classes)
+        tensor[each, :, each, :] += (_unseen(p) / p.classes)[:, None, None]
+    P[np.diag_indices(len(P))] += np.repeat(_penalty(p) + _floor(p), p.classes)
     return np.asarray(P)
 
 
-def _dense_gram(X: Array) -> Array:
-    """X^T X, on our own threads."""
+def _add_diagonals(P: Array, classes: int) -> Array:
+    """From the part of -p p^T in the Hessian, make all of it.
+
+    The probabilities add up to 1, so diag(p) = diag(p p^T 1): that of a class is the sum of its
+    blocks with all classes.
+    """
+    tensor = P.reshape(-1, classes, len(P) // classes, classes)
+    sums = tensor.sum(axis=3)
+    for k in range(classes):
+        tensor[:, k, :, k] -= sums[:, k, :]
+    return P
+
+
+def blocks(p: Any, w: Array, rng: np.random.Generator) -> Metric:
+    """The blocks of the Hessian along the directions in which the mean of the C_i is diagonal."""
+    index = _sample(p, _sample_size(p, p.variables), rng)
+    rows, q = p.sample_curvatures(w, index)
+    mean = (np.diag(q.sum(axis=0)) - q.T @ q) / len(q)
+    # Shifted, the last is (1, ..., 1), along which every C_i is zero.
+    directions = np.linalg.eigh(mean + 1.0 / p.classes)[1]
+    slopes = np.maximum(q @ directions**2 - (q @ directions) ** 2, 0.0)
+    diagonal, metrics = _penalty(p) + _floor(p), []
+    for k in range(p.classes - 1):
+        P = _gram(rows, np.sqrt(slopes[:, k] / len(q))[:, None])
+        P[np.diag_indices(len(P))] += diagonal
+        metrics.append(Dense.of(P))
+    return Blocks(directions, [*metrics, Diagonal(diagonal + _unseen(p))])
+
+
+def _outer(rows: Any, factors: Array) -> Any:
+    """Rows x_i and factors f_i as rows x_i x f_i, dense or CSR: their entries x_ij f_ik."""
+    m, d = rows.shape
+    K = factors.shape[1]
+    if isinstance(rows, np.ndarray):
+        return (rows[:, :, None] * factors[:, None, :]).reshape(m, d * K)
+    from scipy import sparse
+
+    rows = rows if rows.has_sorted_indices else rows.sorted_indices()
+    counts = np.diff(rows.indptr)
+    data = rows.data[:, None] * np.repeat(factors, counts, axis=0)
+    indices = rows.indices[:, None] * K + np.arange(K, dtype=rows.indices.dtype)
+    parts = data.ravel(), indices.ravel(), rows.indptr * K
+    return sparse.csr_array(parts, shape=(m, d * K))
+
+
+def _gram(rows: Any, factors: Array) -> Array:
+    """The sum of z_i z_i^T over rows, z_i = x_i x f_i, on our own threads."""
+    n, size = rows.shape[0], rows.shape[1] * factors.shape[1]
+    if not isinstance(rows, np.ndarray):
+        return _sparse_gram(_outer(rows, factors))
     parts = threads.count()
-    cuts = [len(X) * part // parts for part in range(parts + 1)]
-    pieces = [X[cuts[i] : cuts[i + 1]] for i in range(parts)]
-    return np.asarray(sum(threads.in_parts(lambda i: pieces[i].T @ pieces[i], parts)))
+    at_once = max(BLOCK // size, 1)
+
+    def add(part: int) -> Array:
+        total, first, last = np.zeros((size, size)), n * part // parts, n * (part + 1) // parts
+        for start in range(first, last, at_once):
+            block = slice(start, min(start + at_once, last))
+            Z = _outer(rows[block], factors[block])
+            total += Z.T @ Z
+        return total
+
+    return np.asarray(sum(threads.in_parts(add, parts)))
 
 
-def _sparse_gram(X: Any, weights: Array) -> Array:
+def _sparse_gram(X: Any) -> Array:
     from continuized.solver.kernels.gram import add_sparse_gram
 
-    X = X if X.has_sorted_indices else X.sorted_indices()
     n, d = X.shape
     parts = threads.count() if _meetings(X) > 10.0 * d * d else 1
     cuts = [n * part // parts for part in range(parts + 1)]
@@ -367,7 +511,7 @@ def _sparse_gram(X: Any, weights: Array) -> Array:
     data = X.data.astype(np.float64, copy=False)
 
     def add(i: int) -> None:
-        add_sparse_gram(data, X.indptr, X.indices, weights, cuts[i], cuts[i + 1], sums[i])
+        add_sparse_gram(data, X.indptr, X.indices, cuts[i], cuts[i + 1], sums[i])
 
     threads.in_parts(add, parts)
     upper = sums.sum(axis=0)
@@ -377,12 +521,11 @@ def _sparse_gram(X: Any, weights: Array) -> Array:
 def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     """The largest eigenvalues of a sample's Hessian and their directions; elsewhere, the
     smallest of these in place of the rest."""
-    n, d = len(p.y), p.variables
+    n, d = len(p.y), p.dim
     rank = min(RANK, n, d)
     index = _sample(p, min(SAMPLE * rank, n), rng)
-    S, q = p.sample_curvatures(w, index)
-    scaled = np.sqrt(q / len(q))[:, None]
-    S = S.multiply(scaled).tocsr() if p.is_sparse else S * scaled
+    rows, q = p.sample_curvatures(w, index)
+    S = _outer(rows, (np.sqrt(q)[:, None] if q.ndim == 1 else _draw(q, rng)) / np.sqrt(len(q)))
     rows_first = len(q) <= d  # the smaller of S S^T and S^T S, which have the same eigenvalues
     K = S @ S.T if rows_first else S.T @ S
     values, vectors = np.linalg.eigh(K.toarray() if p.is_sparse else K)
@@ -393,6 +536,18 @@ def nystrom(p: Any, w: Array, rng: np.random.Generator) -> Metric:
     # Through S^T in both cases: a column that is empty stays so, to the last bit.
     U = S.T @ vectors / np.sqrt(values) if rows_first else S.T @ (S @ vectors) / values
     # Where nothing is left out, neither rows nor directions, the rest has l2 alone.
-    exact = len(q) == n and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
+    whole = len(q) == n and q.ndim == 1
+    exact = whole and kept.sum() <= rank and p.l2 > 0.0 and not p.intercept
     rest = p.l2 + (0.0 if exact else float(values[-1]))
     return LowRank(np.ascontiguousarray(U), values + p.l2, max(rest, 1e-12 * float(values[0])))
+
+
+def _draw(p: Array, rng: np.random.Generator) -> Array:
+    """Draw a class k of each row, with its probabilities, and return e_k - p.
+
+    The mean of (e_k - p)(e_k - p)^T over k is diag(p) - p p^T.
+    """
+    drawn = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
+    factors = -p
+    factors[np.arange(len(p)), np.minimum(drawn, p.shape[1] - 1)] += 1.0
+    return factors

@@ -107,13 +107,14 @@ class Linear(Problem):
         """Return `sample_rows`, and q: the second derivatives of the losses of these rows at w.
 
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
-        each penalised variable.
+        each penalised variable.  With several classes q_i is a row, the probabilities of the
+        classes, and the second derivative is the matrix diag(q_i) - q_i q_i^T.
         """
         at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
         return self.sample_rows(index), self._second_slopes(self.predictions(at, index))
 
     def _second_slopes(self, predictions: Array) -> Array:
-        """Return the largest second derivative of each loss at a row of predictions."""
+        """Return what tells the second derivative of each loss at a row of predictions."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:

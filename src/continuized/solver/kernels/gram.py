@@ -23,14 +23,14 @@ def symmetric_product(matrix, v, out):
 
 
 @jit
-def add_sparse_gram(values, indptr, indices, weights, first, last, out):
-    """out += sum of weights_i x_i x_i^T over rows first, ..., last - 1, in the upper triangle.
+def add_sparse_gram(values, indptr, indices, first, last, out):
+    """out += sum of x_i x_i^T over rows first, ..., last - 1, in the upper triangle.
 
     The indices of a row are sorted.
     """
     for i in range(first, last):
         begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
         for p in range(begin, end):
-            scaled, line = weights[i] * values[p], out[np.uintp(indices[p])]
+            value, line = values[p], out[np.uintp(indices[p])]
             for q in range(p, end):
-                line[np.uintp(indices[q])] += scaled * values[q]
+                line[np.uintp(indices[q])] += value * values[q]

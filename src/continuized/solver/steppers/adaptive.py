@@ -107,9 +107,9 @@ class AdaptiveStepper(Stepper):
 
     name = "continuized"
     changing = (
-        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metrics_made",
-        "restarts", "rejected", "in_a_row", "doubt_at", "shrink", "anchor", "is_lost",
-        "schedule", "evaluator",
+        "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
+        "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
+        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -125,6 +125,8 @@ class AdaptiveStepper(Stepper):
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
         self.is_lost = False  # whether the last event was rejected for what was not finite there
         self.metric_from = copy(x0)
+        self.metric_value, self.last_fall = math.inf, math.inf
+        self.metric_kind = "" if self.factory is None else self.factory.first_kind
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
 
@@ -133,7 +135,7 @@ class AdaptiveStepper(Stepper):
         if self.factory is not None:
             self._make_metric(start)
         self.best = self.last = self.evaluator.evaluate(start)
-        self.first_slope = norm(self.last.g)
+        self.first_slope, self.metric_value = norm(self.last.g), self.last.f
         value = self.evaluator.last_value
         value += 0.0 if self.prox is None else self.prox.value(start)
         # What the user is shown; with prox, the point after the last step.
@@ -201,7 +203,7 @@ class AdaptiveStepper(Stepper):
         return found[1]
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
-        if self.factory is not None and self.since >= self.factory.steps:
+        if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
             self._renew_metric(at)
             return
         against = self.k > 1 and inner(g, x - self.x) > 0.0
@@ -277,13 +279,19 @@ class AdaptiveStepper(Stepper):
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
-        self.evaluator.change_metric(self.factory.build(w, self.metrics_made))
+        metric = self.factory.build(w, self.metrics_made, self.metric_kind)
+        self.evaluator.change_metric(metric)
         self.metric_from = w
         self.metrics_made += 1
         self.since = 0
 
     def _renew_metric(self, at: Evaluation) -> None:
         assert isinstance(self.schedule, AdaptiveSchedule)
+        assert self.factory is not None
+        fall = self.metric_value - self.best.f
+        fell = fall / self.last_fall if self.last_fall > 0.0 else 0.0
+        self.metric_kind = self.factory.next_kind(self.metric_kind, self.k, fell)
+        self.metric_value, self.last_fall = self.best.f, fall
         self._make_metric(at.y)
         self.last = self.evaluator.in_new_metric(at)
         self.best = self.last if self.best is at else self.evaluator.in_new_metric(self.best)
@@ -371,5 +379,6 @@ class AdaptiveStepper(Stepper):
         forgets what the evaluator has seen, which is put back next."""
         if self.factory is not None:
             w = arrays[plain["metric_from"][ARRAY]]
-            self.evaluator.change_metric(self.factory.build(w, plain["metrics_made"] - 1))
+            metric = self.factory.build(w, plain["metrics_made"] - 1, plain["metric_kind"])
+            self.evaluator.change_metric(metric)
         super().restore(plain, arrays)
