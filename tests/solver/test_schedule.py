@@ -115,10 +115,14 @@ def test_the_least_L_of_two_points(turned: bool, P: float) -> None:
 class Rising:
     """Metrics 10 I, 20 I, 30 I, ..., each for three steps."""
 
-    kind, steps = "gram", 3.0
+    kind = first_kind = "gram"
+    steps = {"gram": 3.0}  # noqa: RUF012
 
-    def build(self, w: np.ndarray, number: int) -> Diagonal:
+    def build(self, w: np.ndarray, number: int, kind: str) -> Diagonal:
         return Diagonal(np.full(3, 10.0 * (number + 1)))
+
+    def next_kind(self, kind: str, k: int, fell: float) -> str:
+        return kind
 
 
 def test_a_new_metric_begins_with_a_step_in_it() -> None:

@@ -160,7 +160,8 @@ def minimize(
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
-    check_noise(noise)
+    if noise is not None:
+        check_noise(noise)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.check_path(checkpoint, every, resume)
