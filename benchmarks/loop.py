@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,13 +28,21 @@ NOTE = (
 )
 
 
+NOTE_COMPILED = (
+    "The same for compiled loops alone, by the number of variables. The bare loop makes the same "
+    "steps as ours and tests nothing; its random times are drawn before it starts, ours on the way."
+)
+NUMBERS = 10**7  # that a contest of compiled loops computes, about
+
+
 class Size(NamedTuple):
-    """How much is done."""
+    """How much is done; dims: of the contests of compiled loops."""
 
     dim: int
     rows: int
     gradients: int  # of the quadratic; of the logistic regression, a hundredth
     repeats: int
+    dims: tuple[int, ...] = (10, 100, 1_000, 10_000)
 
 
 FULL = Size(dim=100, rows=2000, gradients=40_000, repeats=7)
@@ -59,6 +67,18 @@ def run(size: Size, say: Say) -> Suite:
         )
         contests.append(contest)
         panels += convergence(task, contest, say)
+    for dim in size.dims:
+        task = quadratic(dim, max(1000, min(size.gradients, NUMBERS // dim)))
+        contests.append(
+            compete(
+                f"the compiled step, {task.title}",
+                [Contestant(name, partial(make, task)) for name, make in COMPILED.items()],
+                repeats=size.repeats,
+                check=partial(below_gradient_descent, task),
+                note=NOTE_COMPILED,
+                say=say,
+            )
+        )
     return Suite(contests, panels)
 
 
@@ -98,6 +118,29 @@ def _compiled(task: Task) -> Work:
 def _in_numpy(task: Task) -> Work:
     problem = cz.Problem(task.fun, task.grad, L=task.problem.L, mu=task.problem.mu)
     return lambda: ours(task, problem)
+
+
+def _own_gradient(task: Task) -> Work:
+    import numba
+
+    eigenvalues, x_star = task.problem.eigenvalues, task.problem.x_star
+
+    @numba.njit
+    def grad(x: Any, out: Any) -> None:
+        for c in range(x.size):
+            out[c] = eigenvalues[c] * (x[c] - x_star[c])
+
+    problem = cz.Problem(task.fun, grad, L=task.problem.L, mu=task.problem.mu)
+    return lambda: ours(task, problem)
+
+
+COMPILED: dict[str, loop_peers.Make] = {
+    "continuized": _compiled,
+    "continuized, a compiled gradient of one's own": _own_gradient,
+    "a bare loop in Numba": loop_peers.bare_loop,
+    "optax, Nesterov": loop_peers.optax_nesterov,
+    "jaxopt, accelerated": loop_peers.jaxopt_accelerated,
+}
 
 
 def ours(task: Task, problem: cz.Problem, method: str = "continuized") -> Run:

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+import continuized as cz
 from benchmarks.peers import in_doubles, load
 from benchmarks.task import Run, Task
 from benchmarks.timing import Work
 from continuized.problems.base import Array
+from continuized.process.compiled import coefficients as event_coefficients
 
 Make = Callable[[Task], Work]
 
@@ -143,6 +145,36 @@ def _through_jax(task: Task, compiled: Any) -> Work:
         return Run(np.asarray(x), task.gradients)
 
     return in_doubles(work)
+
+
+def bare_loop(task: Task) -> Work:
+    """Our own steps of a quadratic in Numba, nothing tested: what the arithmetic alone takes.
+
+    The times of the events are drawn, and the coefficients made of them, before the clock starts.
+    """
+    import numba
+
+    p = task.problem
+    method = cz.Continuized(p.L, p.mu)
+    coefficients = event_coefficients(method, method.clock(0).stream().draw(task.gradients), 0.0)
+
+    @numba.njit(fastmath={"reassoc", "contract"})
+    def loop(eigenvalues: Any, x_star: Any, x: Any, z: Any, coefficients: Any) -> None:
+        for i in range(coefficients.shape[0]):
+            a, b = coefficients[i, 0], coefficients[i, 1]
+            gamma, gamma_prime = coefficients[i, 2], coefficients[i, 3]
+            for c in range(x.size):
+                y = x[c] + a * (z[c] - x[c])
+                w = z[c] + b * (x[c] - z[c])
+                g = eigenvalues[c] * (y - x_star[c])
+                x[c], z[c] = y - gamma * g, w - gamma_prime * g
+
+    def work() -> Run:
+        x, z = task.x0, task.x0
+        loop(p.eigenvalues, p.x_star, x, z, coefficients)
+        return Run(x, task.gradients)
+
+    return work
 
 
 MAKERS: dict[str, Make] = {

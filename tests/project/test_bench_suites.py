@@ -126,8 +126,8 @@ def few_makers(monkeypatch):
 
 
 def test_the_loop_has_every_contestant_and_its_curve(few_makers):
-    suite = loop.run(loop.Size(dim=5, rows=40, gradients=40, repeats=1), silent)
-    assert len(suite.contests) == 2
+    suite = loop.run(loop.Size(dim=5, rows=40, gradients=40, repeats=1, dims=(7,)), silent)
+    assert len(suite.contests) == 3
     for contest in suite.contests:
         check_entries(contest)
     timed = [e.name for e in suite.contests[0].entries if e.status == TIMED]

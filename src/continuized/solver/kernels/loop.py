@@ -3,15 +3,17 @@
 It is the inside of `FixedStepper.advance`; the loop of a whole run is `solver.loop`.
 
 The vectors of a run live in one array `work`, a row each, for every array passed from Python costs
-0.1 microseconds:
+0.1 microseconds.  x and z after the event before are the rows X and Z.  Three events have three
+rows each, which begin at LAST (the event before), NOW (the coming one) and NEXT (the one after it):
 
-    work[X], work[Z]            x and z after the event before
-    work[Y_LAST], work[G_LAST]  y and g of the event before, for the witnesses
-    work[Y], work[W], work[G]   y and z at the coming event, mixed but before its jump, and its g
+    work[event + Y], work[event + W]  y and z of the event, mixed but before its jump
+    work[event + G]                   the gradient at y
 
-A function that is a sum over the entries of x has its gradient, the checks and the step in one pass
-over x, z and the last pair, which are in the cache; the others take one pass for the checks and one
-for the step.
+One pass over the vectors makes an event: the sums for the checks, the jump, and the mix of the next
+one.  Where the checks forbid the jump, the rows of the next event are not used.  A function that is
+a sum over the entries of x has its gradient in the same pass too, which changes x, z and the last
+pair in place, to stay in the cache; there a forbidden event is undone by taking those before it
+again.
 """
 
 from __future__ import annotations
@@ -39,10 +41,10 @@ from continuized.support.jit import (
     vector,
 )
 
-X, Z, Y_LAST, G_LAST, Y, W, G = range(7)
-WORK_ROWS = 7
+Y, W, G = range(3)
+X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
+WORK_ROWS = 11
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
-STATE_ROWS = 4  # those that events change in place, from the first on
 
 # A call that is handed an array counts a reference, which would cost 20 ns a step.
 inline = partial(jit, inline="always")
@@ -65,45 +67,77 @@ def mix_next(work, coefficients, i):
     real = work.dtype.type
     a, b = real(coefficients[i, A]), real(coefficients[i, B])
     for c in range(work.shape[1]):
-        work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
+        work[NOW + Y, c], work[NOW + W, c] = mix(work[X, c], work[Z, c], a, b)
 
 
 @inline
-def step_by(g, noise, work, coefficients, watch, i):
-    """Event i of the block, its gradient given; returns the signal.
+def take_event(work, events, noise, coefficients, watch, i):
+    """Event i of the block, whose gradient is known; returns the signal.
 
-    A step that fails is not taken; after any other, y and z are mixed for the next event.
+    events: where the rows begin of the event before, of this one and of the next, for which y and z
+    are mixed.
     """
-    real = work.dtype.type
+    real, (last, now, after) = work.dtype.type, events
+    y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
+    y_last, g_last, y_after, z_after = (
+        work[last + Y], work[last + G], work[after + Y], work[after + W],
+    )  # fmt: skip
+    gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
+    following = min(i + 1, coefficients.shape[0] - 1)
+    a, b = real(coefficients[following, A]), real(coefficients[following, B])
     g2 = y2 = dg2 = dgdy = dy2 = real(0.0)
     for c in range(work.shape[1]):
-        g_c, y = real(add_noise(g[c], noise, i, c)), work[Y, c]
-        dg, dy = g_c - work[G_LAST, c], y - work[Y_LAST, c]
-        g2 += g_c * g_c
+        g, y = real(add_noise(g_now[c], noise, i, c)), y_now[c]
+        dg, dy = g - g_last[c], y - y_last[c]
+        g2 += g * g
         y2 += y * y
         dg2 += dg * dg
         dgdy += dg * dy
         dy2 += dy * dy
-        work[G, c] = g_c
+        g_now[c] = g
+        x, z = jump(y, z_now[c], g, gamma, gamma_prime)
+        y_after[c], z_after[c] = mix(x, z, a, b)
     size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-    signal = verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
-    if signal in FORBIDDEN:
-        return signal
+    return verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+
+
+@inline
+def settle(work, event, coefficients, i):
+    """Write x and z after event i of the block, and its pair for the next one's witnesses."""
+    real = work.dtype.type
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
-    following = min(i + 1, coefficients.shape[0] - 1)
-    a, b = real(coefficients[following, A]), real(coefficients[following, B])
-    for c in range(work.shape[1]):  # two loops: LLVM does not vectorise one that writes six rows
-        y, g_c = work[Y, c], work[G, c]
-        work[X, c], work[Z, c] = jump(y, work[W, c], g_c, gamma, gamma_prime)
-        work[Y_LAST, c], work[G_LAST, c] = y, g_c
     for c in range(work.shape[1]):
-        work[Y, c], work[W, c] = mix(work[X, c], work[Z, c], a, b)
-    return signal
+        y, g = work[event + Y, c], work[event + G, c]
+        work[X, c], work[Z, c] = jump(y, work[event + W, c], g, gamma, gamma_prime)
+        work[LAST + Y, c], work[LAST + G, c] = y, g
+
+
+@inline
+def record(work, event, coefficients, i, xs, zs):
+    """Keep x and z after event i as rows of xs and zs, unless these are empty."""
+    real = work.dtype.type
+    gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
+    if xs.shape[0] > 0:
+        for c in range(work.shape[1]):
+            y, z, g = work[event + Y, c], work[event + W, c], work[event + G, c]
+            xs[i, c], z = jump(y, z, g, gamma, gamma_prime)
+            if zs.shape[0] > 0:
+                zs[i, c] = z
 
 
 def step(g, work, coefficients, watch, i):
-    """Event i of the block, its gradient given, noise and all; returns the signal."""
-    return step_by(g, None, work, coefficients, watch, i)
+    """Event i of the block, its gradient given, noise and all; returns the signal.
+
+    A step that fails is not taken; after any other, y and z are mixed for the next event.
+    """
+    for c in range(work.shape[1]):
+        work[NOW + G, c] = g[c]
+    signal = take_event(work, (LAST, NOW, NEXT), None, coefficients, watch, i)
+    if signal not in FORBIDDEN:
+        settle(work, NOW, coefficients, i)
+        for c in range(work.shape[1]):
+            work[NOW + Y, c], work[NOW + W, c] = work[NEXT + Y, c], work[NEXT + W, c]
+    return signal
 
 
 @cache
@@ -118,18 +152,7 @@ def skip(work, coefficients, i):
     """Event i of the block without a jump: as if its gradient were zero."""
     mix_next(work, coefficients, i)
     for c in range(work.shape[1]):
-        work[X, c], work[Z, c] = work[Y, c], work[W, c]
-
-
-@inline
-def record(work, xs, zs, i):
-    """Keep x and z after event i as rows of xs and zs, unless these are empty."""
-    if xs.shape[0] > 0:
-        for c in range(work.shape[1]):
-            xs[i, c] = work[X, c]
-    if zs.shape[0] > 0:
-        for c in range(work.shape[1]):
-            zs[i, c] = work[Z, c]
+        work[X, c], work[Z, c] = work[NOW + Y, c], work[NOW + W, c]
 
 
 def make_loop(asked):
@@ -138,15 +161,17 @@ def make_loop(asked):
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
         """Events i, i + 1, ... of the block until a signal; returns (how many are done, signal)."""
-        signal, y, g = GO_ON, work[Y], work[G]
+        first, signal, (last, now, after) = i, GO_ON, (LAST, NOW, NEXT)
         mix_next(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
-            ask(grad, y, g, data)
-            signal = step_by(g, noise, work, coefficients, watch, i)
+            ask(grad, work[now + Y], work[now + G], data)
+            signal = take_event(work, (last, now, after), noise, coefficients, watch, i)
             if signal in FORBIDDEN:
                 break
-            record(work, xs, zs, i)
-            i += 1
+            record(work, now, coefficients, i, xs, zs)
+            last, now, after, i = now, after, last, i + 1
+        if i > first:
+            settle(work, last, coefficients, i - 1)
         return i, signal
 
     return loop
@@ -166,19 +191,23 @@ def make_entrywise_loop(asked):
             for c in range(work.shape[1]):
                 y, z = mix(work[X, c], work[Z, c], a, b)
                 g = real(add_noise(slope(c, y, data), noise, i, c))
-                dg, dy = g - work[G_LAST, c], y - work[Y_LAST, c]
+                dg, dy = g - work[LAST + G, c], y - work[LAST + Y, c]
                 g2 += g * g
                 y2 += y * y
                 dg2 += dg * dg
                 dgdy += dg * dy
                 dy2 += dy * dy
-                work[Y_LAST, c], work[G_LAST, c] = y, g
+                work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
             size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
             signal = verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
             if signal in FORBIDDEN:
                 break
-            record(work, xs, zs, i)
+            if xs.shape[0] > 0:
+                for c in range(work.shape[1]):
+                    xs[i, c] = work[X, c]
+                    if zs.shape[0] > 0:
+                        zs[i, c] = work[Z, c]
             i += 1
         return i, signal
 
@@ -208,10 +237,10 @@ def take_events(
     """
     loop = compile_loop(work.dtype, compiled.kind, noise is not None)
     known = (None if compiled.kind else compiled.grad, compiled.data, noise, work, xs, zs)
-    before = work[:STATE_ROWS].copy(), watch.copy()
+    before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)
     if signal in FORBIDDEN and questions(compiled.kind).is_entrywise:
         # Its step is taken already: go back, and take those before it once more.
-        work[:STATE_ROWS], judged = before
+        work[:NOW], judged = before
         loop(*known, coefficients[:done], judged, i)
     return done, signal

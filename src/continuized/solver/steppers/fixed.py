@@ -280,7 +280,7 @@ class FixedStepper(_KnownConstants):
         oracle, work, watch = self.oracle, self.work, self.watch
         ask, step, dtype = oracle.function, kernel.compile_step(self.dtype), self.dtype
         kernel.mix_next(work, coefs, i)
-        y = work[kernel.Y].reshape(self.start.shape)
+        y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # Most answers are arrays that compiled code takes as they are: each look takes 50 ns.
         shape, recording = y.shape if y.ndim == 1 and marks is None else None, self.recording
         for j in range(i, len(coefs)):
