@@ -54,7 +54,7 @@ def test_the_series_is_as_near_to_the_root_as_it_says(reach):
     # v - v* = sinh(-distance/2) / (2 cosh(theta/2) cosh(theta*/2)), without cancellation.
     cosh = np.cosh(0.5 * theta) * np.cosh(0.5 * (theta + distance))
     h = -m * np.sinh(0.5 * distance) / (2.0 * cosh) - distance
-    t, change = entropy.to_root.py_func(h, m, v, slope)
+    t, change = entropy.to_root(h, m, v, slope)
     error, within = abs(change - distance), abs(t) <= reach
     assert within.sum() > 10_000
     if reach == 0.1:

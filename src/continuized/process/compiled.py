@@ -15,9 +15,7 @@ from continuized.process.coefficients import CARRY, COEFFICIENTS, Rule
 from continuized.process.methods import Method
 from continuized.support.jit import compile_formulas, is_ours, jit, matrix, vector
 
-# Not reassociated: they give the same bits in every loop, alone or in one pass with other work.
-EXACTLY = {"fastmath": {"contract"}}
-compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS, **EXACTLY)
+compile_formulas(*parameters.FORMULAS, *flow.FORMULAS, *methods.FORMULAS, exactly=True)
 
 
 def runs_compiled(method: Method) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from continuized.problems.base import Array
 from continuized.solver.array_api import namespace
-from continuized.solver.result import Path, Trace
 from continuized.support.checkpoints.state import Checkpointed, GrowingRows
+
+if TYPE_CHECKING:
+    from continuized.solver.result import Path, Trace
 
 
 class Recorder(Checkpointed):
@@ -56,6 +58,8 @@ class Recorder(Checkpointed):
 
     def trace(self) -> Trace:
         """What `minimize` shows of a run."""
+        from continuized.solver.result import Trace
+
         k, t, fun = (self[name] for name in ("k", "t", "fun"))
         passes: Array | None = self["passes"] if "passes" in self.columns else None
         return Trace(k, t, fun, passes)
@@ -64,4 +68,6 @@ class Recorder(Checkpointed):
         """The states at all events, where they were recorded."""
         if "x" not in self.columns:
             return None
+        from continuized.solver.result import Path
+
         return Path(*(self[name] for name in Path._fields))

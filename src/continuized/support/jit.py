@@ -10,9 +10,10 @@ Importing this module imports Numba (0.3 s); do so only where compiled code is u
 
 from __future__ import annotations
 
+import gc
 import hashlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,10 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import caching
-from numba.extending import intrinsic, register_jitable
+from numba.core.typing.templates import infer, infer_global, make_overload_template
+from numba.extending import intrinsic
+
+from continuized.support.progress import tell_compilation
 
 if getattr(numba.config, "DISABLE_JIT", 0):
     raise RuntimeError(
@@ -95,7 +99,10 @@ def jit(
     function: Callable[..., Any], signature: Any = None, *, cached: bool = True, **options: Any
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
+    # A function of any types is called by Python or by its name: it needs no address.
+    options = {"no_cfunc_wrapper": signature is None} | options
     dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH, **options)(function)
+    dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)
     if signature is not None:
@@ -106,6 +113,23 @@ def jit(
         (only,) = dispatcher.overloads.values()
         dispatcher.get_compile_result = lambda signature: only
     return dispatcher
+
+
+def _compile_alone(compile: Callable[..., Any]) -> Callable[..., Any]:
+    """Say that something is compiled, and do so without the collector of garbage: it would look
+    through all that the compiler makes, again and again, for a tenth of the time."""
+
+    def compile_alone(*arguments: Any) -> Any:
+        tell_compilation()
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return compile(*arguments)
+        finally:
+            if collects:
+                gc.enable()
+
+    return compile_alone
 
 
 def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
@@ -208,18 +232,52 @@ def value_type(dtype: Any) -> Any:
     return types.float64(vector(dtype), data_type(dtype))
 
 
-INNER = {
+INNER: dict[str, Any] = {
     "fastmath": FASTMATH,
     "nogil": True,
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
+    "forceinline": False,
+    "_nrt": True,
 }  # the options of functions that are called from compiled code alone
+
+
+@cache
+def _inner(function: Callable[..., Any], exactly: bool = False, **options: Any) -> Any:
+    """Compile a function that is called from compiled code alone.
+
+    exactly: its operations are not reassociated, so that it gives the same bits in every loop,
+    alone or in one pass with other work.
+    """
+    fastmath = {"fastmath": {"contract"}} if exactly else {}
+    return numba.njit(**INNER | options | fastmath)(function)
+
+
+def choose_by_types(
+    function: Callable[..., Any], choose: Callable[..., Callable[..., Any]], **options: Any
+) -> None:
+    """Let compiled code call in place of a plain Python function what `choose` says of the types.
+
+    Numba's `overload`, but for one thing: what is chosen is compiled once, whatever the options of
+    those that call it.
+    """
+    template: Any = make_overload_template(function, choose, options, False, "never")
+    template._get_jit_decorator = lambda self: lambda **options: partial(_inner, **options)
+    infer(template)
+    infer_global(function, types.Function(template))
 
 
 def compile_formulas(*formulas: Callable[..., Any], **options: Any) -> None:
     """Let compiled code call these plain Python functions."""
     for formula in formulas:
-        register_jitable(**(INNER | options))(formula)
+        choose_by_types(formula, _choose_always(formula), **options)
+
+
+def _choose_always(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+    def choose(*kinds: Any, **named: Any) -> Callable[..., Any]:
+        return function
+
+    return choose
 
 
 # Functions count the references to the arrays that they are given, with atomic additions, which
@@ -229,5 +287,10 @@ UNCOUNTED = {"_nrt": False}
 
 def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
     """Let compiled code call a plain Python function that makes and returns no arrays."""
-    register_jitable(**INNER, **UNCOUNTED, **options)(function)
+    compile_formulas(function, **UNCOUNTED, **options)
     return function
+
+
+def jit_uncounted(function: Callable[..., Any]) -> Any:
+    """Compile such a function for Python to call."""
+    return jit(function, **UNCOUNTED)

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ from continuized.support import validation as check
 
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 PACKAGE = str(Path(__file__).parents[1])
+_TO_BE_TOLD: ContextVar[str] = ContextVar("_TO_BE_TOLD", default="")
 OURS = (PACKAGE, contextlib.__file__)  # a `with` of ours is left through a frame of contextlib
 
 
@@ -99,6 +101,24 @@ def _plain(title: str, total: int | None, unit: str) -> Iterator[Bar]:
     yield update
     if line:
         print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def announce_compilation(seconds: int, show: bool) -> Iterator[None]:
+    """Let a line on standard error say so where Numba compiles in the block, for about so long."""
+    line = f"compiling, for about {seconds} s; from then on it is read from the disk"
+    token = _TO_BE_TOLD.set(line if check.flag(show, "progress") else "")
+    try:
+        yield
+    finally:
+        _TO_BE_TOLD.reset(token)
+
+
+def tell_compilation() -> None:
+    """Say that Numba compiles, where that was announced: once."""
+    if line := _TO_BE_TOLD.get():
+        print(line, file=sys.stderr, flush=True)
+        _TO_BE_TOLD.set("")
 
 
 def warn_caller(message: str, category: type[Warning]) -> None:

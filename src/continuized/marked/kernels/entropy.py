@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from continuized.support.jit import jit
+from continuized.support.jit import uncounted
 
 REACH = 0.75  # of a Newton step that is corrected up to its fourth power; see `to_root`
 NEAR = 1e-3  # a Newton step after which what is left is rounding: 0.22 NEAR^5
@@ -16,13 +16,13 @@ COARSE = 0.5  # a Newton step from the right with which the root is within REACH
 MOST_STEPS = 60  # 2 are usual
 
 
-@jit
+@uncounted
 def logit(v):
     """Return log(v / (1 - v)); NaN outside (0, 1), for mixing may lead out of it."""
     return math.log(v / (1.0 - v)) if 0.0 < v < 1.0 else math.nan
 
 
-@jit
+@uncounted
 def to_root(h, m, v, slope):
     """Return (t, change): the Newton step from theta towards the root of h(theta), and the same
     corrected up to its fourth power.
@@ -41,7 +41,7 @@ def to_root(h, m, v, slope):
     return t, t * (1.0 + t * (-a2 + t * (cubic + t * quartic)))
 
 
-@jit
+@uncounted
 def move_along(v, slope, change):
     """Return v at theta + change, |change| <= 2 NEAR, by Taylor's series."""
     turn = 1.0 - 2.0 * v
@@ -50,7 +50,7 @@ def move_along(v, slope, change):
     return v + slope * change * (1.0 + change * (0.5 * turn + change * (third + change * fourth)))
 
 
-@jit
+@uncounted
 def coarse_root(x, k, m):
     """Find a theta within REACH of the root of h(theta) = k + m (v - x) + theta, from anywhere.
 
@@ -74,7 +74,7 @@ def coarse_root(x, k, m):
     return -theta if upper else theta
 
 
-@jit
+@uncounted
 def entropy_step(x, theta, k, m):
     """Find the root v in (0, 1) of k + m (v - x) + logit(v) = 0, m >= 0; theta = logit(x).
 

@@ -27,7 +27,7 @@ from continuized.marked.kernels.layout import ALPHA, BETA, REBASED, D, S
 from continuized.problems.losses import SQUARED, loss_slope
 from continuized.process.coefficients import GAMMA_PRIME, A, B
 from continuized.process.flow import mix
-from continuized.support.jit import fetch, jit, subtract_pair
+from continuized.support.jit import fetch, jit, subtract_pair, uncounted
 
 ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
@@ -39,7 +39,7 @@ IMAGES_AHEAD = 2  # events: long after the indices were asked for
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
-@jit
+@uncounted
 def rebase(alpha, beta, pairs):
     """Express the same x and z by the pairs (s, d) with alpha = 1/2, beta = -1/2."""
     for i in range(pairs.shape[0]):
@@ -47,13 +47,9 @@ def rebase(alpha, beta, pairs):
         pairs[i, S], pairs[i, D] = 0.5 * (x + z), x - z
 
 
-@jit
+@uncounted
 def is_due(alpha, beta):
-    """Whether to rebase.
-
-    The events ask before they call `rebase`: a function that is given arrays counts their
-    references, with atomic additions that wait for all stores under way.
-    """
+    """Whether to rebase."""
     gap = alpha - beta
     return gap < SMALLEST or max(abs(alpha), abs(beta)) > WORST_RATIO * gap
 
@@ -73,7 +69,7 @@ def is_due(alpha, beta):
 # take the slope along the column of the next event, while an image is at hand.
 
 
-@jit
+@uncounted
 def fetch_column(i, indptr, indices, values):
     """Ask for a column's entries ahead of their use: marks are random, so no hardware foresees
     them."""
@@ -84,14 +80,14 @@ def fetch_column(i, indptr, indices, values):
             fetch(indices, p)
 
 
-@jit
+@uncounted
 def are_far(indices, images):
     """Whether to ask for the images too ahead of their use: those of sparse columns, where they
     are too many to stay near.  Where they do, asking costs a sixth of an event."""
     return indices is not None and images.size > NEAR_A_CORE
 
 
-@jit
+@uncounted
 def fetch_images(i, indptr, indices, images):
     """Ask for what a sparse column will meet; its own entries must have come by now."""
     if indices is not None:
@@ -100,7 +96,7 @@ def fetch_images(i, indptr, indices, images):
             fetch(images, width * np.uintp(indices[p]))
 
 
-@jit
+@uncounted
 def column_slope(kind, alpha, begin, end, indices, values, targets, images):
     """Return sum_r A_ri loss'(u_r, y_r), over a column of A."""
     slope = 0.0
@@ -111,7 +107,7 @@ def column_slope(kind, alpha, begin, end, indices, values, targets, images):
     return slope
 
 
-@jit
+@uncounted
 def subtract_column(begin, end, indices, values, ds, dd, images):
     """Subtract the images of the change of a coordinate."""
     for p in range(begin, end):
@@ -125,7 +121,7 @@ def subtract_column(begin, end, indices, values, ds, dd, images):
             subtract_pair(images, np.uintp(indices[p]), values[p], ds, dd)
 
 
-@jit
+@uncounted
 def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targets, images):
     """Do subtract_column for a dense column, then column_slope, with the alpha of the next event,
     for the one whose entries begin at `following`."""
@@ -143,7 +139,7 @@ def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targ
     return slope
 
 
-@jit
+@uncounted
 def fetch_constants(i, steps, ridge, center, entropy, scale):
     """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
     fetch(steps, i)

@@ -20,7 +20,7 @@ from continuized.network.simulation.engine import check_solved
 from continuized.problems import losses
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED, logistic_second_slope, loss, loss_slope, tail
-from continuized.support.jit import compile_formulas, jit
+from continuized.support.jit import compile_formulas, jit_uncounted, uncounted
 
 compile_formulas(*losses.FORMULAS)
 
@@ -30,7 +30,7 @@ LEAST_FALL = 0.9  # of |g|, below which a step is rounding once |g| is small
 SMALL = 1e-12  # |g|, relative to what it is made of
 
 
-@jit
+@uncounted
 def inner(v: Array, w: Array) -> float:
     """Return <v, w>."""
     total = 0.0
@@ -39,7 +39,7 @@ def inner(v: Array, w: Array) -> float:
     return total
 
 
-@jit
+@uncounted
 def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array) -> None:
     """Write the gradient of sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2 into `out`."""
     for c in range(w.size):
@@ -50,7 +50,7 @@ def slope(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, 
             out[c] += push * X[r, c]
 
 
-@jit
+@jit_uncounted
 def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) -> float:
     """Return sum_r weights_r loss(<x_r, w>, y_r) + l2/2 |w|^2."""
     total = 0.5 * l2 * inner(w, w)
@@ -59,7 +59,7 @@ def value(kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array) 
     return float(total)
 
 
-@jit
+@uncounted
 def hessian(
     kind: float, X: Array, y: Array, weights: Array, l2: float, w: Array, out: Array
 ) -> None:
@@ -79,7 +79,7 @@ def hessian(
                 out[c, b] += scaled * X[r, b]
 
 
-@jit
+@uncounted
 def factorise(matrix: Array) -> None:
     """Write Cholesky's C in place, in the lower triangle, of a matrix that has one."""
     for c in range(matrix.shape[0]):
@@ -90,7 +90,7 @@ def factorise(matrix: Array) -> None:
             matrix[c, b] = total / matrix[b, b] if b < c else math.sqrt(total)
 
 
-@jit
+@uncounted
 def solve_factored(factor: Array, out: Array) -> None:
     """Solve (C C^T) v = out in place, C the lower triangle `factor`."""
     d = out.size
@@ -105,7 +105,7 @@ def solve_factored(factor: Array, out: Array) -> None:
             out[b] -= factor[c, b] * out[c]
 
 
-@jit
+@uncounted
 def tilted_slope(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, out: Array
 ) -> float:
@@ -116,7 +116,7 @@ def tilted_slope(
     return math.sqrt(inner(out, out))
 
 
-@jit
+@jit_uncounted
 def newton(
     kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array
 ) -> bool:
@@ -159,6 +159,11 @@ def make_room(dim: int) -> Array:
     return np.empty((dim + 3, dim))
 
 
+def make_room_for(objective: Objective) -> Array | None:
+    """Make the room for the gradients of the conjugates; None where they are linear systems."""
+    return None if objective.loss == SQUARED else make_room(objective.dim)
+
+
 class LocalData(NamedTuple):
     """What compiled code knows of the nodes' functions (see `network.Objective`)."""
 
@@ -183,7 +188,7 @@ def make_data(objective: Objective, conjugates: bool) -> LocalData:
     return LocalData(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
 
 
-@jit
+@uncounted
 def gradient(data: LocalData, i: int, w: Array, out: Array) -> None:
     """Write grad f_i(w) into `out`."""
     begin, end = data.starts[i], data.starts[i + 1]
@@ -191,17 +196,26 @@ def gradient(data: LocalData, i: int, w: Array, out: Array) -> None:
     slope(data.kind, rows, data.y[begin:end], weights, data.l2[i], w, out)
 
 
-@jit
-def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Array) -> bool:
-    """Write grad f_i*(s) into w, which is near it at best; returns whether it was found."""
-    if data.kind == SQUARED:
-        for c in range(w.size):
-            w[c] = s[c] + data.offsets[i, c]
-        solve_factored(data.factors[i], w)
-        return True
-    begin, end = data.starts[i], data.starts[i + 1]
-    rows, weights = data.X[begin:end], data.weights[begin:end]
-    return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
+@uncounted
+def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Array | None) -> bool:
+    """Write grad f_i*(s) into w, which is near it at best; returns whether it was found.
+
+    Without room, which is known when Numba compiles, Newton's method is not compiled.
+    """
+    if room is not None and data.kind != SQUARED:
+        begin, end = data.starts[i], data.starts[i + 1]
+        rows, weights = data.X[begin:end], data.weights[begin:end]
+        return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
+    for c in range(w.size):
+        w[c] = s[c] + data.offsets[i, c]
+    solve_factored(data.factors[i], w)
+    return True
+
+
+# For Python to call, which would run the functions themselves uncompiled.
+compiled_slope, compiled_gradient, compiled_gradient_of_conjugate = map(
+    jit_uncounted, (slope, gradient, gradient_of_conjugate)
+)
 
 
 def find_minimiser(
@@ -231,14 +245,14 @@ class DualFunction:
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
         self._data = make_data(objective, conjugates=True)
-        self._room = make_room(objective.dim)
+        self._room = make_room_for(objective)
         self._w = np.zeros((objective.nodes, objective.dim))
 
     def slopes(self, y: Array) -> Array:
         """Return the gradient, (nodes, dim)."""
         for i, w in enumerate(self._w):
             s = np.ascontiguousarray(y[i])
-            check_solved(gradient_of_conjugate(self._data, i, s, w, self._room))
+            check_solved(compiled_gradient_of_conjugate(self._data, i, s, w, self._room))
         return self._w.copy()
 
     def value(self, y: Array, w: Array | None = None) -> float:

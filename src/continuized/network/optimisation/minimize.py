@@ -25,7 +25,7 @@ from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
-from continuized.support.progress import bar
+from continuized.support.progress import announce_compilation, bar
 
 DecentralizedMethod = Dual | DADAO | A2CiD2
 METHODS: dict[str, DecentralizedMethod] = {
@@ -39,6 +39,7 @@ TOL = 1e-8
 ROWS = 200  # of the trace, about
 EVENTS_FACTOR = 5.0  # times the events after which the theorem's rate would have reached tol
 FAULTS_FACTOR = 20.0
+COMPILATION = 5  # seconds, about
 GRADIENTS = 2000.0  # of each node, by default, where no theorem says how many are enough
 
 
@@ -91,7 +92,7 @@ def minimize(
         Rows of the trace, at least 1: evenly spaced, at most twice as many.  The error is tested
         once a row, so that a run with few of them may end later.
     progress : bool
-        Show a progress bar on standard error.
+        Show a progress bar on standard error, and before it, where the first run compiles, a line.
     checkpoint, every, resume
         As in `minimize`: a run that is resumed is the run never interrupted, bit by bit.
 
@@ -141,7 +142,8 @@ def minimize(
     from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.messages import make_engine
 
-    engine = make_engine(graph, make_nodes(chosen, graph, objective, rates), root, faults)
+    with announce_compilation(COMPILATION, progress):
+        engine = make_engine(graph, make_nodes(chosen, graph, objective, rates), root, faults)
     rate = chosen.rate(graph, objective)
     if events is None:
         time = expected_time(chosen, graph, objective, float(tol))

@@ -36,7 +36,7 @@ def make_nodes(
     data = local_solver.make_data(objective, conjugates=isinstance(method, Dual))
     if isinstance(method, Dual):
         constants, (y, z, w) = method.constants(graph, objective), np.zeros((3, nodes, dim))
-        dual = DualNodes(constants, data, y, z, w, local_solver.make_room(dim))
+        dual = DualNodes(constants, data, y, z, w, local_solver.make_room_for(objective))
         # Where they agree, y = z = grad f(w).
         return NodeSet(dual, dim, ("y", "z", "w"), edge_rate=edge_rate, tilt=0.5)
     rates = np.ones(nodes) if speeds is None else speeds
@@ -71,7 +71,7 @@ class DualNodes(NamedTuple):
     y: Array
     z: Array
     w: Array
-    room: Array
+    room: Array | None
 
     def flow_to(nodes, work: Array, i: int, time: float) -> None:
         """Mix y and z."""
@@ -90,8 +90,8 @@ class DualNodes(NamedTuple):
         y, z, (_, gamma, gamma_prime) = nodes.y, nodes.z, nodes.constants
         y[i, c], z[i, c] = jump(y[i, c], z[i, c], d, gamma, gamma_prime)
 
-    def conserved(nodes, work: Array, i: int, c: int) -> float:
-        return float(nodes.y[i, c] + nodes.z[i, c])
+    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
+        return nodes.y[i, c] + nodes.z[i, c]
 
     def conserved_per_transfer(nodes) -> float:
         return nodes.constants.gamma + nodes.constants.gamma_prime
@@ -140,9 +140,9 @@ class DadaoNodes(NamedTuple):
                 u[i, X, c], u[i, X_TILDE, c], u[i, Y_TILDE, c], slope[c], nodes.steps
             )
 
-    def conserved(nodes, work: Array, i: int, c: int) -> float:
+    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
         """Return z + 2 z~, which the flow leaves and gradients do not touch."""
-        return float(nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c])
+        return nodes.state[i, Z, c] + 2.0 * nodes.state[i, Z_TILDE, c]
 
     def conserved_per_transfer(nodes) -> float:
         """Return 1/2 + 2 (2 chi_1/s)."""
@@ -200,13 +200,13 @@ class SgdNodes(NamedTuple):
             x[i, c], x_tilde[i, c] = jump(x[i, c], x_tilde[i, c], g[c], length, length)
             nodes.moved[i, c] -= 2.0 * length * g[c]
 
-    def conserved(nodes, work: Array, i: int, c: int) -> float:
+    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
         """Return x + x~ but for what its gradients have added."""
-        return float(nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c])
+        return nodes.x[i, c] + nodes.x_tilde[i, c] - nodes.moved[i, c]
 
-    def size(nodes, work: Array, i: int, c: int) -> float:
+    def size(nodes, work: Array, i: Any, c: int) -> Any:
         """Add up all parts: before exchanges, their difference is nothing but rounding."""
-        return float(abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c]))
+        return abs(nodes.x[i, c]) + abs(nodes.x_tilde[i, c]) + abs(nodes.moved[i, c])
 
     def conserved_per_transfer(nodes) -> float:
         """Return 1/2 + alpha~."""

@@ -152,10 +152,10 @@ class Objective:
 
     def grad(self, w: Array) -> Array:
         """Return the gradient of F at w."""
-        from continuized.network.optimisation.local_solver import slope
+        from continuized.network.optimisation.local_solver import compiled_slope
 
         out = np.empty_like(w)
-        slope(*self._whole, w, out)
+        compiled_slope(*self._whole, w, out)
         return out
 
     @property
@@ -187,11 +187,11 @@ class Objective:
 
     def slopes_at_minimiser(self) -> Array:
         """Return grad f_i(x*), (nodes, dim): y*, where the dual function is least."""
-        from continuized.network.optimisation.local_solver import gradient, make_data
+        from continuized.network.optimisation.local_solver import compiled_gradient, make_data
 
         data, out = make_data(self, conjugates=False), np.empty((self.nodes, self.dim))
         for i in range(self.nodes):
-            gradient(data, i, self.x_star, out[i])
+            compiled_gradient(data, i, self.x_star, out[i])
         # Their sum is 0 but for rounding, which is taken off.
         return np.asarray(out - out.mean(axis=0))
 

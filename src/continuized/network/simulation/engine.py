@@ -12,12 +12,10 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.result import Log, Staleness
 from continuized.network.simulation.node_models.interface import (
     SPEED,
-    conserved,
     disagreement,
     estimate,
     find_answer,
     flow_to,
-    size,
 )
 from continuized.problems.base import Array
 from continuized.process import clock as clocks
@@ -26,7 +24,7 @@ from continuized.process.marks import Categorical
 from continuized.process.random_streams import Root
 from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
-from continuized.support.jit import jit
+from continuized.support.jit import jit_uncounted
 
 SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
 
@@ -181,9 +179,11 @@ class Engine(Checkpointed):
     def conserved(self) -> tuple[Array, Array]:
         """Return what every node has of what exchanges only move, (nodes, dim), and how large the
         numbers are of which that is made."""
-        out, sizes = np.empty((2, len(self.work), self.nodes.dim))
-        conserved_all(self.nodes.model, self.work, out, sizes)
-        return out, sizes
+        model, columns = self.nodes.model, range(self.nodes.dim)
+        out = np.column_stack([model.conserved(self.work, ..., c) for c in columns])
+        if not hasattr(model, "size"):
+            return out, np.abs(out)
+        return out, np.column_stack([model.size(self.work, ..., c) for c in columns])
 
     def balance(self) -> Array:
         """Return what the living have and are owed, and what died with others: the sum that
@@ -240,7 +240,7 @@ def check_solved(found: bool) -> None:
 # Compiled: what is asked of all nodes
 
 
-@jit
+@jit_uncounted
 def flow_all(nodes: Any, work: Array, alive: Array, t: float) -> None:
     """Bring every living node to time t."""
     for i in range(work.shape[0]):
@@ -248,11 +248,12 @@ def flow_all(nodes: Any, work: Array, alive: Array, t: float) -> None:
             flow_to(nodes, work, i, work[i, SPEED] * t)
 
 
-@jit
+@jit_uncounted
 def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) -> bool:
     """Write what every living node has found at time t, and a dead one had at its death."""
-    flow_all(nodes, work, alive, t)
     for i in range(out.shape[0]):
+        if alive[i]:
+            flow_to(nodes, work, i, work[i, SPEED] * t)
         if not find_answer(nodes, work, i):
             return False
         for c in range(out.shape[1]):
@@ -260,15 +261,7 @@ def estimate_all(nodes: Any, work: Array, alive: Array, t: float, out: Array) ->
     return True
 
 
-@jit
-def conserved_all(nodes: Any, work: Array, out: Array, sizes: Array) -> None:
-    """Write what every node has of what exchanges only move, and the size of its parts."""
-    for i in range(out.shape[0]):
-        for c in range(out.shape[1]):
-            out[i, c], sizes[i, c] = conserved(nodes, work, i, c), size(nodes, work, i, c)
-
-
-@jit
+@jit_uncounted
 def error_at(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
     """Return the disagreement at time t; no node is touched."""
     return float(disagreement(nodes, work, alive, t, owed))

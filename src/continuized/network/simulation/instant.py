@@ -22,7 +22,7 @@ from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import ROWS, Root, generator
 from continuized.support.checkpoints.state import GrowingRows
-from continuized.support.jit import fetch, jit
+from continuized.support.jit import fetch, jit_uncounted
 
 AHEAD = 8  # events: their nodes are asked for while the memory is slow
 
@@ -33,7 +33,7 @@ class InstantNetwork(NamedTuple):
     alive: Array
     edges: Array  # (edges, 2)
     work: Array
-    owed: Array  # (dim,): nothing is ever on its way
+    owed: Array  # (dim,): room; nothing is ever on its way
 
 
 class Busy(NamedTuple):
@@ -48,7 +48,7 @@ class Busy(NamedTuple):
     counts: Array  # of the events, by mark
 
 
-@jit
+@jit_uncounted
 def run_events(
     nodes: Any, network: InstantNetwork, busy: Busy | None, rng: Any, times: Array, marks: Array,
     begin: int, end: int, tests: Tests,
@@ -86,6 +86,8 @@ def run_events(
         if busy is not None:
             busy.counts[mark] += 1
         if (k + 1) % tests.period == 0:
+            for c in range(network.owed.size):
+                network.owed[c] = 0.0
             error = disagreement(nodes, work, network.alive, t, network.owed)
             tests.rows[made, 0], tests.rows[made, 1] = t, tests.before + k + 1
             tests.rows[made, 2] = error

@@ -59,11 +59,10 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
-from continuized.support.jit import jit, uncounted
+from continuized.support.jit import jit, jit_uncounted, uncounted
 
-# Inlined: to hand over all rows takes longer than what they do.
 for _, function in inspect.getmembers(transitions, inspect.isfunction):
-    uncounted(function, forceinline=True)
+    uncounted(function)
 
 # The entries of `counts` after those of the heap: ANSWERS were sought, of which FAILED were not
 # found, and STEPS of the nodes' own were taken.
@@ -73,6 +72,7 @@ NOW, TOTAL_AGE, LARGEST_AGE, AGES = range(4)  # the entries of `sums`
 SUMS = AGES + 1
 DIED, JOINED = 0, 1  # the rows of `ledger`
 LEDGER_ROWS = 2
+ENDED, AGAIN, CHANGE = range(3)  # why `run_messages` ended
 TIMERS = GIVE_UP, UNLOCK, NOTHING, RESEND, NOTHING  # that senders set, from REQUEST to ACK
 ROOM = 8  # entries of the heap and of the log that one event may take
 
@@ -93,6 +93,7 @@ class MessageNetwork(NamedTuple):
     first: Array  # (nodes + 1,): the first edge of each source
     upto: Array  # (edges,): the rates, added up
     log: Array  # (lines, 5), or no lines where none is kept
+    owed: Array  # (dim,): room for what is on its way
 
 
 class Links(NamedTuple):
@@ -217,7 +218,7 @@ def take_step(
 # Changes of the network
 
 
-@jit
+@jit_uncounted
 def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     """Let the node fall silent; what it has, has paid and is owed goes with it.
 
@@ -239,7 +240,7 @@ def die(nodes: Any, net: MessageNetwork, dead: int, t: float) -> None:
     net.rows.node[dead, NODE_EPOCH] += 1
 
 
-@jit
+@uncounted
 def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
     """Draw a living neighbour by the rates, with u uniform in [0, 1); -1 where there is none."""
     total = 0.0
@@ -254,7 +255,7 @@ def draw_neighbour(net: MessageNetwork, of: int, u: float) -> int:
     return int(chosen)
 
 
-@jit
+@jit_uncounted
 def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: float) -> None:
     """Let the node come, from what a neighbour has if there is one."""
     d, other = net.ledger.shape[1], draw_neighbour(net, new, u)
@@ -273,21 +274,15 @@ def join(nodes: Any, net: MessageNetwork, new: int, t: float, u: float, most: fl
     write(net.log, net.counts, LOG_JOIN, new, other, node[new, OWN_SEQ], work[new, TIME])
 
 
-@jit
-def sum_owed(nodes: Any, net: MessageNetwork) -> Array:
-    """Return what was paid and not applied yet."""
-    total = net.rows.transfer[0, D:] * 0.0
-    for e in range(net.rows.edge.shape[0]):
-        if net.rows.edge[e, OWED] != 0 and net.rows.edge[e, SETTLED] == 0:
-            for c in range(total.size):
-                total[c] += conserved_per_transfer(nodes) * net.rows.transfer[e, D + c]
-    return total
-
-
-@jit
-def plan(net: MessageNetwork, t: float, node: int, joins: bool) -> None:
-    """Put a death or a join to come on the heap."""
-    push(net.when, net.what, net.counts, t, JOIN if joins else DEATH, node, 0, 0)
+@jit_uncounted
+def sum_owed(edge: Array, transfer: Array, per_transfer: float, out: Array) -> None:
+    """Write what was paid and not applied yet; per_transfer: what a transfer of 1 moves."""
+    for c in range(out.size):
+        out[c] = 0.0
+    for e in range(edge.shape[0]):
+        if edge[e, OWED] != 0 and edge[e, SETTLED] == 0:
+            for c in range(out.size):
+                out[c] += per_transfer * transfer[e, D + c]
 
 
 class Slice(NamedTuple):
@@ -307,11 +302,12 @@ class Slice(NamedTuple):
 @jit
 def run_messages(
     nodes: Any, net: MessageNetwork, links: Links, rng: Any, part: Slice, tests: Tests
-) -> tuple[int, int, bool]:
+) -> tuple[int, int, int]:
     """Run all that happens in a slice of a run.
 
-    Returns how many of the block's ticks are done, how many tests were made, and whether it is to
-    be called again: it ended for want of room, or after so many `steps`.
+    Returns how many of the block's ticks are done, how many tests were made, and why it ended:
+    ENDED, AGAIN for want of room or after so many `steps`, or CHANGE where the last entry of the
+    heap was one: the caller carries it out, by `die` or `join`.
 
     One turn of the loop takes what comes first, an entry of the heap or a tick of the clock.  An
     entry is a change of the network, a timer or a message, on the directed edge e from i, who asked
@@ -323,13 +319,13 @@ def run_messages(
     # Taken out of their tuples once: here each time has the references counted.
     rows, (alive, node, waits, edge, work, transfer) = net.rows, net.rows
     when, what, body, counts, sums = net.when, net.what, net.body, net.counts, net.sums
-    first, upto, log, bounds, tested = net.first, net.upto, net.log, tests.bounds, tests.rows
+    first, upto, log, owed = net.first, net.upto, net.log, net.owed
     times, marks, k, stop, most, steps = part
     made = 0
     while counts[EXCHANGES] < most:
         full = when.size - counts[SIZE] < ROOM or 0 < log.shape[0] < counts[LOGGED] + ROOM
         if full or steps == 0:
-            return k, made, True
+            return k, made, AGAIN
         steps -= 1
         t = times[min(k, times.size - 1)]
         # What is to be sent, and who is in no exchange any more.
@@ -339,11 +335,10 @@ def run_messages(
             slot = pop(when, what, counts)
             kind, e, seq = what[slot, KIND], what[slot, EDGE], what[slot, SEQ]
             # Changes of the network, of which e is the node.
-            if kind == DEATH:
-                die(nodes, net, e, t)
-            elif kind == JOIN:
-                join(nodes, net, e, t, rng.random(), links.wait)
-            elif kind == WAKE:
+            if kind in (DEATH, JOIN):
+                sums[NOW] = t
+                return k, made, CHANGE
+            if kind == WAKE:
                 asks = transitions.may_ask(rows, e, t)
                 if asks:
                     e = draw_edge(first, upto, e, rng.random())
@@ -420,9 +415,11 @@ def run_messages(
                 slot = push(when, what, counts, t + late, comes, e, seq, pair)
                 load(nodes, work, transfer, body, slot, reply, e, sender)
         if ticks and k % tests.period == 0:
-            error = disagreement(nodes, work, alive, t, sum_owed(nodes, net))
-            tested[made, 0], tested[made, 1], tested[made, 2] = t, counts[EXCHANGES], error
+            sum_owed(edge, transfer, conserved_per_transfer(nodes), owed)
+            error = disagreement(nodes, work, alive, t, owed)
+            tests.rows[made, 0], tests.rows[made, 1] = t, counts[EXCHANGES]
+            tests.rows[made, 2] = error
             made += 1
-            if not bounds[0] < error < bounds[1]:  # NaN too
+            if not tests.bounds[0] < error < tests.bounds[1]:  # NaN too
                 break
-    return k, made, False
+    return k, made, ENDED

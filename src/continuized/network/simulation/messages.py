@@ -27,13 +27,15 @@ from continuized.support.checkpoints.state import GrowingRows
 FIRST_ROOM = 1024  # entries of a heap
 LOG_ROOM = 2**16  # rows, before they are put aside
 LOG_COLUMNS = len(Log._fields)
-NOT_SAVED = ("rows", "first", "upto", "log")  # all other arrays of the network are its state
+# All other arrays of the network are its state.
+NOT_SAVED = ("rows", "first", "upto", "log", "owed")
 
 
 class MessageEngine(Engine):
     """Nodes that send each other messages, over links that draw from the child `LINKS` of root."""
 
     changing = (*Engine.changing, "lines")
+    was_whole = True  # whether no death or join cut the last slice short
 
     def __init__(
         self, graph: Graph, nodes: NodeSet, root: Root, faults: Faults, *, log: bool = False
@@ -66,13 +68,14 @@ class MessageEngine(Engine):
             first=first,
             upto=np.cumsum(ticks),
             log=np.zeros((LOG_ROOM if log else 0, LOG_COLUMNS)),
+            owed=np.zeros(dim),
         )
         self._take_heap(*first_heap)
         self.alive, self.work, self.ledger = rows.alive, rows.work, self.network.ledger
         self.lines = GrowingRows()  # of the log, that were put aside
         self.lines.append(np.empty((0, LOG_COLUMNS)))
         for t, i, joins in self.changes:
-            kernels.plan(self.network, t, i, joins)
+            heap.push(*first_heap[:2], self.network.counts, t, JOIN if joins else DEATH, i, 0, 0)
         self.compile()
 
     def run_slice(
@@ -80,9 +83,12 @@ class MessageEngine(Engine):
     ) -> tuple[int, int, bool]:
         net = self.network
         part = kernels.Slice(events.t, events.marks, done, stop, most, self.slice_steps)
-        done, made, more = kernels.run_messages(
+        done, made, end = kernels.run_messages(
             self.nodes.model, net, self.links, self.random, part, tests
         )
+        self.was_whole = end != kernels.CHANGE
+        if not self.was_whole:
+            self._change()
         check_solved(net.counts[kernels.FAILED] == 0)
         self.t, self.messages = float(net.sums[kernels.NOW]), int(net.counts[kernels.EXCHANGES])
         found = kernels.ANSWERS if self.nodes.gradients_at_answers else kernels.STEPS
@@ -95,7 +101,22 @@ class MessageEngine(Engine):
             for new, own in zip(larger, (net.when, net.what, net.body), strict=True):
                 new[: len(own)] = own
             self._take_heap(*larger)
-        return done, made, more
+        return done, made, end != kernels.ENDED
+
+    def fit_slice(self, seconds: float) -> None:
+        if self.was_whole:
+            super().fit_slice(seconds)
+
+    def _change(self) -> None:
+        """Carry out the change of the network that was taken from the heap last."""
+        net, model, t = self.network, self.nodes.model, float(self.network.sums[kernels.NOW])
+        last = net.what[net.counts[heap.SIZE], heap.SLOT]
+        kind, i = net.what[last, [heap.KIND, heap.EDGE]].tolist()
+        if kind == DEATH:
+            kernels.die(model, net, i, t)
+        else:
+            assert self.random is not None
+            kernels.join(model, net, i, t, self.random.random(), self.links.wait)
 
     def _take_heap(self, when: Array, what: Array, body: Array) -> None:
         self.network = self.network._replace(when=when, what=what, body=body)
@@ -121,7 +142,10 @@ class MessageEngine(Engine):
         return self.t > self.last_change and not self.alive[ends].all(axis=1).any()
 
     def sum_owed(self) -> Array:
-        return np.asarray(kernels.sum_owed(self.nodes.model, self.network))
+        rows, owed = self.network.rows, np.empty(self.nodes.dim)
+        per_transfer = self.nodes.model.conserved_per_transfer()
+        kernels.sum_owed(rows.edge, rows.transfer, per_transfer, owed)
+        return owed
 
     def staleness(self) -> Staleness | None:
         total, largest, count = self.network.sums[

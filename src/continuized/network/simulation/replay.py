@@ -15,7 +15,7 @@ from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_FALL, LOG_JOIN
 from continuized.network.simulation.node_models.gossip import GossipNodes, X, make_nodes
 from continuized.network.simulation.node_models.interface import TIME, flow_to, pay
 from continuized.problems.base import Array
-from continuized.support.jit import jit, uncounted
+from continuized.support.jit import jit_uncounted, uncounted
 
 ENTRIES = 2**20  # numbers that the log moves, before Python has its turn and hears Ctrl-C
 
@@ -29,14 +29,14 @@ def pass_to(work: Array, fell: Array, i: int, time: float, nodes: GossipNodes) -
         flow_to(GossipNodes(math.inf, nodes.gamma, nodes.gamma), work, i, time)
 
 
-@jit
+@jit_uncounted
 def mix_all(work: Array, fell: Array, times: Array, nodes: GossipNodes) -> None:
     """Bring every node to its own time."""
     for i in range(work.shape[0]):
         pass_to(work, fell, i, times[i], nodes)
 
 
-@jit
+@jit_uncounted
 def repeat(
     work: Array, carried: Array, fell: Array, kind: Array, node: Array, time: Array, slots: Array,
     nodes: GossipNodes,

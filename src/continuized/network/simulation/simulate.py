@@ -20,9 +20,10 @@ from continuized.solver.loop import Loop
 from continuized.support import validation as check
 from continuized.support.checkpoints import checkpointer as checkpoints
 from continuized.support.checkpoints.state import fingerprint_parts
-from continuized.support.progress import bar
+from continuized.support.progress import announce_compilation, bar
 
 ROWS = 500
+COMPILATION = 5  # seconds, with faults
 EVENTS_FACTOR = 20.0  # times what the theorem promises, where no limit is given
 
 
@@ -71,7 +72,7 @@ def simulate(
     log : bool
         Keep the event log, for `network.replay`: 40 bytes for each of three entries an exchange.
     progress : bool
-        Show a progress bar on standard error.
+        Show a progress bar on standard error, and before it, where the first run compiles, a line.
     checkpoint, every, resume
         As in `minimize`: a run that is resumed is the run never interrupted, bit by bit.  A
         larger `events` or `until` or a smaller tol lets a run go on that had ended.
@@ -124,7 +125,8 @@ def simulate(
     from continuized.network.simulation.stepper import GossipStepper
 
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
-    engine = make_engine(graph, nodes, root, faults, log=bool(log))
+    with announce_compilation(COMPILATION, progress and faults is not None):
+        engine = make_engine(graph, nodes, root, faults, log=bool(log))
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
     total = None if events is None else limits.exchanges  # the default is far more than are needed
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from continuized.network.result import SENTENCES, Outcome, Trace, rounding_of_mean
-from continuized.network.simulation.engine import Engine, Tests, flow_all
+from continuized.network.simulation.engine import Engine, Tests, error_at, flow_all
 from continuized.network.simulation.node_models import gossip
 from continuized.network.simulation.simulate import GossipLimits
 from continuized.problems.base import Array
@@ -64,9 +64,10 @@ class GossipStepper(Stepper):
         return x.copy(), z.copy()
 
     def find_centre(self) -> Array:
-        """Return where the living agree."""
-        engine = self.engine
-        return np.asarray(gossip.centre(engine.work, engine.alive, engine.sum_owed()))
+        """Return where the living agree: the centre, which `disagreement` leaves behind."""
+        engine, centre = self.engine, self.engine.sum_owed()
+        error_at(engine.nodes.model, engine.work, engine.alive, self.t, centre)
+        return centre
 
     def begin(self) -> Progress:
         """Begin with the first row; nothing is left to do where all agree."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from continuized.network.gossip import Constants
@@ -10,7 +12,7 @@ from continuized.network.simulation.node_models.interface import SPEED, TIME, no
 from continuized.problems.base import Array
 from continuized.process.flow import equal_weights, mix
 from continuized.process.methods import jump
-from continuized.support.jit import jit
+from continuized.support.jit import uncounted
 
 X = 2  # the column of `work` where x begins, after TIME and SPEED; z stands after x
 
@@ -21,17 +23,17 @@ def make_nodes(values: Array, constants: Constants) -> NodeSet:
     return NodeSet(GossipNodes(*constants), values.shape[1], values=both)
 
 
-@jit
-def centre(work: Array, alive: Array, owed: Array) -> Array:
-    """Return the mean over the living of (x + z) / 2, with what they are owed: mixing leaves it."""
-    middle, living = owed.copy(), 0
+@uncounted
+def add_centre(work: Array, alive: Array, owed: Array) -> None:
+    """Turn what the living are owed into the mean over them of (x + z) / 2: mixing leaves it."""
+    living = 0
     for i in range(work.shape[0]):
         if alive[i]:
             living += 1
-            for c in range(middle.size):
-                middle[c] += work[i, X + c] + work[i, X + middle.size + c]
-    middle *= 0.5 / max(living, 1)
-    return middle
+            for c in range(owed.size):
+                owed[c] += work[i, X + c] + work[i, X + owed.size + c]
+    for c in range(owed.size):
+        owed[c] *= 0.5 / max(living, 1)
 
 
 @node_model
@@ -56,9 +58,9 @@ class GossipNodes(Constants):
         x, z = X + c, (work.shape[1] + X) // 2 + c
         work[i, x], work[i, z] = jump(work[i, x], work[i, z], d, nodes.gamma, nodes.gamma_prime)
 
-    def conserved(nodes, work: Array, i: int, c: int) -> float:
+    def conserved(nodes, work: Array, i: Any, c: int) -> Any:
         """Return x + z."""
-        return float(work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c])
+        return work[i, X + c] + work[i, (work.shape[1] + X) // 2 + c]
 
     def conserved_per_transfer(nodes) -> float:
         """Return gamma + gamma'."""
@@ -73,13 +75,14 @@ class GossipNodes(Constants):
             work[i, z + c] = work[i, X + c]
 
     def disagreement(nodes, work: Array, alive: Array, t: float, owed: Array) -> float:
-        """Return the sum of |x - centre|^2 over the living; no node is touched."""
-        middle, total = centre(work, alive, owed), 0.0
-        d = middle.size
+        """Return the sum of |x - centre|^2 over the living, and turn `owed` into the centre."""
+        add_centre(work, alive, owed)
+        middle, total, d = owed, 0.0, owed.size
         for i in range(work.shape[0]):
             if alive[i]:
                 a, b = equal_weights(nodes.theta, work[i, SPEED] * t - work[i, TIME])
                 for c in range(d):
                     x, _ = mix(work[i, X + c], work[i, X + d + c], a, b)
-                    total += (x - middle[c]) ** 2
+                    gap = x - middle[c]
+                    total += gap * gap
         return float(total)

@@ -7,7 +7,7 @@ A node model is a NamedTuple of what compiled code must know of the nodes, and a
 they do are the functions of its class, under the names below, whose first argument, `nodes`, is the
 model.  A loop is compiled apart for each model, with these functions written into it.  `work` has a
 row for each node, with its own time and the speed of its clock in the first two columns.
-They make no arrays, but for `disagreement`: the room that they need stands in the model.
+They make no arrays: the room that they need stands in the model.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, TypeVar
-
-from numba.extending import overload
 
 from continuized.network.protocol.transitions import SPEED, TIME
 from continuized.problems.base import Array
-from continuized.support.jit import INNER, UNCOUNTED
+from continuized.support.jit import UNCOUNTED, choose_by_types
 
 __all__ = ["SPEED", "TIME"]  # the first columns of `work`, for node models
 
@@ -42,7 +39,7 @@ def node_model(model: Model) -> Model:
     return model
 
 
-def _by_model(usual: Callable[..., Any], options: Any = INNER | UNCOUNTED) -> Callable[..., Any]:
+def _by_model(usual: Callable[..., Any]) -> Callable[..., Any]:
     """Call the function of the model of the nodes; without one, do what is written."""
 
     def choose(nodes: Any, *rest: Any) -> Callable[..., Any]:
@@ -51,7 +48,7 @@ def _by_model(usual: Callable[..., Any], options: Any = INNER | UNCOUNTED) -> Ca
 
     vars(choose)["__signature__"] = inspect.signature(usual)
     _PARAMETERS[usual.__name__] = list(inspect.signature(usual).parameters)
-    overload(usual, jit_options=options, strict=False)(choose)  # annotations may differ
+    choose_by_types(usual, choose, **UNCOUNTED)
     return usual
 
 
@@ -84,15 +81,18 @@ def step(nodes: Any, work: Array, i: int, rng: Any) -> None:
 
 
 @_by_model
-def conserved(nodes: Any, work: Array, i: int, c: int) -> float:
-    """Tell what node i has of the quantity that mixing leaves and exchanges only move."""
+def conserved(nodes: Any, work: Array, i: Any, c: int) -> Any:
+    """Tell what node i has of the quantity that mixing leaves and exchanges only move.
+
+    Python asks this and `size` of all nodes at once, with `...` in place of i.
+    """
     return 0.0
 
 
 @_by_model
-def size(nodes: Any, work: Array, i: int, c: int) -> float:
+def size(nodes: Any, work: Array, i: Any, c: int) -> Any:
     """Tell how large the numbers are of which what it has is made: to them rounding is relative."""
-    return float(abs(conserved(nodes, work, i, c)))
+    return abs(conserved(nodes, work, i, c))
 
 
 @_by_model
@@ -112,7 +112,10 @@ def estimate(nodes: Any, work: Array, i: int, c: int) -> float:
     return float(message(nodes, work, i, c))
 
 
-@partial(_by_model, options=INNER | {"_nrt": True})  # it makes arrays
+@_by_model
 def disagreement(nodes: Any, work: Array, alive: Array, t: float, owed: Array) -> float:
-    """Tell how far the living are from agreement at time t, where the loop is to test it."""
+    """Tell how far the living are from agreement at time t, where the loop is to test it.
+
+    `owed`, what is on its way to them, is overwritten.
+    """
     return math.nan
