@@ -27,6 +27,7 @@ from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit_uncounted
 
 SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
+MOST_STEPS = 2**30  # of a slice
 
 
 class NodeSet(NamedTuple):
@@ -76,6 +77,8 @@ class Tests(NamedTuple):
         return made > 0 and not low < self.rows[made - 1, 2] < high
 
 
+_compiled: set[tuple[type, ...]] = set()  # for which engines, nodes and options a loop is
+
 NO_TESTS = Tests(NO_LIMIT, np.zeros(2), np.empty((0, 3)))
 
 
@@ -108,10 +111,16 @@ class Engine(Checkpointed):
         self.graph, self.nodes = graph, nodes
         self.logging = log  # whether a log is kept
 
-    def compile(self) -> None:
-        """Compile the loop, with an event that is never reached, so that runs are timed without."""
-        never = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
-        self.run(never, 0, -1.0, 1, NO_TESTS)
+    def compile(self, *options: Any) -> None:
+        """Compile the loop, with an event that is never reached, so that runs are timed without.
+
+        options: what it is compiled for, beside the nodes.
+        """
+        kinds = (type(self), type(self.random), *map(type, (*self.nodes.model, *options)))
+        if kinds not in _compiled:
+            never = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
+            self.run(never, 0, -1.0, 1, NO_TESTS)
+            _compiled.add(kinds)
 
     def make_stream(self, root: Root, total: float | None = None) -> Stream:
         """Start the clock of all marks together, which runs at the rate `total`, their sum."""
@@ -146,7 +155,9 @@ class Engine(Checkpointed):
     def fit_slice(self, seconds: float) -> None:
         """Choose the next slice, after a whole one that took so long."""
         if seconds < SHORT:
-            self.slice_steps *= 64 if 64 * seconds < LONG else 8
+            self.slice_steps = min(
+                MOST_STEPS, self.slice_steps * (64 if 64 * seconds < LONG else 8)
+            )
         elif seconds > LONG:
             self.slice_steps = max(1, self.slice_steps // 2)
 

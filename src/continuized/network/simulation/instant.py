@@ -130,7 +130,7 @@ class InstantEngine(Engine):
             self.busy = Busy(np.zeros(n), duration, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}
         self.log_marks, self.log_times = GrowingRows(), GrowingRows()
-        self.compile()
+        self.compile(self.busy)
 
     def run_slice(
         self, events: Events, done: int, stop: float, most: int, tests: Tests
