@@ -13,11 +13,13 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import questions
+from continuized.problems.kernels import PROBLEMS, questions
 from continuized.process.stepper import Status
-from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop
+from continuized.solver.kernels.ensemble import make_steps, make_times
+from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop, make_loop
 from continuized.support.jit import UNCOUNTED, jit
 from tests.invariants.registry import same_bits
 
@@ -103,3 +105,19 @@ def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(dtype: Any, pac
     (assembly,) = loop.inspect_asm().values()
     if platform.machine() in ("x86_64", "AMD64"):
         assert re.search(rf"\tv?(mul|fmadd\d+){packed}\t", assembly)
+
+
+def closure_as_kept(function: Any) -> bytes:
+    """What Numba's index on the disk knows a closure by, beside its code."""
+    return dumps(tuple(cell.cell_contents for cell in function.__closure__))
+
+
+@pytest.mark.parametrize("kind", ["", *PROBLEMS])
+def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
+    """As by the next process; and it is not that of another kind, which has the same name there."""
+    asked = questions(kind)
+    loop = make_entrywise_loop if asked.is_entrywise else make_loop
+    for make, given in ((make_steps, kind), (make_times, kind), (loop, asked)):
+        assert closure_as_kept(make(given)) == closure_as_kept(make(given))
+    others = [make_steps(other) for other in ("", *PROBLEMS) if other != kind]
+    assert closure_as_kept(make_steps(kind)) not in map(closure_as_kept, others)

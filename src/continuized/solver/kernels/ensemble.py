@@ -17,9 +17,9 @@ from continuized.problems.kernels import Questions, makes_arrays, questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
-from continuized.solver.kernels.loop import add_noise, inline
+from continuized.solver.kernels.loop import add_noise
 from continuized.support import jit as numba_types
-from continuized.support.jit import UNCOUNTED, is_ours, jit, matrix, vector
+from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, vector
 
 
 class Run(NamedTuple):
@@ -43,7 +43,6 @@ def make_events(asked: Questions) -> tuple[Any, Any]:
     """
     ask, value = asked.gradient, asked.value
 
-    @inline
     def take_event(run, noise, r, i, row, want):
         real = run.x.dtype.type
         a, b, x, z, g = real(row[A]), real(row[B]), run.x, run.z, run.g
@@ -56,7 +55,6 @@ def make_events(asked: Questions) -> tuple[Any, Any]:
             x[c], z[c] = jump(x[c], z[c], g_c, gamma, gamma_prime)
         return value(run.fun, x, run.data) if want else 0.0
 
-    @inline
     def value_between(run, a, b):
         real = run.x.dtype.type
         a, b, x, z, g = real(a), real(b), run.x, run.z, run.g
@@ -71,7 +69,6 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
     """Make the same for a sum over the entries of x: each is one pass over the vectors."""
     slope, part = asked.gradient, asked.value
 
-    @inline
     def take_event(run, noise, r, i, row, want):
         real = run.x.dtype.type
         a, b, x, z, data = real(row[A]), real(row[B]), run.x, run.z, run.data
@@ -86,7 +83,6 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
                 total += part(c, x_c, data)
         return total
 
-    @inline
     def value_between(run, a, b):
         real = run.x.dtype.type
         a, b, x, z, data = real(a), real(b), run.x, run.z, run.data
@@ -98,9 +94,17 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
     return take_event, value_between
 
 
+def _counting(kind: str) -> dict[str, Any]:
+    return {} if makes_arrays(kind) else UNCOUNTED
+
+
 def _events(kind: str) -> tuple[Any, Any]:
     asked = questions(kind)
-    return make_entrywise_events(asked) if asked.is_entrywise else make_events(asked)
+    events = make_entrywise_events(asked) if asked.is_entrywise else make_events(asked)
+    # Plain functions: compiled ones have names of their own in every process, and a loop that
+    # holds one would never be found on the disk again.
+    compile_formulas(*events, forceinline=True, **_counting(kind))
+    return events
 
 
 def make_steps(kind: str) -> Any:
@@ -165,16 +169,12 @@ def _shared_types(dtype: Any, kind: str, noisy: bool) -> tuple[Any, ...]:
     return grad, fun, data, blocks, vector(dtype), coefficients, noise
 
 
-def _counting(kind: str) -> dict[str, Any]:
-    return {"no_cfunc_wrapper": True} | ({} if makes_arrays(kind) else UNCOUNTED)
-
-
 @cache
 def compile_steps(dtype: Any, kind: str, noisy: bool) -> Any:
     """`take_steps` for iterates of this dtype and problems of this kind, with or without noise."""
     shared = _shared_types(dtype, kind, noisy)
     signature = types.void(*shared, types.int64, matrix(np.float64))
-    return jit(make_steps(kind), signature, **_counting(kind))
+    return jit(make_steps(kind), signature, no_cfunc_wrapper=True, **_counting(kind))
 
 
 @cache
@@ -185,7 +185,7 @@ def compile_times(dtype: Any, kind: str, noisy: bool) -> Any:
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
     flow, shared = types.FunctionType(numba_types.flow_type()), _shared_types(dtype, kind, noisy)
     signature = types.void(flow, *shared, asked, matrix(np.float64))
-    return jit(make_times(kind), signature, **_counting(kind))
+    return jit(make_times(kind), signature, no_cfunc_wrapper=True, **_counting(kind))
 
 
 @cache
