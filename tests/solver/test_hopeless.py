@@ -96,6 +96,18 @@ def test_a_mapping_is_measured_by_a_step_that_rounding_leaves(box: Any) -> None:
     assert r.status is (cz.Status.CONVERGED if box.low == 3.0 else cz.Status.MAXITER)
 
 
+@pytest.mark.parametrize("L", [1.0, 1e3, 1e20])
+def test_a_small_gradient_beside_a_prox_is_no_sign_of_a_minimum(L: float) -> None:
+    """f is nearly flat, and h moves x.  A step that shows f would take x to the minimum of h, and
+    be so long that the move divided by it is small."""
+    r = cz.minimize(
+        lambda x: 1e-25 * float(x[0]), [1.0], lambda x: np.array([1e-25]),
+        prox=cz.prox.L1(1.0), L=L, rng=0, tol=1e-6, maxiter=500,
+    )  # fmt: skip
+    assert r.success == (L < 1e6)
+    assert (abs(r.x[0]) < 1e-6) == r.success
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_linear_function_has_no_minimum(dtype: Any) -> None:
     r = cz.minimize(lambda x: float(SLOPE @ x), START.astype(dtype), lambda x: SLOPE.copy(), rng=0)

@@ -18,6 +18,7 @@ FIRST_LOOK, LOOK_FACTOR = 1024, 9
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP, FAR_TO_STOP_FLOAT32 = 1e100, 1e25  # of 1 + |x_0|: a run ends there
 ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
+LENGTHEN = 16.0  # times, such a step
 SEPARATED = (
     " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
     "give l2 > 0."
@@ -71,12 +72,14 @@ class Criterion:
     def _mapping(self, prox: Prox, at: Evaluation, x: Array, gamma: float) -> float:
         """Return |y - x| / gamma, of a longer step where one of length gamma is lost in rounding.
 
-        Far away, or with a large L, x is y itself, whatever the gradient is.
+        Far away, or with a large L, x is y itself, whatever the gradient is.  The step becomes no
+        longer than it must: a long one reaches the least value of h, wherever it began.
         """
-        slope = norm(at.g)
-        longer = ROUNDED * eps_of(at.y) * norm(at.y) / slope if slope > 0.0 else 0.0
-        if gamma < longer < math.inf:
-            x, gamma = proximal_step(prox, at.y - longer * at.q, longer), longer
+        slope, visible = norm(at.g), ROUNDED * eps_of(at.y) * norm(at.y)
+        longest = visible / slope if slope > 0.0 else 0.0
+        while gamma < longest < math.inf and norm(at.y - x) < visible:
+            gamma = min(LENGTHEN * gamma, longest)
+            x = proximal_step(prox, at.y - gamma * at.q, gamma)
         return norm(at.y - x) / gamma
 
 
