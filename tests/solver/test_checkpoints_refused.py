@@ -109,6 +109,10 @@ FORGED: dict[str, tuple[Any, Any]] = {
         cz.problems.Quadratic([0.5, 1.0, 2.0], np.ones(3)),
         {"method": cz.CoordinateDescent()},
     ),
+    "metric": (
+        cz.problems.LogisticRegression(X[:, :3], np.where(Y > 0.0, 1.0, -1.0), l2=1e-6),
+        {"metric": "gram", "tol": None},
+    ),
 }
 
 

@@ -333,7 +333,7 @@ class MetricFactory:
                 return Diagonal(diagonal)
             if kind == "gram":
                 return Dense.of(gram(self.problem, w.ravel(), rng))
-            make = blocks if kind == "blocks" else nystrom
+            make = {"blocks": blocks, "nystrom": nystrom}[kind]
             return make(self.problem, w.ravel(), rng)
 
 

@@ -116,7 +116,8 @@ class Engine(Checkpointed):
 
         options: what it is compiled for, beside the nodes.
         """
-        kinds = (type(self), type(self.random), *map(type, (*self.nodes.model, *options)))
+        model = self.nodes.model
+        kinds = tuple(map(type, (self, self.random, model, *model, *options)))
         if kinds not in _compiled:
             never = Events(0, 0.0, np.zeros(1), np.zeros(1), np.zeros(1, np.int64))
             self.run(never, 0, -1.0, 1, NO_TESTS)
