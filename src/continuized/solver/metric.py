@@ -45,13 +45,8 @@ __all__ = [
     "given_metric",
 ]
 
-NAMES = (
-    "diag",
-    "gram",
-    "blocks",
-    "nystrom",
-    "auto",
-)  # of the metrics that are made from the curvature
+# Of the metrics that are made from the curvature.
+NAMES = ("diag", "gram", "blocks", "nystrom", "auto")
 MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable

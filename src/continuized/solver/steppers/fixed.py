@@ -285,9 +285,8 @@ class FixedStepper(_KnownConstants):
         shape, recording = y.shape if y.ndim == 1 and marks is None else None, self.recording
         for j in range(i, len(coefs)):
             oracle.calls += 1
-            g = ask(
-                y.copy()
-            )  # a copy: the user may keep what the function was given, or write into it
+            # A copy: the user may keep what the function was given, or write into it.
+            g = ask(y.copy())
             if not (type(g) is np.ndarray and g.dtype is dtype and g.shape == shape):
                 g = oracle.check(g, None if marks is None else marks[j]).ravel()
                 watch[checks.EPS] = max(watch[checks.EPS], oracle.eps)
