@@ -154,6 +154,8 @@ def test_which_kind_of_metric_is_made() -> None:
     for shape, kind in (((50, 400, 10), "blocks"), ((30, 2000, 3), "nystrom")):
         factory = make_factory("auto", softmax(*shape), seed_sequence(0))
         assert factory.kind == factory.first_kind == factory.next_kind(kind, 1000, 1.0) == kind
+    asked = make_factory("gram", softmax(50, 400, 10), seed_sequence(0))
+    assert asked.next_kind("blocks", 10**9, 1.0) == "blocks"  # of 4000^2 entries and more
 
 
 def test_a_run_takes_the_hessian_where_blocks_are_slow() -> None:

@@ -47,7 +47,8 @@ __all__ = [
 
 # Of the metrics that are made from the curvature.
 NAMES = ("diag", "gram", "blocks", "nystrom", "auto")
-MOST_GRAM = 3000  # variables, for "auto": a factorisation of d^3 beyond costs more than it gains
+# Variables, for "auto" and with several classes: a factorisation beyond costs more than it gains.
+MOST_GRAM = 3000
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
 FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
@@ -283,9 +284,9 @@ class MetricFactory:
         """Choose the kind of the next metric, after k steps.
 
         f fell in this metric by `fell` times what it did in the one before: where that does not
-        become small with blocks, the whole Hessian is worth its cost.
+        become small with blocks, the whole Hessian is worth its cost, if memory has room for it.
         """
-        is_due = fell > SLOW and k >= self.steps["gram"]
+        is_due = fell > SLOW and k >= self.steps["gram"] and self.problem.dim <= MOST_GRAM
         return self.kind if is_due else kind
 
     @cached_property
