@@ -100,6 +100,7 @@ class Engine(Checkpointed):
     t = 0.0
     messages = 0  # exchanges that were carried out
     gradients = 0  # of the nodes' functions, or of their conjugates
+    only_exchanges = False  # whether every event is one that is carried out
     last_change = 0.0  # when the last death or join is; 0 where there is none
     show: Callable[[], None] | None = None  # called now and then within a long block of events
     # A slice has so many steps of a compiled loop, before Python has its turn and hears Ctrl-C.

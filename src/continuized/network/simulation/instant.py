@@ -125,7 +125,8 @@ class InstantEngine(Engine):
         edges = np.ascontiguousarray(graph.edges, np.int64)
         self.network = InstantNetwork(self.alive, edges, self.work, np.zeros(nodes.dim))
         self.arrays, self.busy = {"work": self.work} | nodes.arrays(), None
-        if busy is not None or nodes.changing:  # else every event is an exchange
+        self.only_exchanges = busy is None and not nodes.changing
+        if not self.only_exchanges:
             duration = np.zeros(n) if busy is None else busy
             self.busy = Busy(np.zeros(n), duration, np.zeros(len(self.rates), np.int64))
             self.arrays |= {"free": self.busy.free, "counts": self.busy.counts}

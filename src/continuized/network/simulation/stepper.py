@@ -79,8 +79,8 @@ class GossipStepper(Stepper):
         return Status.CLOCK_ENDED if self.engine.cut_off() else None
 
     def next_block(self, left: int) -> int:
-        """Ask for a whole block of events: with faults, not all of them are exchanges."""
-        return self.block
+        """Ask for a whole block of events; where all of them are exchanges, for no more than left."""
+        return min(self.block, left) if self.engine.only_exchanges else self.block
 
     def after_restoring(self) -> None:
         self.begun, self.before = time.perf_counter(), self.k
