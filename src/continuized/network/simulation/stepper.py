@@ -79,7 +79,7 @@ class GossipStepper(Stepper):
         return Status.CLOCK_ENDED if self.engine.cut_off() else None
 
     def next_block(self, left: int) -> int:
-        """Ask for a whole block of events; where all of them are exchanges, for no more than left."""
+        """Ask for a whole block of events; where all are exchanges, for no more than are left."""
         return min(self.block, left) if self.engine.only_exchanges else self.block
 
     def after_restoring(self) -> None:
