@@ -176,6 +176,15 @@ def test_data_that_can_be_separated_end_the_run(metric: Any) -> None:
     assert r.nit < 10_000
 
 
+@pytest.mark.parametrize("accelerated", [True, False])
+def test_data_that_can_be_separated_end_a_run_by_coordinates(accelerated: bool) -> None:
+    method = cz.CoordinateDescent(accelerated=accelerated)
+    r = cz.minimize(separable(), np.zeros(5), method=method, tol=0.0, rng=0)
+    assert r.status is cz.Status.NO_MINIMUM
+    assert "x separates the data" in r.message
+    assert 100 <= r.passes < 1000
+
+
 @pytest.mark.parametrize("L", [None, 0.3])
 @pytest.mark.parametrize("prox", [cz.prox.L1(1e-4), cz.prox.Box(-30.0, 30.0)])
 def test_data_that_can_be_separated_have_a_minimum_with_a_prox(

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from continuized.marked.kernels.layout import ALPHA, REBASED, SparseColumns, at_factor, pairs_at
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import SEPARATED, Array, Problem, separates
 from continuized.process import clock as clocks
 from continuized.process.clock import Events
 from continuized.process.coefficients import CARRY
@@ -42,6 +42,7 @@ from continuized.support.validation import short_repr
 SMALLEST_BLOCK = 4096  # marks or more, where nothing is recorded
 LOOKS = 4  # entries that are touched by events for one of the point that is looked at
 BETWEEN_TESTS = 1.1
+PASSES_TO_LOOK = 100  # after which a test looks whether f has a minimum at all
 SAME_LAW = 1e-6  # relative: probabilities that differ by less come from the same formula
 
 
@@ -157,7 +158,13 @@ class MarkedStepper(Stepper):
         now = (self.passes, self.evaluate_criterion())
         self.next_test = _next_test(self.tested, now, self.tol)
         self.tested = now
-        return Status.CONVERGED if now[1] <= self.tol else None
+        if now[1] <= self.tol:
+            return Status.CONVERGED
+        is_hopeless = self.passes >= PASSES_TO_LOOK and separates(self.problem, self.point())
+        return Status.NO_MINIMUM if is_hopeless else None
+
+    def remark(self) -> str:
+        return SEPARATED if separates(self.problem, self.good) else ""
 
     def report(self) -> tuple[Array, float]:
         return self._like_x0(self.good), self.value()

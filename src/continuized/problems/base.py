@@ -231,3 +231,20 @@ def check_start(x0: Any, problem: Problem) -> Array:
     if problem.dim is not None and x.size != problem.dim:
         raise ValueError(f"x0 has {x.size} entries, but the problem has dimension {problem.dim}")
     return x
+
+
+SEPARATED = (
+    " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
+    "give l2 > 0."
+)
+
+
+def can_be_separated(problem: Any) -> bool:
+    """Tell whether it is a regression without a penalty, that separable data leave without a
+    minimum."""
+    return hasattr(problem, "is_separated_by") and not problem.l2 > 0.0
+
+
+def separates(problem: Any, x: Array) -> bool:
+    """Tell whether x separates the data of such a regression."""
+    return can_be_separated(problem) and bool(problem.is_separated_by(x))

@@ -5,7 +5,6 @@ with where constants are unknown.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from continuized.problems.base import Array, Problem
 from continuized.process.prox import Prox, proximal_step
@@ -19,11 +18,6 @@ FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP, FAR_TO_STOP_FLOAT32 = 1e100, 1e25  # of 1 + |x_0|: a run ends there
 ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
 LENGTHEN = 16.0  # times, such a step
-SEPARATED = (
-    " x separates the data: without l2, f has no minimum, and the norm of x grows for ever; "
-    "give l2 > 0."
-)
-
 GOES_AWAY = (
     " x went far away and the gradient did not get smaller: f may have no minimum, or jac may not "
     "be its gradient."
@@ -104,14 +98,3 @@ def next_look(k: int) -> int:
 def is_time_to_look(k: int) -> bool:
     """Tell whether a hopeless run is looked for now."""
     return next_look(k - 1) == k
-
-
-def can_be_separated(problem: Any) -> bool:
-    """Tell whether it is a regression without a penalty, that separable data leave without a
-    minimum."""
-    return hasattr(problem, "is_separated_by") and not problem.l2 > 0.0
-
-
-def separates(problem: Any, x: Array) -> bool:
-    """Tell whether x separates the data of such a regression."""
-    return can_be_separated(problem) and bool(problem.is_separated_by(x))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import SEPARATED, Array, Problem, separates
 from continuized.process import parameters
 from continuized.process.clock import Event, Events
 from continuized.process.flow import convex_flow, mix
@@ -26,7 +26,7 @@ from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
-from continuized.solver.stopping import SEPARATED, Criterion, is_far, is_time_to_look, separates
+from continuized.solver.stopping import Criterion, is_far, is_time_to_look
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first

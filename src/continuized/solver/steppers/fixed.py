@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import SEPARATED, Array, Problem, can_be_separated, separates
 from continuized.process.clock import Event, Events
 from continuized.process.coefficients import CARRY
 from continuized.process.compiled import coefficients
@@ -85,7 +85,7 @@ class _KnownConstants(Stepper):
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
-        self.looking = tol is not None or stopping.can_be_separated(problem)
+        self.looking = tol is not None or can_be_separated(problem)
 
     # What the loop asks
 
@@ -104,7 +104,7 @@ class _KnownConstants(Stepper):
         """Return NO_MINIMUM where x separates the data, or f falls for ever."""
         if not (self.looking and stopping.is_time_to_look(self.k)):
             return None
-        separated = stopping.separates(self.problem, self.x)
+        separated = separates(self.problem, self.x)
         return Status.NO_MINIMUM if separated or self._falls_for_ever() else None
 
     def _falls_for_ever(self) -> bool:
@@ -214,8 +214,8 @@ class _KnownConstants(Stepper):
 
     def remark(self) -> str:
         skipped = checks.describe_skipped(self.skipped)
-        if stopping.separates(self.problem, self.x):
-            return stopping.SEPARATED + skipped
+        if separates(self.problem, self.x):
+            return SEPARATED + skipped
         if math.isinf(arrays.inner(self.x, self.x)):
             return stopping.TOO_LARGE + skipped
         stays = self._norm(self.jac) ** 2 > 0.25 * self.watch[checks.G_MAX]
