@@ -77,7 +77,8 @@ class Tests(NamedTuple):
         return made > 0 and not low < self.rows[made - 1, 2] < high
 
 
-_compiled: set[tuple[type, ...]] = set()  # for which engines, nodes and options a loop is
+# The kinds of engines, nodes and options whose loop this process has compiled.
+_compiled: set[tuple[type, ...]] = set()
 
 NO_TESTS = Tests(NO_LIMIT, np.zeros(2), np.empty((0, 3)))
 

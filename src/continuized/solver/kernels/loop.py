@@ -182,7 +182,7 @@ def make_entrywise_loop(asked):
     slope = asked.gradient
 
     def loop(grad, data, noise, work, xs, zs, coefficients, watch, i):
-        """The same, but the event of a signal has taken its step, good or not."""
+        """Do what the loop of `make_loop` does, but take the step of a forbidden event too."""
         real, signal = work.dtype.type, GO_ON
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
@@ -240,7 +240,7 @@ def take_events(
     before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)
     if signal in FORBIDDEN and questions(compiled.kind).is_entrywise:
-        # Its step is taken already: go back, and take those before it once more.
+        # Its step is taken already: go back, and take the events before it once more.
         work[:NOW], judged = before
         loop(*known, coefficients[:done], judged, i)
     return done, signal
