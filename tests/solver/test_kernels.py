@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import platform
 import re
+import warnings
+from functools import partial
 from typing import Any
 
 import numba
@@ -58,6 +60,26 @@ def test_a_sum_over_entries_runs_as_a_users_gradient_does(d: int, noise: Any, dt
                 np.testing.assert_allclose(own, other, atol=1e3 * np.finfo(dtype).eps)
 
 
+@pytest.mark.parametrize(
+    ("L", "mu", "proved"),
+    [(1.0, 0.01, True), (2.0, 0.0, True), (0.5, 0.01, False), (1.0, 0.011, False)],
+)
+def test_gradients_are_compared_unless_the_eigenvalues_prove_the_constants(
+    L: float, mu: float, proved: bool
+) -> None:
+    """Where they prove nothing, a contradiction is found as on a user's own gradient."""
+    p, x0 = quadratic(40), np.zeros(40)
+    assert p.proves(L, mu) is proved
+    sentences = []
+    for problem in (p, as_users_own(p, np.float64)):
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            cz.minimize(problem, x0, L=L, mu=mu, maxiter=2000, rng=1)
+        sentences.append([str(warning.message) for warning in warned])
+    assert sentences[0] == sentences[1]
+    assert bool(sentences[0]) is not proved
+
+
 @pytest.mark.parametrize("record", [True, False])
 @pytest.mark.parametrize("d", SIZES)
 def test_a_step_that_is_forbidden_is_not_taken(d: int, record: bool) -> None:
@@ -96,11 +118,15 @@ def test_events_whose_gradients_are_not_finite_are_skipped(d: int) -> None:
     np.testing.assert_allclose(ours.x, users.x, atol=1e3 * np.finfo(np.float64).eps)
 
 
+@pytest.mark.parametrize("witnessing", [False, True])
 @pytest.mark.parametrize(("dtype", "packed"), [(np.float64, "pd"), (np.float32, "ps")])
-def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(dtype: Any, packed: str) -> None:
+def test_the_loop_of_a_sum_over_entries_runs_in_vector_registers(
+    dtype: Any, packed: str, witnessing: bool
+) -> None:
     """Its one pass is what makes it quick: LLVM must not give up on it."""
-    signature = compile_loop(np.dtype(dtype), "quadratic", False).nopython_signatures[0]
-    made = make_entrywise_loop(questions("quadratic"))
+    loop = compile_loop(np.dtype(dtype), "quadratic", False, witnessing)
+    signature = loop.nopython_signatures[0]
+    made = make_entrywise_loop(questions("quadratic"), witnessing)
     loop = jit(made, signature, cached=False, **UNCOUNTED)  # what comes from disk has no assembly
     (assembly,) = loop.inspect_asm().values()
     if platform.machine() in ("x86_64", "AMD64"):
@@ -117,7 +143,10 @@ def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     """As by the next process; and it is not that of another kind, which has the same name there."""
     asked = questions(kind)
     loop = make_entrywise_loop if asked.is_entrywise else make_loop
-    for make, given in ((make_steps, kind), (make_times, kind), (loop, asked)):
-        assert closure_as_kept(make(given)) == closure_as_kept(make(given))
+    makers = [partial(make_steps, kind), partial(make_times, kind)]
+    makers += [partial(loop, asked, witnessing) for witnessing in (False, True)]
+    kept = [closure_as_kept(make()) for make in makers]
+    assert kept == [closure_as_kept(make()) for make in makers]
+    assert kept[2] != kept[3]
     others = [make_steps(other) for other in ("", *PROBLEMS) if other != kind]
     assert closure_as_kept(make_steps(kind)) not in map(closure_as_kept, others)

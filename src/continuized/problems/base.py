@@ -198,6 +198,13 @@ class Problem:
             slope = float(np.linalg.norm(check_gradient(self.grad(point.copy()), x0.shape)[0]))
         return f"{type(self).__qualname__} with f = {value:.9g} and |grad f| = {slope:.9g}"
 
+    def proves(self, L: float, mu: float) -> bool:
+        """Tell whether what is known of f proves that it is L-smooth and mu-strongly convex.
+
+        Then no two gradients can contradict these constants, and runs need not compare any.
+        """
+        return False
+
     def compile(self, dtype: Any = np.float64) -> Compiled | None:
         """Compile the problem for compiled loops; None where the gradient is Python."""
         if not self._into_out:

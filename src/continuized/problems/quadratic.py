@@ -99,6 +99,10 @@ class Quadratic(Problem):
         slopes: Array = linear_slope(self.eigenvalues, rows)
         return slopes.reshape(points.shape)
 
+    def proves(self, L: float, mu: float) -> bool:
+        """Tell whether all eigenvalues lie between mu and L."""
+        return bool(self.L <= L and np.all(self.eigenvalues >= mu))
+
     def compile(self, dtype: Any = np.float64) -> Compiled:
         """Compile the problem for compiled loops."""
         from continuized.problems.kernels import compile_problem

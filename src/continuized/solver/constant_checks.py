@@ -80,7 +80,8 @@ def errors(L: float, eps: float, g_max2: float, y_max2: float) -> tuple[float, f
 def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: float) -> float:
     """The witnesses, and |g|^2 for the stopping tests; NaN if g or y is not finite.
 
-    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before.
+    Given |g|^2, |y|^2, |dg|^2, <dg, dy>, |dy|^2, the differences being those from the event before;
+    these are not used unless there may be witnesses.
     """
     if not math.isfinite(g2 + y2):
         return math.nan
@@ -119,13 +120,13 @@ def describe_skipped(n: int) -> str:
     return f" {n} gradients that were not finite were skipped." if n else ""
 
 
-def scale_of_gradients(watch: Array, f0: float) -> None:
+def scale_of_gradients(watch: Array, L: float, f0: float) -> None:
     """The least that max |g| is taken for, by f at the start.
 
     A gradient is a sum that may cancel, as at a warm start; its rounding errors are those of the
     terms.  sqrt(2 L |f|), the largest gradient that f >= 0 allows, measures them.
     """
-    scale = 2.0 * float(watch[L]) * abs(f0)
+    scale = 2.0 * L * abs(f0)
     if math.isfinite(scale):
         watch[G_MAX] = scale
 
@@ -135,12 +136,16 @@ def squared_tol(tol: float | None) -> float:
     return -1.0 if tol is None else tol * tol
 
 
-def watch_for(method: Method, tol: float | None, noisy: bool, eps: float) -> Array:
-    """What a run is watched for: see its entries above."""
+def watch_for(method: Method, tol: float | None, witnessing: bool, eps: float) -> Array:
+    """What a run is watched for: see its entries above.
+
+    witnessing: whether gradients may contradict the constants.  Not where noise is added to them,
+    nor where the problem proves the constants; L is NaN then.
+    """
     watch = np.zeros(WATCH_SIZE)
     watch[TOL2] = squared_tol(tol)
     watch[LIMIT2] = math.inf
-    watch[L] = method.L if not noisy else math.nan
+    watch[L] = method.L if witnessing else math.nan
     watch[MU] = method.mu
     watch[EPS] = eps
     watch[MU_SEEN] = math.inf

@@ -100,8 +100,8 @@ def jit(
 ) -> Any:
     """Compile a function; with a signature, at once and for those types only."""
     # A function of any types is called by Python or by its name: it needs no address.
-    options = {"no_cfunc_wrapper": signature is None} | options
-    dispatcher: Any = numba.njit(nogil=True, fastmath=FASTMATH, **options)(function)
+    options = {"nogil": True, "no_cfunc_wrapper": signature is None} | options
+    dispatcher: Any = numba.njit(fastmath=FASTMATH, **options)(function)
     dispatcher._compiler.compile = _compile_alone(dispatcher._compiler.compile)
     if cached:
         dispatcher._cache = _Cache(function)

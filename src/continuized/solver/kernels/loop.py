@@ -14,10 +14,14 @@ one.  Where the checks forbid the jump, the rows of the next event are not used.
 a sum over the entries of x has its gradient in the same pass too, which changes x, z and the last
 pair in place, to stay in the cache; there a forbidden event is undone by taking those before it
 again.
+
+The pair of the event before is for the witnesses against the constants.  Loops where there can be
+none, for want of doubt or for noise, neither keep it nor compare.
 """
 
 from __future__ import annotations
 
+import math
 from functools import cache, partial
 from typing import Any
 
@@ -45,6 +49,7 @@ Y, W, G = range(3)
 X, Z, LAST, NOW, NEXT = 0, 1, 2, 5, 8
 WORK_ROWS = 11
 FORBIDDEN = (NOT_FINITE, DIVERGED)  # signals of events whose step is not taken
+WRONG_SIZE = -1
 
 # A call that is handed an array counts a reference, which would cost 20 ns a step.
 inline = partial(jit, inline="always")
@@ -58,7 +63,27 @@ def add_noise(g, noise, *index):
     return g + noise[index]
 
 
-compile_formulas(add_noise)
+def add_squares(sums, g, y):
+    """Add an entry of the gradient and of y to the first two of the sums of `judge`."""
+    g2, y2, dg2, dgdy, dy2 = sums
+    return g2 + g * g, y2 + y * y, dg2, dgdy, dy2
+
+
+def add_products(sums, dg, dy):
+    """Add an entry of the differences from the event before to the other three."""
+    g2, y2, dg2, dgdy, dy2 = sums
+    return g2, y2, dg2 + dg * dg, dgdy + dg * dy, dy2 + dy * dy
+
+
+def decide(watch, sums, row):
+    """Return the signal of an event with these sums and this row of coefficients."""
+    g2, y2, dg2, dgdy, dy2 = sums
+    size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
+    return verdict(watch, size2, row[GAMMA], row[GAMMA_PRIME])
+
+
+compile_formulas(add_noise, add_squares, add_products)
+decide = inline(decide)
 
 
 @jit
@@ -71,11 +96,11 @@ def mix_next(work, coefficients, i):
 
 
 @inline
-def take_event(work, events, noise, coefficients, watch, i):
+def take_event(work, events, noise, coefficients, watch, i, witnessing):
     """Event i of the block, whose gradient is known; returns the signal.
 
     events: where the rows begin of the event before, of this one and of the next, for which y and z
-    are mixed.
+    are mixed.  witnessing: whether the gradient is compared with the one before.
     """
     real, (last, now, after) = work.dtype.type, events
     y_now, z_now, g_now = work[now + Y], work[now + W], work[now + G]
@@ -85,20 +110,18 @@ def take_event(work, events, noise, coefficients, watch, i):
     gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
     following = min(i + 1, coefficients.shape[0] - 1)
     a, b = real(coefficients[following, A]), real(coefficients[following, B])
-    g2 = y2 = dg2 = dgdy = dy2 = real(0.0)
+    zero = real(0.0)
+    sums = zero, zero, zero, zero, zero
     for c in range(work.shape[1]):
         g, y = real(add_noise(g_now[c], noise, i, c)), y_now[c]
-        dg, dy = g - g_last[c], y - y_last[c]
-        g2 += g * g
-        y2 += y * y
-        dg2 += dg * dg
-        dgdy += dg * dy
-        dy2 += dy * dy
-        g_now[c] = g
+        sums = add_squares(sums, g, y)
+        if witnessing:
+            sums = add_products(sums, g - g_last[c], y - y_last[c])
+        if noise is not None:
+            g_now[c] = g
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
         y_after[c], z_after[c] = mix(x, z, a, b)
-    size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-    return verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+    return decide(watch, sums, coefficients[i])
 
 
 @inline
@@ -128,23 +151,34 @@ def record(work, event, coefficients, i, xs, zs):
 def step(g, work, coefficients, watch, i):
     """Event i of the block, its gradient given, noise and all; returns the signal.
 
-    A step that fails is not taken; after any other, y and z are mixed for the next event.
+    A step that fails is not taken; after any other, y and z are mixed for the next event.  A
+    gradient of another size is not looked at: WRONG_SIZE.
     """
+    if g.size != work.shape[1]:
+        return WRONG_SIZE
+    zero = work.dtype.type(0.0)
+    sums = zero, zero, zero, zero, zero
     for c in range(work.shape[1]):
+        y = work[NOW + Y, c]
+        sums = add_squares(sums, g[c], y)
+        sums = add_products(sums, g[c] - work[LAST + G, c], y - work[LAST + Y, c])
         work[NOW + G, c] = g[c]
-    signal = take_event(work, (LAST, NOW, NEXT), None, coefficients, watch, i)
+    signal = decide(watch, sums, coefficients[i])
     if signal not in FORBIDDEN:
         settle(work, NOW, coefficients, i)
-        for c in range(work.shape[1]):
-            work[NOW + Y, c], work[NOW + W, c] = work[NEXT + Y, c], work[NEXT + W, c]
+        mix_next(work, coefficients, min(i + 1, coefficients.shape[0] - 1))
     return signal
 
 
 @cache
 def compile_step(dtype: Any) -> Any:
-    """The step for iterates of this dtype; arrays that are not counted are handed over quicker."""
+    """The step for iterates of this dtype; TypeError for a g of other types than it is made for.
+
+    Called from Python at every event: arrays that are not counted are handed over quicker, and the
+    interpreter's lock is not let go of for so short a time.
+    """
     arguments = (vector(dtype), matrix(dtype), matrix(np.float64), vector(np.float64), types.int64)
-    return jit(step, types.int64(*arguments), **UNCOUNTED)
+    return jit(step, types.int64(*arguments), nogil=False, **UNCOUNTED)
 
 
 @jit
@@ -155,7 +189,7 @@ def skip(work, coefficients, i):
         work[X, c], work[Z, c] = work[NOW + Y, c], work[NOW + W, c]
 
 
-def make_loop(asked):
+def make_loop(asked, witnessing):
     """Make the loop for a problem that gives its gradient as a vector."""
     ask = asked.gradient
 
@@ -165,7 +199,8 @@ def make_loop(asked):
         mix_next(work, coefficients, i)
         while i < coefficients.shape[0] and signal == GO_ON:
             ask(grad, work[now + Y], work[now + G], data)
-            signal = take_event(work, (last, now, after), noise, coefficients, watch, i)
+            events = (last, now, after)
+            signal = take_event(work, events, noise, coefficients, watch, i, witnessing)
             if signal in FORBIDDEN:
                 break
             record(work, now, coefficients, i, xs, zs)
@@ -177,7 +212,7 @@ def make_loop(asked):
     return loop
 
 
-def make_entrywise_loop(asked):
+def make_entrywise_loop(asked, witnessing):
     """Make the loop for a sum over the entries of x: gradient, checks and step in one pass."""
     slope = asked.gradient
 
@@ -187,20 +222,17 @@ def make_entrywise_loop(asked):
         while i < coefficients.shape[0] and signal == GO_ON:
             a, b = real(coefficients[i, A]), real(coefficients[i, B])
             gamma, gamma_prime = real(coefficients[i, GAMMA]), real(coefficients[i, GAMMA_PRIME])
-            g2 = y2 = dg2 = dgdy = dy2 = real(0.0)
+            zero = real(0.0)
+            sums = zero, zero, zero, zero, zero
             for c in range(work.shape[1]):
                 y, z = mix(work[X, c], work[Z, c], a, b)
                 g = real(add_noise(slope(c, y, data), noise, i, c))
-                dg, dy = g - work[LAST + G, c], y - work[LAST + Y, c]
-                g2 += g * g
-                y2 += y * y
-                dg2 += dg * dg
-                dgdy += dg * dy
-                dy2 += dy * dy
-                work[LAST + Y, c], work[LAST + G, c] = y, g
+                sums = add_squares(sums, g, y)
+                if witnessing:
+                    sums = add_products(sums, g - work[LAST + G, c], y - work[LAST + Y, c])
+                    work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
-            size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-            signal = verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+            signal = decide(watch, sums, coefficients[i])
             if signal in FORBIDDEN:
                 break
             if xs.shape[0] > 0:
@@ -215,8 +247,8 @@ def make_entrywise_loop(asked):
 
 
 @cache
-def compile_loop(dtype: Any, kind: str, noisy: bool) -> Any:
-    """The loop for iterates of this dtype and problems of this kind, with or without noise."""
+def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
+    """The loop for iterates of this dtype and problems of this kind; see `take_events`."""
     asked = questions(kind)
     grad = types.none if kind else types.FunctionType(gradient_type(dtype))
     noise = matrix(dtype) if noisy else types.none
@@ -224,7 +256,7 @@ def compile_loop(dtype: Any, kind: str, noisy: bool) -> Any:
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data_type(dtype), noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
-    return jit(make(asked), signature, **({} if makes_arrays(kind) else UNCOUNTED))
+    return jit(make(asked, witnessing), signature, **({} if makes_arrays(kind) else UNCOUNTED))
 
 
 def take_events(
@@ -235,7 +267,8 @@ def take_events(
 
     x and z after the events are kept as rows of xs and zs, unless these are empty.
     """
-    loop = compile_loop(work.dtype, compiled.kind, noise is not None)
+    witnessing = not math.isnan(watch[constant_checks.L])
+    loop = compile_loop(work.dtype, compiled.kind, noise is not None, witnessing)
     known = (None if compiled.kind else compiled.grad, compiled.data, noise, work, xs, zs)
     before = work[:NOW].copy(), watch.copy()
     done, signal = loop(*known, coefficients, watch, i)

@@ -81,7 +81,8 @@ class _KnownConstants(Stepper):
         self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
         # The sums of the checks, in the precision of x, lose digits where there are many entries.
         eps = arrays.eps_of(start) * max(1.0, math.sqrt(math.prod(start.shape)) / LONG_SUMS)
-        self.watch = checks.watch_for(method, tol, noisy, eps)
+        witnessing = not (noisy or problem.proves(method.L, method.mu))
+        self.watch = checks.watch_for(method, tol, witnessing, eps)
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
         self.warned = False
@@ -92,7 +93,7 @@ class _KnownConstants(Stepper):
     def begin(self) -> Progress:
         row = self._end_row()
         self.fun = row[3]
-        checks.scale_of_gradients(self.watch, self.fun)
+        checks.scale_of_gradients(self.watch, self.method.L, self.fun)
         return Progress(None if math.isfinite(self.fun) else Status.NOT_FINITE, row)
 
     def next_block(self, left: int) -> int:
@@ -278,21 +279,27 @@ class FixedStepper(_KnownConstants):
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
-        ask, step, dtype = oracle.function, kernel.compile_step(self.dtype), self.dtype
+        ask, step = oracle.function, kernel.compile_step(self.dtype)
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
-        # Most answers are arrays that compiled code takes as they are: each look takes 50 ns.
-        shape, recording = y.shape if y.ndim == 1 and marks is None else None, self.recording
+        # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
+        as_it_is, recording, ndarray = y.ndim == 1 and marks is None, self.recording, np.ndarray
         for j in range(i, len(coefs)):
             oracle.calls += 1
             # A copy: the user may keep what the function was given, or write into it.
-            g = ask(y.copy())
-            if not (type(g) is np.ndarray and g.dtype is dtype and g.shape == shape):
+            g, signal = ask(y.copy()), kernel.WRONG_SIZE
+            if as_it_is and type(g) is ndarray:
+                try:  # noqa: SIM105 - what suppresses it takes longer than the step
+                    signal = step(g, work, coefs, watch, j)
+                except TypeError:  # another dtype, shape or layout
+                    pass
+            if signal == kernel.WRONG_SIZE:
+                as_it_is = False
                 g = oracle.check(g, None if marks is None else marks[j]).ravel()
                 watch[checks.EPS] = max(watch[checks.EPS], oracle.eps)
-            if not g.flags.carray:
-                g = np.array(g, order="C")
-            signal = step(g, work, coefs, watch, j)
+                if not g.flags.carray:
+                    g = np.array(g, order="C")
+                signal = step(g, work, coefs, watch, j)
             if not (signal or recording):
                 continue
             if signal in checks.SIGNALS:
