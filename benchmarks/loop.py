@@ -23,14 +23,16 @@ from benchmarks.timing import Contestant, Say, Work, WrongError, compete, quietl
 
 NOTE = (
     "Time for one gradient and the step that it is for; compilation is not counted. Ours tests "
-    "every gradient: that it is finite, does not grow for ever and does not contradict L and mu; "
-    "the loop of optax tests nothing. The L-BFGS-B of SciPy is another method, not told L."
+    "every gradient: that it is finite, does not grow for ever and does not contradict L and mu, "
+    "unless the eigenvalues of a quadratic prove these, as here; the loop of optax tests nothing. "
+    "The L-BFGS-B of SciPy is another method, not told L."
 )
 
 
 NOTE_COMPILED = (
     "The same for compiled loops alone, by the number of variables. The bare loop makes the same "
-    "steps as ours and tests nothing; its random times are drawn before it starts, ours on the way."
+    "steps as ours and tests nothing; its random times are drawn before it starts, ours on the way. "
+    "Of a gradient of one's own, which nothing is known of, every one is compared with the last."
 )
 NUMBERS = 10**7  # that a contest of compiled loops computes, about
 
