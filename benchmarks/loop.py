@@ -31,8 +31,8 @@ NOTE = (
 
 NOTE_COMPILED = (
     "The same for compiled loops alone, by the number of variables. The bare loop makes the same "
-    "steps as ours and tests nothing; its random times are drawn before it starts, ours on the way. "
-    "Of a gradient of one's own, which nothing is known of, every one is compared with the last."
+    "steps as ours and tests nothing; its random times are drawn before it starts, ours as it runs. "
+    "Gradients of one's own, of which nothing is known, are each compared with the last."
 )
 NUMBERS = 10**7  # that a contest of compiled loops computes, about
 
