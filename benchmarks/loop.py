@@ -31,7 +31,7 @@ NOTE = (
 
 NOTE_COMPILED = (
     "The same for compiled loops alone, by the number of variables. The bare loop makes the same "
-    "steps as ours and tests nothing; its random times are drawn before it starts, ours as it runs. "
+    "steps as ours and tests nothing; its random times are drawn before it starts, ours not. "
     "Gradients of one's own, of which nothing is known, are each compared with the last."
 )
 NUMBERS = 10**7  # that a contest of compiled loops computes, about
