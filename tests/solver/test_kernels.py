@@ -16,7 +16,7 @@ import pytest
 from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import PROBLEMS, questions
+from continuized.problems.kernels import QUESTIONS, questions
 from continuized.process.stepper import Status
 from continuized.solver.kernels.ensemble import make_steps, make_times
 from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop, make_loop
@@ -112,12 +112,12 @@ def closure_as_kept(function: Any) -> bytes:
     return dumps(tuple(cell.cell_contents for cell in function.__closure__))
 
 
-@pytest.mark.parametrize("kind", ["", *PROBLEMS])
+@pytest.mark.parametrize("kind", QUESTIONS)
 def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     """As by the next process; and it is not that of another kind, which has the same name there."""
     asked = questions(kind)
     loop = make_entrywise_loop if asked.is_entrywise else make_loop
     for make, given in ((make_steps, kind), (make_times, kind), (loop, asked)):
         assert closure_as_kept(make(given)) == closure_as_kept(make(given))
-    others = [make_steps(other) for other in ("", *PROBLEMS) if other != kind]
+    others = [make_steps(other) for other in QUESTIONS if other != kind]
     assert closure_as_kept(make_steps(kind)) not in map(closure_as_kept, others)
