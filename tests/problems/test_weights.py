@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import continuized as cz
-from continuized.problems.kernels import CSR_BLOCK, pass_over_rows
+from continuized.problems.kernels import BLOCK, MOST_ROWS, pass_over_rows
+from continuized.problems.losses import LOGISTIC
 from continuized.problems.regression import linear, models
 from continuized.support import threads
 from tests.helpers.weighted_regressions import (
@@ -133,21 +134,30 @@ def test_minimize(kind: str) -> None:
 def test_threads_and_pass_over_rows() -> None:
     X, y, weights = data("logistic", n=100)
     w = np.random.default_rng(7).standard_normal(X.shape[1] + 1)
-    for form in FORMS.values():
-        both = {"value": True, "gradient": True, "weights": weights, "intercept": True}
-        once = pass_over_rows(form(X), y, 1.0, w, 1, **both)
-        cut = pass_over_rows(form(X), y, 1.0, w, 4, **both)
+    vector = np.concatenate([[LOGISTIC, 0.1, 1.0], y, weights])
+    A = FORMS["sparse"](X)
+    for rows in (X, (A.data, A.indptr, A.indices)):
+        once = pass_over_rows(rows, vector, w, 1, value=True, gradient=True)
+        cut = pass_over_rows(rows, vector, w, 4, value=True, gradient=True)
         assert cut[0] == pytest.approx(once[0], rel=1e-13)
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["squared", "logistic"])
 def test_more_rows_than_a_block(kind: str) -> None:
-    # Sparse rows are taken in blocks, the last of which is shorter.
-    dense, csr = (make(kind, form, True, True, n=CSR_BLOCK + 5, d=2) for form in FORMS)
-    w = np.array([0.5, -1.0, 2.0])
-    assert csr.fun(w) == pytest.approx(dense.fun(w), rel=1e-12)
-    np.testing.assert_allclose(csr.grad(w), dense.grad(w), rtol=1e-11)
+    """Rows are taken in blocks, of so many rows or entries, the last of which is shorter."""
+    for n, d in ((MOST_ROWS + 5, 2), (2 * BLOCK // 1500 + 3, 1500), (11, BLOCK + 3)):
+        dense, csr = (make(kind, form, True, True, n=n, d=d) for form in FORMS)
+        w = np.random.default_rng(5).standard_normal(d + 1) / np.sqrt(d)
+        f = by_definition(dense, kind, w)
+        along = np.random.default_rng(6).standard_normal(d + 1) / np.sqrt(d)
+        ends = (by_definition(dense, kind, w + step * along) for step in (1e-4, -1e-4))
+        slope = np.subtract(*ends) / 2e-4
+        for p in (dense, csr):
+            value, gradient = p.value_and_gradient(w)
+            assert value == pytest.approx(f, rel=1e-12)
+            assert gradient @ along == pytest.approx(slope, rel=1e-7)
+        np.testing.assert_allclose(csr.grad(w), dense.grad(w), rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.parametrize("extra", [{"weights": np.arange(12.0)}, {"intercept": True}])

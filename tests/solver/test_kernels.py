@@ -18,7 +18,7 @@ import pytest
 from numba.core.serialize import dumps
 
 import continuized as cz
-from continuized.problems.kernels import PROBLEMS, questions
+from continuized.problems.kernels import QUESTIONS, questions
 from continuized.process.stepper import Status
 from continuized.solver.kernels.ensemble import make_steps, make_times
 from continuized.solver.kernels.loop import compile_loop, make_entrywise_loop, make_loop
@@ -138,7 +138,7 @@ def closure_as_kept(function: Any) -> bytes:
     return dumps(tuple(cell.cell_contents for cell in function.__closure__))
 
 
-@pytest.mark.parametrize("kind", ["", *PROBLEMS])
+@pytest.mark.parametrize("kind", QUESTIONS)
 def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     """As by the next process; and it is not that of another kind, which has the same name there."""
     asked = questions(kind)
@@ -148,5 +148,5 @@ def test_a_loop_made_again_is_found_on_the_disk(kind: str) -> None:
     kept = [closure_as_kept(make()) for make in makers]
     assert kept == [closure_as_kept(make()) for make in makers]
     assert kept[2] != kept[3]
-    others = [make_steps(other) for other in ("", *PROBLEMS) if other != kind]
+    others = [make_steps(other) for other in QUESTIONS if other != kind]
     assert closure_as_kept(make_steps(kind)) not in map(closure_as_kept, others)

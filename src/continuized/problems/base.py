@@ -20,8 +20,8 @@ class Compiled(NamedTuple):
     """A problem as Numba sees it: grad(x, out, data), fun(x, data) -> float, and data.
 
     `data` is always a tuple of the same types (see `pack`), so that one compiled loop serves every
-    problem of a kind, one of `problems.kernels`: loops have its gradient written into them.  A
-    user's own has no kind: loops call its gradient by a pointer.
+    problem of a kind, one of the `QUESTIONS` of `problems.kernels`: loops have its gradient written
+    into them.  Regressions, and a user's own, have no kind: loops call the gradient by a pointer.
     """
 
     grad: Any

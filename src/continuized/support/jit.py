@@ -23,7 +23,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import caching
 from numba.core.typing.templates import infer, infer_global, make_overload_template
-from numba.extending import intrinsic
+from numba.extending import intrinsic, lower_builtin, type_callable
 
 from continuized.support.progress import tell_compilation
 
@@ -197,6 +197,48 @@ def _byte_at(typing_context: Any, address: Any, index: Any) -> Any:
 
 
 byte_at: Any = intrinsic(_byte_at)
+
+
+def compile_power_of_two(function: Callable[[float], float]) -> None:
+    """Let compiled code make 2^k, in place of a call of this function, of the bits of k.
+
+    k is an integer as a float64, of at most 1022 in size; the last bits of k + 1.5 * 2^52 + 1023
+    are the exponent of 2^k.
+    """
+    number, bits = ir.DoubleType(), ir.IntType(64)
+
+    @lower_builtin(function, types.float64)  # type: ignore[untyped-decorator]
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        exponent = builder.fadd(arguments[0], number(1.5 * 2.0**52 + 1023.0))
+        return builder.bitcast(builder.shl(builder.bitcast(exponent, bits), bits(52)), number)
+
+    type_callable(function)(lambda context: lambda k: types.float64)
+
+
+def _scratch(typing_context: Any, size: Any) -> Any:
+    """A vector of `size` float64, a constant, that lives as long as the function that asks for it.
+
+    On the stack: no memory is asked for, and LLVM knows that no other array overlaps it.
+    """
+    if not isinstance(size, types.IntegerLiteral):
+        return None
+    kind, length = vector(np.float64), size.literal_value
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        with builder.goto_entry_block():
+            data = builder.alloca(ir.DoubleType(), ir.IntType(64)(length))
+        data.align = 64
+        array = context.make_array(kind)(context, builder)
+        shape, stride = (context.get_constant(types.intp, n) for n in (length, 8))
+        context.populate_array(
+            array, data=data, shape=[shape], strides=[stride], itemsize=stride, meminfo=None
+        )
+        return array._getvalue()
+
+    return kind(size), generate
+
+
+scratch: Any = intrinsic(prefer_literal=True)(_scratch)
 
 
 def vector(dtype: Any) -> Any:

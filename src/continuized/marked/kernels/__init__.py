@@ -3,8 +3,7 @@
 Importing this package imports Numba: do so only where compiled code runs.
 """
 
-from continuized.problems import losses
+from continuized.problems.losses import compile_losses
 from continuized.process import compiled as compiled  # which compiles the formulas of the process
-from continuized.support.jit import compile_formulas
 
-compile_formulas(*losses.FORMULAS)
+compile_losses()

@@ -17,12 +17,18 @@ import numpy as np
 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.simulation.engine import check_solved
-from continuized.problems import losses
 from continuized.problems.base import Array
-from continuized.problems.losses import SQUARED, logistic_second_slope, loss, loss_slope, tail
-from continuized.support.jit import compile_formulas, jit_uncounted, uncounted
+from continuized.problems.losses import (
+    SQUARED,
+    compile_losses,
+    logistic_second_slope,
+    loss,
+    loss_slope,
+    tail,
+)
+from continuized.support.jit import jit_uncounted, uncounted
 
-compile_formulas(*losses.FORMULAS)
+compile_losses()
 
 MOST_NEWTON_STEPS = 100
 MOST_HALVINGS = 40

@@ -138,7 +138,7 @@ class Linear(Problem):
 
         def multiply(v: Array) -> Array:
             # The gradient of |Av|^2 / 2 is A^T A v: one pass over X, with all threads.
-            return self._sum_losses(SQUARED, zeros, v, gradient=True)[1] / zeros.size
+            return self._mean_squares(zeros, v)
 
         return spectrum(self.X if self.is_plain else self.sample_rows(slice(None)), multiply)
 
@@ -194,14 +194,22 @@ class Linear(Problem):
         """The minimum, where the minimiser is known."""
         return None if self.x_star is None else self.fun(self.x_star)
 
-    def _sum_losses(
-        self, kind: float, y: Array, w: Array, *, value: bool = False, gradient: bool = False
-    ) -> tuple[float, Array]:
-        """Sum shares_i loss_i, of this kind and with these y, and its gradient, on all threads."""
+    def _mean_squares(self, y: Array, w: Array) -> Array:
+        """Return the gradient at w of the weighted mean of (<a_i, w> - y_i)^2 / 2."""
         from continuized.problems.kernels import pass_over_rows
 
-        asked: Any = {"value": value, "gradient": gradient, "weights": self.shares}
-        return pass_over_rows(self.X, y, kind, w, self._parts, intercept=self.intercept, **asked)
+        vector = self._pack(SQUARED, 0.0, y)
+        return pass_over_rows(self._entries, vector, w, self._parts, value=False, gradient=True)[1]
+
+    def _pack(self, loss: float, l2: float, y: Array) -> Array:
+        """Return the vector of compiled data (`problems.kernels`), with this loss, l2 and y."""
+        shares = np.ones(len(y)) if self.shares is None else self.shares
+        return np.concatenate([[loss, l2, float(self.intercept)], y, shares])
+
+    @cached_property
+    def _entries(self) -> Any:
+        """X, or the arrays that a sparse X is made of."""
+        return (self.X.data, self.X.indptr, self.X.indices) if self.is_sparse else self.X
 
     @property
     def _parts(self) -> int:

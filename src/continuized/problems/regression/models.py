@@ -64,41 +64,33 @@ class SingleOutput(Linear):
 
     def fun(self, x: ArrayLike) -> float:
         """f(x); ValueError where x is not of this dimension."""
-        w = flat(x, self.dim)
-        if self.threaded:
-            return self._pass(w, value=True, gradient=False)[0]
-        problem = self.compile(w.dtype)
-        return float(problem.fun(w, problem.data))
+        return self._evaluate(x, value=True, gradient=False)[0]
 
     def grad(self, x: ArrayLike) -> Array:
         """The gradient of f at x, in the shape of x."""
-        w = flat(x, self.dim)
-        if self.threaded:
-            return self._pass(w, value=False, gradient=True)[1].reshape(np.shape(x))
-        problem = self.compile(w.dtype)
-        out = np.empty_like(w)
-        problem.grad(w, out, problem.data)
-        return out.reshape(np.shape(x))
+        return self._evaluate(x, value=False, gradient=True)[1]
 
     def value_and_gradient(self, x: ArrayLike) -> tuple[float, Array]:
         """f(x) and its gradient, in one pass over the data."""
-        value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
-        return value, gradient.reshape(np.shape(x))
+        return self._evaluate(x, value=True, gradient=True)
+
+    def _evaluate(self, x: ArrayLike, value: bool, gradient: bool) -> tuple[float, Array]:
+        from continuized.problems.kernels import pass_over_rows
+
+        w = flat(x, self.dim)
+        asked = {"value": value, "gradient": gradient}
+        f, g = pass_over_rows(self._entries, self._vector, w, self._parts, **asked)
+        return f, g.astype(w.dtype, copy=False).reshape(np.shape(x)) if gradient else g
+
+    @cached_property
+    def _vector(self) -> Array:
+        """The vector of compiled data."""
+        return self._pack(self.loss, self.l2, self.y)
 
     def _second_slopes(self, predictions: Array) -> Array:
         if self.loss == SQUARED:
             return np.ones(len(predictions))
         return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
-
-    def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
-        total, slopes = self._sum_losses(self.loss, self.y, w, value=value, gradient=gradient)
-        n, d = self.X.shape
-        penalised = w[:d].astype(np.float64, copy=False)
-        f = total / n + 0.5 * self.l2 * threads.inner(penalised, penalised)
-        if gradient:
-            slopes /= n
-            slopes[:d] += self.l2 * penalised
-        return f, slopes.astype(w.dtype, copy=False)
 
     def compile(self, dtype: Any = np.float64) -> Compiled:
         """The problem on one thread, for compiled loops: several may run at once."""
@@ -111,19 +103,13 @@ class SingleOutput(Linear):
     def _compile(self, dtype: Any) -> Compiled:
         from continuized.problems.kernels import compile_problem
 
-        if self.is_plain:
-            prefix, vector = "", np.concatenate([[self.loss, self.l2], self.y])
-        else:
-            shares = np.ones(len(self.y)) if self.shares is None else self.shares
-            header = [self.loss, self.l2, float(self.intercept)]
-            prefix, vector = "general_", np.concatenate([header, self.y, shares])
         if not self.is_sparse:
-            return compile_problem(prefix + "dense", pack(self.X, vector, dtype=dtype))
+            return compile_problem("dense", pack(self.X, self._vector, dtype=dtype))
         if self.X.nnz > INT32_MAX:
             raise ValueError(f"X has {self.X.nnz} entries: compiled loops take at most {INT32_MAX}")
         ints = np.concatenate([self.X.indptr, self.X.indices])
-        data = pack(self.X.data[np.newaxis], vector, ints, dtype)
-        return compile_problem(prefix + "csr", data)
+        data = pack(self.X.data[np.newaxis], self._vector, ints, dtype)
+        return compile_problem("csr", data)
 
 
 class LeastSquares(SingleOutput):
@@ -166,11 +152,11 @@ class LeastSquares(SingleOutput):
         [[l2 + m^2, m], [m, 1]], whose smallest eigenvalue is at least determinant / trace.
         """
         n, d = self.X.shape
-        # At w = 0 and y = -1 the squared loss has the slope 1: its gradient is the sum of the rows.
-        total = self._sum_losses(SQUARED, np.full(n, -1.0), np.zeros(d + 1), gradient=True)[1][:d]
+        # At w = 0 and y = -1 the slope of the squared loss is 1: the gradient is the mean row.
+        mean = self._mean_squares(np.full(n, -1.0), np.zeros(d + 1))[:d]
         size = float(np.average(self.row_norms2, weights=self.shares))
         rounding = n * math.ulp(1.0) * math.sqrt(size)
-        m = threads.norm(total) / n + rounding
+        m = threads.norm(mean) + rounding
         return float(self.l2 / (1.0 + self.l2 + m * m))
 
     @cached_property

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 
 from continuized.problems.base import Array
-from continuized.problems.kernels import Questions, makes_arrays, questions
+from continuized.problems.kernels import Questions, questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -25,7 +25,7 @@ from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, m
 class Run(NamedTuple):
     """The problem, as compiled code takes it, and x, z and a scratch vector of one run.
 
-    grad, fun: pointers to a user's own functions, None where they are written into the loop.
+    grad, fun: pointers to the functions, None where they are written into the loop.
     """
 
     grad: Any
@@ -94,16 +94,12 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
     return take_event, value_between
 
 
-def _counting(kind: str) -> dict[str, Any]:
-    return {} if makes_arrays(kind) else UNCOUNTED
-
-
 def _events(kind: str) -> tuple[Any, Any]:
     asked = questions(kind)
     events = make_entrywise_events(asked) if asked.is_entrywise else make_events(asked)
     # Plain functions: compiled ones have names of their own in every process, and a loop that
     # holds one would never be found on the disk again.
-    compile_formulas(*events, forceinline=True, **_counting(kind))
+    compile_formulas(*events, forceinline=True, **UNCOUNTED)
     return events
 
 
@@ -174,7 +170,7 @@ def compile_steps(dtype: Any, kind: str, noisy: bool) -> Any:
     """`take_steps` for iterates of this dtype and problems of this kind, with or without noise."""
     shared = _shared_types(dtype, kind, noisy)
     signature = types.void(*shared, types.int64, matrix(np.float64))
-    return jit(make_steps(kind), signature, no_cfunc_wrapper=True, **_counting(kind))
+    return jit(make_steps(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
 
 
 @cache
@@ -185,7 +181,7 @@ def compile_times(dtype: Any, kind: str, noisy: bool) -> Any:
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
     flow, shared = types.FunctionType(numba_types.flow_type()), _shared_types(dtype, kind, noisy)
     signature = types.void(flow, *shared, asked, matrix(np.float64))
-    return jit(make_times(kind), signature, no_cfunc_wrapper=True, **_counting(kind))
+    return jit(make_times(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
 
 
 @cache

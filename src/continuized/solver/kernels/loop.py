@@ -29,7 +29,7 @@ import numpy as np
 from numba import types
 
 from continuized.problems.base import Array, Compiled
-from continuized.problems.kernels import makes_arrays, questions
+from continuized.problems.kernels import questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
 from continuized.process.methods import jump
@@ -256,7 +256,7 @@ def compile_loop(dtype: Any, kind: str, noisy: bool, witnessing: bool) -> Any:
     rest = (matrix(np.float64), vector(np.float64), types.int64)  # coefficients, watch, i
     signature = types.UniTuple(types.int64, 2)(grad, data_type(dtype), noise, *states, *rest)
     make = make_entrywise_loop if asked.is_entrywise else make_loop
-    return jit(make(asked, witnessing), signature, **({} if makes_arrays(kind) else UNCOUNTED))
+    return jit(make(asked, witnessing), signature, **UNCOUNTED)
 
 
 def take_events(
