@@ -18,7 +18,7 @@ class PoissonRegression(SingleOutput):
     """f(w) = mean_i [exp(<x_i, w>) - y_i <x_i, w>] + l2/2 |w|^2, y >= 0.
 
     exp(<x_i, w>) is the mean that is predicted of the count y_i; counts need not be whole.  X, l2,
-    weights and intercept as for `LeastSquares`, and so are the errors; ValueError, too, for a y < 0.
+    weights and intercept as for `LeastSquares`, and so are the errors; ValueError, too, if a y < 0.
 
     The second derivative of the loss is the predicted mean, which has no bound: L is None, and
     `cz.minimize` finds one on the way.
