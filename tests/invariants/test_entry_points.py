@@ -120,6 +120,8 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         cz.problems.SoftmaxRegression,
         REGRESSION | {"y": np.arange(20) % 3, "classes": 3},
     ),
+    "PoissonRegression": (cz.problems.PoissonRegression, REGRESSION | {"y": np.arange(20) % 3}),
+    "HuberRegression": (cz.problems.HuberRegression, REGRESSION | {"delta": 0.5}),
     "Poisson": (cz.clock.Poisson, {"rng": 0, "rate": 1.0, "marks": None}),
     "Unit": (cz.clock.Unit, {"rng": 0, "marks": None}),
     "Recorded": (cz.clock.Recorded, {"times": [1.0, 2.0], "gaps": None, "marks": None}),

@@ -85,11 +85,6 @@ class SingleOutput(Linear):
         value, gradient = self._pass(flat(x, self.dim), value=True, gradient=True)
         return value, gradient.reshape(np.shape(x))
 
-    def _second_slopes(self, predictions: Array) -> Array:
-        if self.loss == SQUARED:
-            return np.ones(len(predictions))
-        return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
-
     def _pass(self, w: Array, value: bool, gradient: bool) -> tuple[float, Array]:
         total, slopes = self._sum_losses(self.loss, self.y, w, value=value, gradient=gradient)
         n, d = self.X.shape
@@ -99,6 +94,54 @@ class SingleOutput(Linear):
             slopes /= n
             slopes[:d] += self.l2 * penalised
         return f, slopes.astype(w.dtype, copy=False)
+
+    def _minimise_by_newton(self) -> Array | None:
+        """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
+
+        Along Newton's direction |gradient|^2 falls at first, its derivative is -2 |gradient|^2: so
+        a step is halved until the norm falls, and where no halving makes it fall, what is left is
+        rounding.  The step that is then left to take is at most 1e-9 (|w| + unit), with a unit of w
+        that changes predictions by about 1, or else nothing was found.
+
+        `network.optimisation.local_solver` has the compiled one, for a node's few rows at every
+        event.
+        """
+        w = np.zeros(self.dim)
+        step, slope = w, w
+        with np.errstate(all="ignore"):  # what is not finite ends the search
+            unit = 1.0 / np.sqrt(np.average(self.row_norms2, weights=self.weights))
+            gradient = self.grad(w)
+            for _ in range(MOST_STEPS):
+                step = self._newton_step(w, gradient)
+                norm = float(np.linalg.norm(gradient))
+                for halvings in range(MOST_HALVINGS):
+                    trial = w - 0.5**halvings * step
+                    slope = self.grad(trial)
+                    if np.linalg.norm(slope) < norm:
+                        break
+                else:
+                    break
+                w, gradient = trial, slope
+            is_found = np.linalg.norm(step) <= SMALL_STEP * (np.linalg.norm(w) + unit)
+        return w if is_found else None
+
+    def _newton_step(self, w: Array, gradient: Array) -> Array:
+        """Solve with the Hessian, the mean of q_i s_i s_i^T, and l2 for each penalised variable."""
+        rows, q = self.sample_curvatures(w, slice(None))
+        found: Any
+        if self.is_sparse:
+            from scipy import sparse
+
+            found = (rows.T @ (sparse.diags_array(q) @ rows.astype(np.float64))).toarray()
+        else:
+            found = rows.T @ (q[:, np.newaxis] * rows)
+        found = found / len(q)
+        penalised = np.arange(self.X.shape[1])
+        found[penalised, penalised] += self.l2
+        try:
+            return np.asarray(np.linalg.solve(found, gradient))
+        except np.linalg.LinAlgError:  # singular, by rounding or underflow
+            return np.full(w.size, np.nan)
 
     def compile(self, dtype: Any = np.float64) -> Compiled:
         """The problem on one thread, for compiled loops: several may run at once."""
@@ -145,6 +188,9 @@ class LeastSquares(SingleOutput):
 
     loss = SQUARED
     curvature = 1.0
+
+    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+        return np.ones(len(predictions))
 
     @cached_property
     def mu(self) -> float:  # type: ignore[override]
@@ -226,56 +272,10 @@ class LogisticRegression(SingleOutput):
         is_bounded = not self.intercept or len(np.unique(counted)) == 2
         if not (self.l2 > 0.0 and is_bounded and self._is_small):
             return None
-        with np.errstate(all="ignore"):
-            unit = 1.0 / np.sqrt(np.average(self.row_norms2, weights=self.weights))
-        return self._minimise_by_newton(float(unit))
+        return self._minimise_by_newton()
 
-    def _minimise_by_newton(self, unit: float) -> Array | None:
-        """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
-
-        Along Newton's direction |gradient|^2 falls at first, its derivative is -2 |gradient|^2: so
-        a step is halved until the norm falls, and where no halving makes it fall, what is left is
-        rounding.  The step that is then left to take is at most 1e-9 (|w| + unit), or else nothing
-        was found.
-
-        `network.optimisation.local_solver` has the compiled one, for a node's few rows at every
-        event.
-        """
-        w = np.zeros(self.dim)
-        step, slope = w, w
-        with np.errstate(all="ignore"):  # what is not finite ends the search
-            gradient = self.grad(w)
-            for _ in range(MOST_STEPS):
-                step = self._newton_step(w, gradient)
-                norm = float(np.linalg.norm(gradient))
-                for halvings in range(MOST_HALVINGS):
-                    trial = w - 0.5**halvings * step
-                    slope = self.grad(trial)
-                    if np.linalg.norm(slope) < norm:
-                        break
-                else:
-                    break
-                w, gradient = trial, slope
-            is_found = np.linalg.norm(step) <= SMALL_STEP * (np.linalg.norm(w) + unit)
-        return w if is_found else None
-
-    def _newton_step(self, w: Array, gradient: Array) -> Array:
-        """Solve with the Hessian, the mean of q_i s_i s_i^T, and l2 for each penalised variable."""
-        rows, q = self.sample_curvatures(w, slice(None))
-        found: Any
-        if self.is_sparse:
-            from scipy import sparse
-
-            found = (rows.T @ (sparse.diags_array(q) @ rows.astype(np.float64))).toarray()
-        else:
-            found = rows.T @ (q[:, np.newaxis] * rows)
-        found = found / len(q)
-        penalised = np.arange(self.X.shape[1])
-        found[penalised, penalised] += self.l2
-        try:
-            return np.asarray(np.linalg.solve(found, gradient))
-        except np.linalg.LinAlgError:  # singular, by rounding or underflow
-            return np.full(w.size, np.nan)
+    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+        return np.asarray(logistic_second_slope(np.exp(-np.abs(predictions[:, 0]))))
 
     def is_separated_by(self, x: ArrayLike) -> bool:
         """Tell whether <x_i, x> has the sign of y_i in every row: no minimum without l2, then."""
@@ -376,7 +376,7 @@ class SoftmaxRegression(Linear):
         slopes *= self.shares[rows]
         return float((self.shares[rows] * losses).sum()), slopes
 
-    def _second_slopes(self, predictions: Array) -> Array:
+    def _second_slopes(self, predictions: Array, index: Any) -> Array:
         """The probabilities p of the classes in each row: they give diag(p) - p p^T."""
         p = np.exp(predictions - predictions.max(axis=1, keepdims=True))
         return np.asarray(p / p.sum(axis=1, keepdims=True))
