@@ -156,7 +156,7 @@ class LassoGap:
     |R|^2 / (2n) of residuals R = Y - A w, and g = -A^T R / n.  Every c R is a point of the dual
     where |c g_i| <= l1_i for all i (c g_i >= -l1_i for an entry that must not be negative), of the
     value c <R, Y> / n - c^2 |R|^2 / (2n), and <R, Y> / n = 2 f - <w, g>.
-    An intercept b is first moved to where its slope is 0, by which f falls by g_b^2 / 2.
+    For the dual point an intercept b is moved to where its slope is 0: f falls by g_b^2 / 2 there.
 
     >>> from continuized.problems import LeastSquares
     >>> p, w = LeastSquares([[1.0]], [3.0]), np.array([2.0])  # the minimiser is 3 - l1
@@ -176,7 +176,8 @@ class LassoGap:
         w = at.y
         penalty = 0.5 * float((self._l2 * w * w).sum())
         h = self._prox.value(w)
-        f, g = at.f + penalty, at.g + self._l2 * w
+        here = f = at.f + penalty
+        g = at.g + self._l2 * w
         if self._means is not None:
             slope = float(g[-1])
             f, g = f - 0.5 * slope * slope, g - slope * self._means
@@ -186,4 +187,4 @@ class LassoGap:
         most = float((self._l1[over] / pushes[over]).min(initial=1.0))
         product = 2.0 * f - inner(w, g)
         c = min(max(product / (2.0 * f), 0.0), most) if f > 0.0 else most
-        return max(f + (h - penalty) - c * product + c * c * f, 0.0)
+        return max(here + (h - penalty) - c * product + c * c * f, 0.0)

@@ -203,6 +203,8 @@ class AdaptiveStepper(Stepper):
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
+        if small and self.options.gap is not None:  # it is that of the point before the step
+            found = at.y, self._with_prox(at).f
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
