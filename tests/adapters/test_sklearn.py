@@ -46,9 +46,9 @@ def cases() -> list[Any]:
     return [
         (ContinuizedRidge(), *regression()),
         (ContinuizedRidge(), *regression(targets=2)),
-        (ContinuizedLogisticRegression(), *classification(2)),
-        (ContinuizedLogisticRegression(fit_intercept=False), *classification(5)),
-        (ContinuizedLogisticRegression(), *classification(5)),
+        (ContinuizedLogisticRegression(tol=1e-10), *classification(2)),
+        (ContinuizedLogisticRegression(fit_intercept=False, tol=1e-10), *classification(5)),
+        (ContinuizedLogisticRegression(tol=1e-10), *classification(5)),
     ]
 
 
@@ -74,9 +74,9 @@ def test_warm_start(case: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     solve = adapter.LinearEstimator._solve
 
-    def watched(self: Any, problem: Any, w0: np.ndarray, seed: Any) -> Any:
+    def watched(self: Any, problem: Any, w0: np.ndarray, seed: Any, **options: Any) -> Any:
         slopes.append(float(np.linalg.norm(problem.grad(w0))))
-        return solve(self, problem, w0, seed)
+        return solve(self, problem, w0, seed, **options)
 
     monkeypatch.setattr(adapter.LinearEstimator, "_solve", watched)
     model.set_params(warm_start=True, random_state=0).fit(X, y)
@@ -123,13 +123,13 @@ def test_rows_of_weight_zero_do_not_count() -> None:
     weights[:30] = 0.0
     wild = X.copy()
     wild[:30] *= 1e6
-    model = ContinuizedLogisticRegression(random_state=0)
+    model = ContinuizedLogisticRegression(random_state=0, tol=1e-10)
     agree(clone(model).fit(wild, y, weights), clone(model).fit(X[30:], y[30:]))
 
 
 def test_separable_data() -> None:
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
-    ours = ContinuizedLogisticRegression(C=1e4, random_state=0).fit(X, y)
+    ours = ContinuizedLogisticRegression(C=1e4, random_state=0, tol=1e-10).fit(X, y)
     agree(ours, logistic(ours).fit(X, y), rtol=1e-4, atol=1e-4)
     with pytest.warns(ConvergenceWarning, match="took 50 iterations"):
         model = ContinuizedLogisticRegression(C=np.inf, tol=0.0, max_iter=50).fit(X, y)
@@ -144,10 +144,11 @@ def test_separable_data() -> None:
 
 def test_single_precision_is_not_widened() -> None:
     X, y = classification(2)
-    wide = ContinuizedLogisticRegression(random_state=0).fit(X.astype(np.float32).astype(float), y)
+    model = ContinuizedLogisticRegression(random_state=0, tol=1e-10)
+    wide = clone(model).fit(X.astype(np.float32).astype(float), y)
     for form in ("dense", "int32"):
         single = given(X.astype(np.float32), form)
-        agree(ContinuizedLogisticRegression(random_state=0).fit(single, y), wide)
+        agree(clone(model).fit(single, y), wide)
 
 
 def test_names_of_features(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.special import logsumexp
+from scipy import sparse, special
 
 import continuized as cz
 
@@ -14,9 +13,13 @@ KINDS = {
     "squared": cz.problems.LeastSquares,
     "logistic": cz.problems.LogisticRegression,
     "softmax": cz.problems.SoftmaxRegression,
+    "poisson": cz.problems.PoissonRegression,
+    "huber": cz.problems.HuberRegression,
 }
 FORMS = {"dense": np.array, "sparse": sparse.csr_array}
 CLASSES = 4
+DELTA = 0.7  # of Huber's loss: some residuals are below it, and some above
+OPTIONS: dict[str, dict[str, Any]] = {"softmax": {"classes": CLASSES}, "huber": {"delta": DELTA}}
 EXTRAS = [(weighted, intercept) for weighted in (False, True) for intercept in (False, True)]
 
 
@@ -28,15 +31,15 @@ def data(kind: str, n: int = 37, d: int = 5) -> tuple[np.ndarray, np.ndarray, np
         "squared": rng.standard_normal(n),
         "logistic": np.where(rng.random(n) < 0.5, -1.0, 1.0),
         "softmax": rng.integers(0, CLASSES, n).astype(float),
+        "poisson": rng.poisson(2.0, n).astype(float),
+        "huber": rng.standard_normal(n),
     }[kind]
     return X, y, np.where(rng.random(n) < 0.2, 0.0, rng.exponential(3.0, n))
 
 
 def make(kind: str, form: str, weighted: bool, intercept: bool, l2: float = 0.2, **o: int) -> Any:
     X, y, weights = data(kind, **o)
-    options: dict[str, Any] = {"classes": CLASSES} if kind == "softmax" else {}
-    if weighted:
-        options["weights"] = weights
+    options = OPTIONS.get(kind, {}) | ({"weights": weights} if weighted else {})
     return KINDS[kind](FORMS[form](X), y, l2=l2, intercept=intercept, **options)
 
 
@@ -49,9 +52,13 @@ def by_definition(p: Any, kind: str, w: np.ndarray) -> float:
     scores = A @ W
     if kind == "softmax":
         labels = p.y.astype(int)
-        losses = [logsumexp(s) - s[k] for s, k in zip(scores, labels, strict=True)]
+        losses = [special.logsumexp(s) - s[k] for s, k in zip(scores, labels, strict=True)]
     elif kind == "logistic":
         losses = [np.logaddexp(0.0, -y * s) for y, s in zip(p.y, scores[:, 0], strict=True)]
+    elif kind == "poisson":
+        losses = [np.exp(s) - y * s for y, s in zip(p.y, scores[:, 0], strict=True)]
+    elif kind == "huber":
+        losses = [special.huber(DELTA, s - y) for y, s in zip(p.y, scores[:, 0], strict=True)]
     else:
         losses = [0.5 * (s - y) ** 2 for y, s in zip(p.y, scores[:, 0], strict=True)]
     penalised = W[: X.shape[1]]

@@ -17,10 +17,13 @@ from tests.helpers.weighted_regressions import (
     EXTRAS,
     FORMS,
     KINDS,
+    OPTIONS,
     by_definition,
     data,
     make,
 )
+
+COMPILED = [kind for kind in KINDS if kind != "softmax"]
 
 
 @pytest.fixture(params=[1, 3])
@@ -58,7 +61,7 @@ def test_against_the_definition(
 
 @pytest.mark.parametrize(("weighted", "intercept"), EXTRAS)
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64])
 def test_compiled_for_loops(
     kind: str, form: str, weighted: bool, intercept: bool, dtype: Any
@@ -75,7 +78,7 @@ def test_compiled_for_loops(
 
 # With both extras only: a mixture of precisions is compiled apart for each of them.
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize("kind", COMPILED)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_precision_of_w_is_kept(kind: str, form: str, dtype: Any) -> None:
     p = make(kind, form, True, True)
@@ -93,14 +96,15 @@ def test_the_precision_of_w_is_kept(kind: str, form: str, dtype: Any) -> None:
 def test_weights_are_repeated_rows(kind: str, form: str) -> None:
     X, y, _ = data(kind)
     counts = np.random.default_rng(3).integers(0, 4, len(y))
-    options: dict[str, Any] = {"classes": CLASSES} if kind == "softmax" else {}
+    options = OPTIONS.get(kind, {})
     p = KINDS[kind](FORMS[form](X), y, l2=0.1, weights=counts, intercept=True, **options)
     repeated = FORMS[form](X.repeat(counts, axis=0))
     q = KINDS[kind](repeated, y.repeat(counts), l2=0.1, intercept=True, **options)
     w = np.random.default_rng(4).standard_normal(p.dim)
     assert p.fun(w) == pytest.approx(q.fun(w), rel=1e-13)
     np.testing.assert_allclose(p.grad(w), q.grad(w), rtol=1e-12, atol=1e-14)
-    assert pytest.approx(q.L, rel=1e-12) == p.L
+    if kind != "poisson":  # which has none
+        assert pytest.approx(q.L, rel=1e-12) == p.L
     assert p.mu == pytest.approx(q.mu, rel=1e-9, abs=1e-15)
     # Neither the size of the weights nor their type counts.
     other = KINDS[kind](
@@ -143,7 +147,7 @@ def test_threads_and_pass_over_rows() -> None:
         np.testing.assert_allclose(cut[1], once[1], rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["squared", "logistic"])
+@pytest.mark.parametrize("kind", COMPILED)
 def test_more_rows_than_a_block(kind: str) -> None:
     """Rows are taken in blocks, of so many rows or entries, the last of which is shorter."""
     for n, d in ((MOST_ROWS + 5, 2), (2 * BLOCK // 1500 + 3, 1500), (11, BLOCK + 3)):
@@ -151,8 +155,8 @@ def test_more_rows_than_a_block(kind: str) -> None:
         w = np.random.default_rng(5).standard_normal(d + 1) / np.sqrt(d)
         f = by_definition(dense, kind, w)
         along = np.random.default_rng(6).standard_normal(d + 1) / np.sqrt(d)
-        ends = (by_definition(dense, kind, w + step * along) for step in (1e-4, -1e-4))
-        slope = np.subtract(*ends) / 2e-4
+        ends = (by_definition(dense, kind, w + step * along) for step in (1e-5, -1e-5))
+        slope = np.subtract(*ends) / 2e-5
         for p in (dense, csr):
             value, gradient = p.value_and_gradient(w)
             assert value == pytest.approx(f, rel=1e-12)

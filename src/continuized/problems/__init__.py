@@ -3,17 +3,21 @@
 from continuized.problems.base import Problem
 from continuized.problems.files import Data, DataError, read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
+from continuized.problems.regression.huber import HuberRegression
 from continuized.problems.regression.models import (
     LeastSquares,
     LogisticRegression,
     SoftmaxRegression,
 )
+from continuized.problems.regression.poisson import PoissonRegression
 
 __all__ = [
     "Data",
     "DataError",
+    "HuberRegression",
     "LeastSquares",
     "LogisticRegression",
+    "PoissonRegression",
     "Problem",
     "Quadratic",
     "SoftmaxRegression",

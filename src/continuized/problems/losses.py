@@ -12,6 +12,8 @@ from typing import Any
 
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
 SOFTMAX = 2.0  # of several predictions: never compiled
+POISSON = 3.0
+# A kind below 0 is Huber's loss, a straight line beyond delta = -kind: one number says both.
 
 LOG2_E = 1.4426950408889634
 # log 2 in two parts: a multiple of the first by an integer up to 2^21 is exact.
@@ -65,20 +67,32 @@ def log1p_fraction(e: float) -> float:
 
 
 def tail(kind: float, prediction: float, y: float) -> float:
-    """exp(-|y p|), which never overflows: what the logistic loss and its slope share."""
-    return 0.0 if kind == SQUARED else exp(-abs(y * prediction))
+    """What a loss and its slope share: exp(-|y p|) if it is logistic, exp(p) if it is Poisson's."""
+    if kind == LOGISTIC:
+        return exp(-abs(y * prediction))  # which never overflows
+    return exp(prediction) if kind == POISSON else 0.0
 
 
 def loss(kind: float, prediction: float, y: float) -> float:
-    """(p - y)^2 / 2, or log(1 + exp(-y p))."""
+    """(p - y)^2 / 2, log(1 + exp(-y p)), exp(p) - y p, or Huber's."""
     return loss_by_tail(kind, prediction, y, tail(kind, prediction, y))
 
 
 def loss_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
-    """The loss (p - y)^2 / 2 or log(1 + exp(-y p)), where e = tail(kind, p, y) is at hand."""
+    """The loss, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return 0.5 * (prediction - y) ** 2
-    return max(-y * prediction, 0.0) + log1p_fraction(e)
+    if kind == LOGISTIC:
+        return max(-y * prediction, 0.0) + log1p_fraction(e)
+    if kind == POISSON:
+        return e - y * prediction
+    return huber(prediction - y, -kind)
+
+
+def huber(residual: float, delta: float) -> float:
+    """r^2 / 2 where |r| <= delta, and delta (|r| - delta / 2) beyond."""
+    inside = min(abs(residual), delta)
+    return inside * (abs(residual) - 0.5 * inside)
 
 
 def loss_slope(kind: float, prediction: float, y: float) -> float:
@@ -90,7 +104,14 @@ def slope_by_tail(kind: float, prediction: float, y: float, e: float) -> float:
     """The derivative of the loss in the prediction, where e = tail(kind, p, y) is at hand."""
     if kind == SQUARED:
         return prediction - y
-    return -y * (e if y * prediction > 0.0 else 1.0) / (1.0 + e)
+    if kind == LOGISTIC:
+        return -y * (e if y * prediction > 0.0 else 1.0) / (1.0 + e)
+    if kind == POISSON:
+        return e - y
+    residual = prediction - y
+    if residual > -kind:
+        return -kind
+    return kind if residual < kind else residual  # NaN stays NaN
 
 
 def logistic_second_slope(e: Any) -> Any:
@@ -98,7 +119,7 @@ def logistic_second_slope(e: Any) -> Any:
     return e / (1.0 + e) ** 2
 
 
-FORMULAS = (tail, loss_by_tail, loss, slope_by_tail, loss_slope, logistic_second_slope)
+FORMULAS = (tail, huber, loss_by_tail, loss, slope_by_tail, loss_slope, logistic_second_slope)
 
 
 @cache

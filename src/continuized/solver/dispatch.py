@@ -11,7 +11,7 @@ import numpy as np
 
 from continuized.marked.dual import DualCoordinate
 from continuized.problems.base import Problem
-from continuized.problems.losses import SOFTMAX
+from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.linear import Linear
 from continuized.process import clock as clocks
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
@@ -172,8 +172,9 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return "continuized", None, REASON_KNOWN_L if problem.L is not None else REASON_UNKNOWN_L
     n, d = len(problem.y), problem.variables
     kind = best_kind(problem)
-    wide = d > FEW and n < d and kind != "diag" and problem.loss != SOFTMAX
-    if wide and problem.is_plain and _dual_is_well_conditioned(problem):
+    wide = d > FEW and n < d and kind != "diag"
+    has_dual = problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
+    if wide and has_dual and _dual_is_well_conditioned(problem):
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {

@@ -325,7 +325,7 @@ class MetricFactory:
         rng = np.random.default_rng(child(self.root, METRICS, number))
         with threads.blas_on_one_thread():
             if kind == "diag":
-                diagonal = np.maximum(self.problem.coordinate_L, _least(self.problem))
+                diagonal = np.maximum(self.problem.column_scales, _least(self.problem))
                 return Diagonal(diagonal)
             if kind == "gram":
                 return Dense.of(gram(self.problem, w.ravel(), rng))
@@ -345,7 +345,7 @@ def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
     regression: Any = problem
     if regression.variables == 0:
         raise ValueError("the problem has no variables: X has no columns")
-    if not np.all(np.isfinite(regression.coordinate_L)):
+    if not np.all(np.isfinite(regression.column_scales)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
     kind = best_kind(problem) if kind == "auto" else kind
     # Of one class, the Hessian is one block.
@@ -397,14 +397,14 @@ def _sample(p: Any, m: int, rng: np.random.Generator) -> Any:
 def _least(p: Any) -> float:
     """What the eigenvalues of a metric are kept above: a column may be empty, and far away all
     losses are straight lines."""
-    return max(float(np.finfo(np.float64).eps * p.coordinate_L.sum()), 1e-300)
+    return max(float(np.finfo(np.float64).eps * p.column_scales.sum()), 1e-300)
 
 
 def _floor(p: Any) -> Array:
     """What keeps a factorisation from failing: small against each entry of the diagonal, for the
     columns may be of any scale; 1 for an empty column, along which nothing ever moves."""
-    small = np.finfo(np.float64).eps * p.variables * p.coordinate_L
-    return np.where(p.coordinate_L > 0.0, np.maximum(small, 1e-300), 1.0)
+    small = np.finfo(np.float64).eps * p.variables * p.column_scales
+    return np.where(p.column_scales > 0.0, np.maximum(small, 1e-300), 1.0)
 
 
 def _penalty(p: Any) -> Array:
@@ -415,7 +415,7 @@ def _penalty(p: Any) -> Array:
 def _unseen(p: Any) -> Array:
     """A curvature for steps that are the same in all classes, where neither losses nor a penalty
     have one; no gradient has a part along them."""
-    return np.where(_penalty(p) > 0.0, 0.0, p.coordinate_L)
+    return np.where(_penalty(p) > 0.0, 0.0, p.column_scales)
 
 
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:

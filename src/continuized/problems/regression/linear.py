@@ -30,7 +30,7 @@ class Linear(Problem):
 
     is_defined_everywhere = True
 
-    loss: ClassVar[float]
+    loss: float
     curvature: ClassVar[float]  # the largest second derivative of the loss
     classes: int = 1  # predictions of a row
 
@@ -108,13 +108,14 @@ class Linear(Problem):
 
         Each is at most `curvature`.  The Hessian at w is the mean of q_i s_i s_i^T, and l2 for
         each penalised variable.  With several classes q_i is a row, the probabilities of the
-        classes, and the second derivative is the matrix diag(q_i) - q_i q_i^T.
+        classes, and the second derivative is the matrix diag(q_i) - q_i q_i^T.  Huber's loss has
+        the curvature of a parabola above it in place of its second derivative.
         """
         at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
-        return self.sample_rows(index), self._second_slopes(self.predictions(at, index))
+        return self.sample_rows(index), self._second_slopes(self.predictions(at, index), index)
 
-    def _second_slopes(self, predictions: Array) -> Array:
-        """Return what tells the second derivative of each loss at a row of predictions."""
+    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+        """Return what tells the second derivative of the loss of each of these rows."""
         raise NotImplementedError
 
     def predictions(self, w: Array, index: Any) -> Array:
@@ -165,12 +166,22 @@ class Linear(Problem):
         """
         return 0.0 if self.intercept else self.l2
 
-    @cached_property
+    @property
     def coordinate_L(self) -> Array:
         """L_j = curvature |X_j|^2 / n + l2 for each column X_j: the smoothness along it.
 
         With weights, the weighted mean of x_ij^2; the intercept's is the curvature.
         """
+        return self.column_scales
+
+    @property
+    def typical_curvature(self) -> float:
+        """A second derivative of the loss that tells the scale of f: the largest, if there is."""
+        return self.curvature
+
+    @cached_property
+    def column_scales(self) -> Array:
+        """The curvature of f along each variable where that of every loss is the typical one."""
         n, d = self.X.shape
         if self.is_sparse:
             squares = squares_of(self.X.data)
@@ -181,8 +192,17 @@ class Linear(Problem):
             sums = np.einsum("ij,ij->j", self.X, self.X, dtype=np.float64)
         else:
             sums = np.einsum("i,ij,ij->j", self.shares, self.X, self.X, dtype=np.float64)
-        constants: Array = self.curvature * sums / n + self.l2
-        return np.append(constants, self.curvature) if self.intercept else constants
+        each = self.typical_curvature
+        scales: Array = each * sums / n + self.l2
+        return np.append(scales, each) if self.intercept else scales
+
+    @cached_property
+    def column_means(self) -> Array:
+        """The weighted mean of each column of X, and 1 for the intercept."""
+        n = len(self.y)
+        shares = np.ones(n) if self.shares is None else self.shares
+        means = np.asarray(shares @ self.X).ravel() / n
+        return np.append(means, 1.0) if self.intercept else means
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
