@@ -1,6 +1,8 @@
 """`gradient`: the loss of a logistic regression and its gradient, beside reading the data once.
 
 The stream is a compiled sum over the data with all threads: the least that a gradient can cost.
+Dense data of four sizes, the gradient alone and with the loss: from what stays near a core to what
+leaves every cache.
 """
 
 from __future__ import annotations
@@ -14,26 +16,29 @@ import numpy as np
 
 import continuized as cz
 from benchmarks import data
-from benchmarks.outcome import Suite
+from benchmarks.outcome import Contest, Suite
 from benchmarks.peers import in_doubles, load
 from benchmarks.timing import Contestant, Say, Work, WrongError, compete
 from continuized.problems.base import Array
 from continuized.support import threads
 
 L2 = 1e-4
-NOTE = "Loss and gradient together; the stream only adds up the data, with all threads."
+NOTE = "The stream only adds up the data, with all threads."
 
 
 class Size(NamedTuple):
     """How much is done."""
 
-    dense: tuple[int, int]
+    dense: tuple[tuple[int, int], ...]
     sparse: tuple[int, int]
     repeats: int
 
 
-FULL = Size(dense=(50_000, 500), sparse=(100_000, 50_000), repeats=20)
-QUICK = Size(dense=(20_000, 200), sparse=(20_000, 20_000), repeats=7)
+SMALL = ((200, 20), (2_000, 100), (20_000, 200))
+FULL = Size(dense=(*SMALL, (50_000, 500)), sparse=(100_000, 50_000), repeats=20)
+QUICK = Size(dense=SMALL, sparse=(20_000, 20_000), repeats=7)
+# What is short is done several times while it is timed: until so many entries of X are read.
+ENTRIES, MOST_CALLS = 2**20, 100
 
 
 class Data(NamedTuple):
@@ -47,48 +52,77 @@ class Data(NamedTuple):
 def run(size: Size, say: Say) -> Suite:
     """The contests of this suite."""
     contests = []
-    for kind, (X, y) in (
-        ("dense", data.dense(*size.dense, rotated=False)),
-        ("sparse", data.sparse(*size.sparse)),
-    ):
-        n, d = X.shape
-        w = 0.1 * np.random.default_rng(1).standard_normal((d,))
-        given = Data(X, y, w)
-        expected = in_numpy(given)
-        contests.append(
-            compete(
-                f"loss and gradient, {kind} {n:,} x {d:,}",
-                contestants(given, kind == "sparse"),
-                repeats=size.repeats,
-                check=partial(_agrees, expected),
-                note=NOTE,
-                say=say,
-                warm=True,
-            )
-        )
+    for n, d in size.dense:
+        given = make_point(*data.dense(n, d, rotated=False))
+        for value in (False, True):
+            contests.append(race(given, value, size.repeats, say))
+    given = make_point(*data.sparse(*size.sparse))
+    contests.append(race(given, True, size.repeats, say))
     return Suite(contests, [])
 
 
-def contestants(given: Data, is_sparse: bool) -> list[Contestant]:
+def make_point(X: Any, y: Array) -> Data:
+    """The data, and a point that is the same at every call."""
+    return Data(X, y, 0.1 * np.random.default_rng(1).standard_normal(X.shape[1]))
+
+
+def race(given: Data, value: bool, repeats: int, say: Say) -> Contest:
+    """Time the gradient, or with `value` the loss and the gradient."""
+    n, d = given.X.shape
+    is_sparse = not isinstance(given.X, np.ndarray)
+    calls = min(max(ENTRIES // given.X.size, 1), MOST_CALLS)
+    what, form = "loss and gradient" if value else "gradient", "sparse" if is_sparse else "dense"
+    expected = in_numpy(given)
+    return compete(
+        f"{what}, {form} {n:,} x {d:,}",
+        [Contestant(c.name, partial(_repeat, c.prepare, calls)) for c in contestants(given, value)],
+        repeats=repeats,
+        check=lambda answer: calls * _agrees(expected, answer),
+        note=NOTE,
+        say=say,
+        warm=True,
+    )
+
+
+def _repeat(prepare: Callable[[], Work], calls: int) -> Work:
+    """The same work so many times."""
+    work = prepare()
+
+    def works() -> Any:
+        for _ in range(calls - 1):
+            work()
+        return work()
+
+    return works
+
+
+def contestants(given: Data, value: bool) -> list[Contestant]:
     """Ours first."""
-    sklearn = [
-        Contestant(f"scikit-learn, {words}", partial(_sklearn, given, count))
-        for count, words in {1: "1 thread", threads.count(): "all threads"}.items()
-    ]
-    return [
-        Contestant("continuized", lambda: _ours(given)),
+    is_sparse = not isinstance(given.X, np.ndarray)
+    numpy = in_numpy if value else gradient_in_numpy
+    ours_and_plain = [
+        Contestant("continuized", lambda: _ours(given, value)),
         Contestant("stream", lambda: _stream(given, is_sparse)),
-        *sklearn,
-        Contestant("SciPy" if is_sparse else "NumPy", lambda: lambda: in_numpy(given)),
-        Contestant("JAX", lambda: _jax(given, _margins(given, is_sparse))),
+        Contestant("SciPy" if is_sparse else "NumPy", lambda: lambda: numpy(given)),
+        Contestant("JAX", lambda: _jax(given, _margins(given, is_sparse), value)),
+    ]
+    if not value:  # scikit-learn's gradient alone takes as long as with the loss
+        return ours_and_plain
+    counts = {1: "1 thread", threads.count(): "all threads"}
+    return ours_and_plain + [
+        Contestant(f"scikit-learn, {words}", partial(_sklearn, given, count))
+        for count, words in counts.items()
     ]
 
 
 def _agrees(expected: tuple[float, Array], answer: tuple[float, Array] | None) -> float:
-    """1; WrongError where the loss or the gradient is another.  The stream gives None."""
+    """1; WrongError where the loss, unless it is None, or the gradient is another.
+
+    The stream gives None for both.
+    """
     if answer is not None:
         value, gradient = answer
-        if not np.isclose(value, expected[0], rtol=1e-10, atol=0.0):
+        if not (value is None or np.isclose(value, expected[0], rtol=1e-10, atol=0.0)):
             raise WrongError(f"its loss is {value:.15g}, and not {expected[0]:.15g}")
         if not np.allclose(gradient, expected[1], rtol=1e-8, atol=1e-12):
             raise WrongError("its gradient is another")
@@ -99,14 +133,26 @@ def in_numpy(given: Data) -> tuple[float, Array]:
     """In NumPy, and with the products of SciPy where X is sparse."""
     X, y, w = given
     margins = y * (X @ w)
-    slopes = -y / (1.0 + np.exp(margins)) / len(y)
     value = np.logaddexp(0.0, -margins).mean() + 0.5 * L2 * (w @ w)
-    return float(value), X.T @ slopes + L2 * w
+    return float(value), _slope(given, margins)
 
 
-def _ours(given: Data) -> Work:
+def gradient_in_numpy(given: Data) -> tuple[None, Array]:
+    """The gradient alone."""
+    return None, _slope(given, given.y * (given.X @ given.w))
+
+
+def _slope(given: Data, margins: Array) -> Array:
+    X, y, w = given
+    slopes = -y / (1.0 + np.exp(margins)) / len(y)
+    return np.asarray(X.T @ slopes + L2 * w)
+
+
+def _ours(given: Data, value: bool) -> Work:
     problem = cz.problems.LogisticRegression(given.X, given.y, L2)
-    return lambda: problem.value_and_gradient(given.w)
+    if value:
+        return lambda: problem.value_and_gradient(given.w)
+    return lambda: (None, problem.grad(given.w))
 
 
 def _stream(given: Data, is_sparse: bool) -> Work:
@@ -160,7 +206,7 @@ def _margins(given: Data, is_sparse: bool) -> Callable[[Any], Any]:
     return by_entries if is_sparse else dense
 
 
-def _jax(given: Data, make: Callable[[Any], Any]) -> Work:
+def _jax(given: Data, make: Callable[[Any], Any], with_value: bool) -> Work:
     jax = load("jax")
 
     def prepare() -> Any:
@@ -169,12 +215,13 @@ def _jax(given: Data, make: Callable[[Any], Any]) -> Work:
         def fun(w: Any) -> Any:
             return jnp.logaddexp(0.0, -margins(w)).mean() + 0.5 * L2 * (w @ w)
 
-        return jax.jit(jax.value_and_grad(fun))
+        return jax.jit(jax.value_and_grad(fun) if with_value else jax.grad(fun))
 
     compiled = in_doubles(prepare)()
 
-    def work() -> tuple[float, Array]:
-        value, gradient = jax.block_until_ready(compiled(given.w))
-        return float(value), np.asarray(gradient)
+    def work() -> tuple[float | None, Array]:
+        answer = jax.block_until_ready(compiled(given.w))
+        value, gradient = answer if with_value else (None, answer)
+        return None if value is None else float(value), np.asarray(gradient)
 
     return in_doubles(work)

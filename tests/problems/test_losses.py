@@ -12,7 +12,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from continuized.problems.kernels import mean_dense, take_losses
+from continuized.problems.kernels import mean_dense
 from continuized.problems.losses import compile_losses, exp, log1p_fraction
 from continuized.support.jit import UNCOUNTED, jit
 
@@ -84,41 +84,18 @@ def test_log1p_from_0_to_1(way: Any) -> None:
     assert math.isnan(way(log1p_fraction)(np.array([math.nan]))[0])
 
 
-VECTORS = {np.float64: "pd", np.float32: "ps"}
-
-
-def assembly(function: Any, *arguments: Any) -> str:
-    """What LLVM made of it for these arguments; nothing is read from disk, which has none."""
-    made = jit(function, cached=False, **UNCOUNTED)
-    made(*arguments)
-    (text,) = made.inspect_asm().values()
-    return str(text)
-
-
-on_x86 = pytest.mark.skipif(
+@pytest.mark.skipif(
     platform.machine() not in ("x86_64", "AMD64"),
-    reason="the names are those of x86's instructions",
+    reason="x86's names",
 )
-
-
-@on_x86
-@pytest.mark.parametrize("want_value", [False, True])
-def test_losses_run_in_vector_registers(want_value: bool) -> None:
-    """exp, log1p and the division: one call of a library or one test would end that."""
-
-    def losses(kind: Any, y: Any, weights: Any, slopes: Any) -> Any:
-        return take_losses(kind, y, weights, 0.0, slopes, want_value)
-
-    text = assembly(losses, 1.0, *np.ones((3, 40)))
+@pytest.mark.parametrize(("dtype", "packed"), [(np.float64, "pd"), (np.float32, "ps")])
+def test_a_pass_over_dense_rows_runs_in_vector_registers(dtype: Any, packed: str) -> None:
+    """One call of a library, or one test for 0, would keep exp, log1p and slopes out of them."""
+    made = jit(mean_dense, cached=False, **UNCOUNTED)  # what comes from disk has no assembly
+    w = np.ones(20, dtype)
+    made(np.ones((9, 20), dtype), np.ones(3 + 18), w, w.copy(), 0, 9, True, True)
+    (text,) = made.inspect_asm().values()
+    assert len(re.findall(rf"\tv?(mul|fmadd\d+){packed}\t", text)) >= 5  # a row by w, and four
+    assert re.search(r"\tv?psllq\t", text)  # the exponents of exp
     assert re.search(r"\tv?divpd\t", text)
-    assert re.search(r"\tv?psllq\t", text)  # the exponents of 2^k
     assert not re.search(r"\t(callq?|jmp)\t.*\b(exp|log1p)\b", text)
-
-
-@on_x86
-@pytest.mark.parametrize("dtype", VECTORS)
-def test_dense_rows_run_in_vector_registers(dtype: Any) -> None:
-    X, w, out = np.ones((9, 20), dtype), np.ones(20, dtype), np.ones(20, dtype)
-    vector = np.ones(3 + 18)
-    text = assembly(mean_dense, X, vector, w, out, 0, 9, True, True)
-    assert len(re.findall(rf"\tv?(mul|fmadd\d+){VECTORS[dtype]}\t", text)) >= 5  # a dot, four rows

@@ -178,13 +178,19 @@ def test_the_ensemble_suite():
 
 
 def test_the_gradient_suite_checks_every_answer():
-    suite = gradient.run(gradient.Size(dense=(60, 5), sparse=(60, 30), repeats=1), silent)
-    assert len(suite.contests) == 2
+    suite = gradient.run(gradient.Size(dense=((60, 5),), sparse=(60, 30), repeats=1), silent)
+    whats = [contest.title.partition(",")[0] for contest in suite.contests]
+    assert whats == ["gradient", "loss and gradient", "loss and gradient"]
     for contest in suite.contests:
         check_entries(contest)
     expected = 1.0, np.ones(3)
-    assert gradient._agrees(expected, (1.0, np.ones(3))) == 1.0
-    for wrong in ((1.0 + 1e-8, np.ones(3)), (1.0, np.array([1.0, 1.0, 1.0 + 1e-6]))):
+    for right in ((1.0, np.ones(3)), (None, np.ones(3)), None):
+        assert gradient._agrees(expected, right) == 1.0
+    for wrong in (
+        (1.0 + 1e-8, np.ones(3)),
+        (None, np.ones(3) / 2),
+        (1.0, np.array([1.0, 1.0, 1.0 + 1e-6])),
+    ):
         with pytest.raises(WrongError):
             gradient._agrees(expected, wrong)
 

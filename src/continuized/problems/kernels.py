@@ -21,7 +21,7 @@ import numpy as np
 
 from continuized.problems import quadratic
 from continuized.problems.base import Array, Compiled, pack
-from continuized.problems.losses import compile_losses, loss_by_tail, slope_by_tail, tail
+from continuized.problems.losses import LOGISTIC, compile_losses, loss_by_tail, slope_by_tail, tail
 from continuized.problems.quadratic import half_square, linear_slope
 from continuized.support import threads
 from continuized.support.jit import (
@@ -112,7 +112,6 @@ def add_csr(X, slopes, start, out):
             out[np.uintp(indices[p])] += c * values[p]
 
 
-@uncounted
 def take_losses(kind, y, weights, bias, slopes, want_value):
     """Turn predictions, to which the intercept is added, into the weighted slopes of the losses.
 
@@ -127,6 +126,9 @@ def take_losses(kind, y, weights, bias, slopes, want_value):
         slopes[k] = weights[k] * slope_by_tail(kind, p, y[k], e)
         push += slopes[k]
     return total, push
+
+
+compile_formulas(take_losses, forceinline=True, **UNCOUNTED)
 
 
 def make_mean(predict, add_rows):
@@ -156,8 +158,12 @@ def make_mean(predict, add_rows):
         while start < last:
             stop = predict(X, w, start, last, kept)
             slopes = kept[: stop - start]
-            some, push = take_losses(kind, y[start:], weights[start:], bias, slopes, want_value)
-            total += some
+            some = y[start:], weights[start:], bias, slopes, want_value
+            if kind == LOGISTIC:  # said to LLVM, for which one kind is enough to see through
+                value, push = take_losses(LOGISTIC, *some)
+            else:
+                value, push = take_losses(kind, *some)
+            total += value
             if want_slope:
                 add_rows(X, slopes, start, out)
                 if intercept != 0.0:
