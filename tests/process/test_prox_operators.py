@@ -313,8 +313,16 @@ def test_points_far_away(name: str, scale: float) -> None:
             x = WHOLE[name](scale * v, 0.5)
             assert np.all(np.isfinite(x))
             assert math.isfinite(WHOLE[name].value(x))
-    if isinstance(WHOLE[name], L1Ball | L2Ball | LInfBall | Simplex):
-        assert np.abs(x).max() <= 1.5 * (1.0 + 1e-14)
+
+
+def test_projections_of_points_far_away() -> None:
+    """They are on the surface, to rounding of what is near."""
+    v = np.array([2e307, -8e307, 8e307, 1e300, 0.0, 1.0])
+    assert Simplex(1.5)(v, 1.0).tolist() == [0.0, 0.0, 1.5, 0.0, 0.0, 0.0]
+    assert L1Ball(1.5)(v, 1.0).tolist() == [0.0, -0.75, 0.75, 0.0, 0.0, 0.0]
+    assert np.linalg.norm(L2Ball(0.8)(v, 1.0)) == pytest.approx(0.8, rel=1e-14)
+    for kind in (Halfspace, Hyperplane):
+        assert NORMAL @ kind(NORMAL, 0.7)(1e17 * NORMAL, 1.0) == pytest.approx(0.7, rel=1e-12)
 
 
 def test_integers_are_not_cut_off() -> None:

@@ -152,9 +152,9 @@ class Separable(ShapedProx):
             raise
 
     def value(self, x: Array) -> float:
-        # x was rounded to its dtype, and the bounds must be too.
-        low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
         with np.errstate(over="ignore"):
+            # x was rounded to its dtype, and the bounds must be too.
+            low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
             return float(entry_value(x, self.l1, self.l2, low, high).sum())
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
@@ -387,7 +387,7 @@ class Hyperplane(ShapedProx):
         return self.normal / unit, self.offset / unit
 
     def _find_excess(self, x: Array) -> float:
-        """Return by how much <normal, x> must fall, scaled."""
+        """Return by how much <normal, x> is above the offset, scaled."""
         normal, offset = self._scaled
         return inner(normal.ravel(), x.ravel()) - offset
 
@@ -401,9 +401,12 @@ class Hyperplane(ShapedProx):
 
     def value(self, x: Array) -> float:
         self.check_shape(x.shape)
+        return self._value(abs(self._find_excess(x)), x)
+
+    def _value(self, excess: float, x: Array) -> float:
         normal, offset = self._scaled
         size = length(normal) * length(x) + abs(offset)
-        return 0.0 if is_at_most(abs(self._find_excess(x)), 0.0, x, size) else math.inf
+        return 0.0 if is_at_most(excess, 0.0, x, size) else math.inf
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         check.shape(self.normal, f"normal of cz.prox.{type(self).__name__}", shape, like="x")
@@ -418,8 +421,13 @@ class Halfspace(Hyperplane):
     [2.0, 0.0]
     """
 
-    def _find_excess(self, x: Array) -> float:
-        return max(super()._find_excess(x), 0.0)
+    def __call__(self, v: Array, step: float) -> Array:
+        self.check_shape(v.shape)
+        return v.copy() if self._find_excess(v) <= 0.0 else super().__call__(v, step)
+
+    def value(self, x: Array) -> float:
+        self.check_shape(x.shape)
+        return self._value(self._find_excess(x), x)
 
 
 @dataclass(frozen=True, eq=False)

@@ -202,6 +202,14 @@ class Linear(Problem):
         return np.append(scales, each) if self.intercept else scales
 
     @cached_property
+    def column_means(self) -> Array:
+        """The weighted mean of each column of X, and 1 for the intercept."""
+        n = len(self.y)
+        shares = np.ones(n) if self.shares is None else self.shares
+        means = np.asarray(shares @ self.X).ravel() / n
+        return np.append(means, 1.0) if self.intercept else means
+
+    @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]
         """The minimiser, where known."""
         return None
