@@ -72,7 +72,10 @@ BAD_CSV = [
     (b"\n1,2\n", ", line 1: a header of two columns or more, with , ; or tabs between them, is"),
     (b"y\n1\n", "between them, is expected, got 1"),
     (b"a|y\n1|2\n", "between them, is expected, got 1"),
-    (b"1,2\n3,4\n", ", line 1: a header with the columns' names is expected, but these are numbers"),
+    (
+        b"1,2\n3,4\n",
+        ", line 1: a header with the columns' names is expected, but these are numbers",
+    ),
     (b"5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected, but these are numbers; add a first line"),
     (b"1,1,cat\n2,3,dog\n", "expected, but these are numbers"),
     (b"a,,y\n1,2,3\n", ", line 1: column 2 has no name that can be shown; name it"),

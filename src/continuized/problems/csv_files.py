@@ -87,7 +87,9 @@ def read_csv(source: Source, file: BinaryIO) -> Data:
     )
     explain = partial(_explain, source, layout)
     every = itertools.chain([first], blocks)
-    parse_blocks(source, every, parser, (y,), (X,), explain, labels.collect, len(columns))
+    # "," is a cell that may be empty, and "1," one that may not.
+    shortest = len(layout.names) + (0 if source.keep_missing else len(columns))
+    parse_blocks(source, every, parser, (y,), (X,), explain, labels.collect, len(columns), shortest)
     if y.size == 0:
         raise source.error("a header, but no rows")
     classes = labels.name_classes(y)
@@ -154,7 +156,7 @@ def _read_header(source: Source, stream: Iterator[Block]) -> tuple[list[str], st
     if end - 1 > source.max_line:
         raise source.error(describe_long_line(source), 1)
     try:
-        line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r")
+        line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r").rstrip(" ")
     except UnicodeDecodeError as error:
         raise source.error("the header is not UTF-8 text; save the file as UTF-8", 1) from error
     found, wrong = dict[str, list[str]](), dict[str, csv.Error]()

@@ -193,22 +193,26 @@ def parse_blocks(
     explain: Callable[[Block, int, Array], DataError],
     collect: Callable[[Block, Array], None] | None = None,
     columns: int = 0,
+    shortest: int = 2,
 ) -> Array:
     """Parse text into vectors of rows, the first of labels, and of entries, the last of values.
 
     What the parser returns is explained by explain(block, what it returned, state); `collect` is
     given the places of labels that are text, where they may be.  Returns the state at the end.
+
+    columns: the entries of a row, if it is the same of all; shortest: the fewest bytes of a row.
     """
     from continuized.problems import text_parser as parse
 
     state = np.zeros(parse.STATE_SIZE, np.int64)
     state[parse.WIDTH] = columns
     for block in blocks:
-        most = block.stop + 1  # "," is an entry, if it may be empty
-        make_room(rows, state[parse.ROWS] + most)
+        most_rows = block.stop // shortest + 1  # and one that turns out to be too short
+        most = most_rows * columns if columns else block.stop // 2 + 1  # "1," is an entry
+        make_room(rows, state[parse.ROWS] + most_rows)
         make_room(entries, state[parse.ENTRIES] + most)
-        hard = np.empty((most, 3), np.int64)
-        words = () if collect is None else (np.empty((most, 3), np.int64),)
+        hard = np.empty((most + most_rows, 3), np.int64)
+        words = () if collect is None else (np.empty((most_rows, 3), np.int64),)
         wrong = parser(block.address, block.stop, *rows, *entries, hard, *words, state)
         read_hard_numbers(source, block, hard[: state[parse.HARD]], rows[0], entries[-1])
         if collect is not None:

@@ -403,7 +403,11 @@ def parse_csv(places, separator, keep, max_line, text, stop, y, X, hard, words, 
                 if place == LEFT_OUT:
                     fine, _, _, i = read_text(text, i, separator)
                 else:
-                    kind, value, start, end, i = read_cell(text, i, separator)
+                    kind, value, end = read_number(text, i)
+                    if kind != NO_NUMBER and at(text, end) == separator:  # as most cells are
+                        i = end
+                    else:
+                        kind, value, start, end, i = read_cell(text, i, separator)
                     fine = kind != NO_NUMBER and (keep or kind != NOTHING)
                     if place >= 0:
                         X[row * width + place] = value

@@ -45,11 +45,11 @@ def bound_gap(p: Linear, x: ArrayLike, l1: float = 0.0) -> float | None:
     gained = before - f
     if p.l2 > 0.0:
         s = np.where(w == 0.0, np.maximum(np.abs(g) - l1, 0.0), g + l1 * np.sign(w))
-        return float(s @ s) / (2.0 * p.l2) + gained
+        return max(float(s @ s) / (2.0 * p.l2) + gained, 0.0)  # rounding may leave less
     largest = float(np.abs(g).max(initial=0.0))
     c = min(1.0, l1 / largest) if largest > 0.0 else 1.0
     lower = c * (f - float(w @ g)) + (1.0 - c) * p.least_loss
-    return f + l1 * float(np.abs(w).sum()) - lower + gained
+    return max(f + l1 * float(np.abs(w).sum()) - lower + gained, 0.0)
 
 
 def _move_intercepts(p: Linear, W: Array) -> None:
