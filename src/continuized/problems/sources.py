@@ -52,6 +52,9 @@ class Data(_Pair):
 class DataError(AdvisedError):
     """A file is not what it should be; the message names the file and, for text, the line.
 
+    fact: what is wrong; advice: what to do about it in Python; kind: what it is about, where a
+    command line has advice of its own ("missing", "missing label", "text", "label", "zero").
+
     >>> import pathlib, tempfile
     >>> from continuized.problems import read
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -62,9 +65,6 @@ class DataError(AdvisedError):
     ...     except DataError as error:
     ...         print(str(error).partition("rows.csv")[2][:85], "...")
     , line 2: column 'a' must hold numbers, but 'two' stands there; turn it into numbers ...
-
-    fact: what is wrong; advice: what to do about it in Python; kind: what it is about, where a
-    command line has advice of its own ("missing", "missing label", "text", "label", "zero").
     """
 
     def __init__(self, fact: str, advice: str = "", kind: str = "") -> None:
