@@ -48,7 +48,8 @@ __all__ = [
     "ContinuizedRidge",
 ]
 
-SMALLEST_SCALE = 10.0 * math.ulp(1.0)  # of the size of y, for data that are fitted exactly
+SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
+SHRINK = 10.0  # of the scale from one fit to the next, at most
 
 
 class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
@@ -353,8 +354,9 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
 
     Minimises sum_i weight_i (s + s h((y_i - p_i) / s)) + alpha |w|^2 over w, b and the scale s > 0,
     with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond: in turn
-    over w and b, and over s, until s stays as it is.  Of the two the sum is convex, so that what
-    both are best for is the minimiser.
+    over w and b, and over s, until s stays as it is.  The sum is convex in both and smooth for
+    s > 0, so that a point that is best in each is the minimiser.  s is kept above 1e-9 of the size
+    of y, for it would go to 0 where y is fitted exactly.
 
     Parameters
     ----------
@@ -416,17 +418,23 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
             w[d] = np.median(y if weights is None else y[weights > 0.0])
         w = w[: d + intercept]
         least = SMALLEST_SCALE * root_mean_square(y, weights)
-        events, scale = 0, 0.0
+        scale, events, is_done = 0.0, 0, False
         while True:
             residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-            before, scale = scale, max(find_scale(residuals, epsilon, weights), least)
-            is_done = abs(scale - before) <= self.tol * scale
-            if is_done or events >= self.max_iter:
-                break
-            problem = HuberRegression(
-                X, y / scale, alpha / total, delta=epsilon, weights=weights, intercept=intercept
-            )
+            # At first the largest, and then in steps: rows that fit by chance, as counts may, would
+            # let it shrink to nothing before w has changed.
+            found = find_scale(residuals, epsilon, weights) if scale else 0.0
+            most = scale / SHRINK if scale else root_mean_square(residuals, weights)
+            before, scale = scale, max(found, most, least)
+            is_done = abs(scale - before) <= check.as_float(self.tol) * scale
             left = int(self.max_iter) - events
+            if is_done or left <= 0:
+                break
+            # Of w / scale, and divided by 2 scale times the sum of the weights.
+            l2 = alpha * scale / total
+            problem = HuberRegression(
+                X, y / scale, l2, delta=epsilon, weights=weights, intercept=intercept
+            )
             r = self._solve(problem, w / scale, seed, most=left)
             w, events = scale * r.x, events + max(int(r.nit), 1)
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
