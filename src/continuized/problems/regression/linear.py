@@ -31,6 +31,7 @@ class Linear(Problem):
     is_defined_everywhere = True
 
     loss: float
+    least_loss: float = 0.0  # a lower bound of the mean of the losses, whatever is predicted
     curvature: ClassVar[float]  # the largest second derivative of the loss
     classes: int = 1  # predictions of a row
 
@@ -111,8 +112,12 @@ class Linear(Problem):
         classes, and the second derivative is the matrix diag(q_i) - q_i q_i^T.  Huber's loss has
         the curvature of a parabola above it in place of its second derivative.
         """
+        return self.sample_rows(index), self.curvatures(w, index)
+
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        """Return the q of `sample_curvatures` alone."""
         at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
-        return self.sample_rows(index), self._second_slopes(self.predictions(at, index), index)
+        return self._second_slopes(self.predictions(at, index), index)
 
     def _second_slopes(self, predictions: Array, index: Any) -> Array:
         """Return what tells the second derivative of the loss of each of these rows."""

@@ -55,6 +55,14 @@ class PoissonRegression(SingleOutput):
         """The mean of y, weighted: what a model without columns predicts."""
         return float(np.average(self.y, weights=self.shares))
 
+    @cached_property
+    def least_loss(self) -> float:  # type: ignore[override]
+        """The mean of y - y log y: no prediction has a smaller one."""
+        from scipy.special import xlogy
+
+        least = self.y - xlogy(self.y, self.y)
+        return float(np.average(least, weights=self.shares))
+
     @property
     def typical_curvature(self) -> float:
         """The second derivative of the loss where the mean of y is predicted for every row."""
