@@ -69,6 +69,7 @@ class LinearEstimator(BaseEstimator):
     warm_start: Any
     coef_: Array
     intercept_: Any
+    n_iter_: Any
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """Check X, y and the weights of the rows, and return them; no weights are None."""

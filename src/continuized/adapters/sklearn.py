@@ -108,7 +108,7 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
     def _set_gaps(self, gaps: list[float]) -> None:
         """Keep the duality gaps of the targets, where they are known."""
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
         return as_given(self._score(X), X)
 
@@ -237,7 +237,8 @@ class ContinuizedElasticNet(LeastSquaresEstimator):
 class ContinuizedLasso(ContinuizedElasticNet):
     """Minimises |y - Xw - b|^2 / (2n) + alpha |w|_1, as scikit-learn's `Lasso`.
 
-    Parameters and attributes are those of `ContinuizedElasticNet`, but for l1_ratio, which is 1.
+    alpha, fit_intercept, tol, max_iter, positive, random_state, warm_start and the attributes are as
+    in `ContinuizedElasticNet`.
 
     >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 3.0, 5.0]
     >>> model = ContinuizedLasso(alpha=0.1, random_state=0).fit(X, y)
@@ -335,7 +336,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         self._warn_unless(r.success, self.n_iter_)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict exp(Xw + b)."""
         return as_given(np.exp(self._score(X)), X)
 
@@ -443,7 +444,7 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         self._warn_unless(is_done, events)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
         return as_given(self._score(X), X)
 
@@ -553,7 +554,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         check_classes(self.classes_, labels, weights)  # a class may have the weight 0
         return labels, weights
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
         return as_given(self._decide(X), X)
 
@@ -561,13 +562,13 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         scores = self._score(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row."""
         scores = self._decide(X)
         index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return as_given(np.asarray(self.classes_[index]), X)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithm of the probability of each class, also where that underflows."""
         return as_given(self._find_log_proba(X), X)
 
@@ -577,7 +578,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
             return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
         return np.asarray(log_softmax(scores, axis=1))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Predict the probability of each class, in the order of classes_."""
         return as_given(np.exp(self._find_log_proba(X)), X)
 

@@ -146,7 +146,7 @@ class SupportSolver:
         p, size = self._problem, float(np.count_nonzero(x))
         entries = float(p.X.size) * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
-        return max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP))
+        return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
 
 
 def _solve(H: Array, right: Array) -> Array | None:
