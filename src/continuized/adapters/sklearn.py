@@ -237,8 +237,8 @@ class ContinuizedElasticNet(LeastSquaresEstimator):
 class ContinuizedLasso(ContinuizedElasticNet):
     """Minimises |y - Xw - b|^2 / (2n) + alpha |w|_1, as scikit-learn's `Lasso`.
 
-    alpha, fit_intercept, tol, max_iter, positive, random_state, warm_start and the attributes are as
-    in `ContinuizedElasticNet`.
+    alpha, fit_intercept, tol, max_iter, positive, random_state, warm_start and the attributes are
+    as in `ContinuizedElasticNet`.
 
     >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 3.0, 5.0]
     >>> model = ContinuizedLasso(alpha=0.1, random_state=0).fit(X, y)
@@ -303,7 +303,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        tol: float = 1e-4,
+        tol: float = 1e-5,
         max_iter: int = 1000,
         verbose: int = 0,
         random_state: Any = None,

@@ -226,8 +226,8 @@ class Box(Separable):
 
 
 class NonNegative(Separable):
-    """x >= 0, and h(x) = sum weight_i x_i there; the weight is a finite number >= 0, or one for each
-    entry of x.
+    """x >= 0, and h(x) = sum weight_i x_i there; the weight is a finite number >= 0, or one for
+    each entry of x.
 
     >>> import numpy as np
     >>> NonNegative()(np.array([-3.0, 0.5]), 1.0).tolist()
