@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,25 +18,42 @@ from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
-from continuized.solver.metric import make_factory
+from continuized.solver.metric import FEW, make_factory
 from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.support import LassoGap, SupportSolver
 from continuized.support import validation as check
-from continuized.support.progress import bar
+from continuized.support.progress import bar, warn_caller
 
 try:
     from sklearn import get_config
-    from sklearn.base import BaseEstimator
+    from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_array, check_random_state
+    from sklearn.metrics import d2_tweedie_score
+    from sklearn.utils import check_array, check_random_state, compute_class_weight
     from sklearn.utils.extmath import safe_sparse_dot
+    from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
         'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
         name="sklearn",
     ) from error
+
+__all__ = [
+    "ClassifierMixin",
+    "LinearEstimator",
+    "MultiOutputMixin",
+    "RegressorMixin",
+    "as_given",
+    "as_numpy",
+    "check_alphas",
+    "check_classification_targets",
+    "compute_class_weight",
+    "d2_tweedie_score",
+    "make_prox",
+    "root_mean_square",
+]
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
@@ -53,6 +69,7 @@ class LinearEstimator(BaseEstimator):
     warm_start: Any
     coef_: Array
     intercept_: Any
+    n_iter_: Any
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """Check X, y and the weights of the rows, and return them; no weights are None."""
@@ -121,7 +138,7 @@ class LinearEstimator(BaseEstimator):
         most = int(self.max_iter) if most is None else most
         options = AdaptiveOptions(tol, record=False, certified=False)
         if prox is None:
-            options = options._replace(factory=make_factory("auto", problem, root))
+            options = options._replace(factory=make_factory(_choose_metric(problem), problem, root))
         else:
             options = options._replace(prox=prox, **_find_support(problem, prox, tol))
         stepper = AdaptiveStepper(problem, w0, options)
@@ -140,12 +157,11 @@ class LinearEstimator(BaseEstimator):
     def _warn_unless(self, success: bool, n_iter: int) -> None:
         """Warn where tol was not reached."""
         if not success:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} took {n_iter} iterations (max_iter = "
                 f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
                 "regularise more",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _score(self, X: Any) -> Array:
@@ -161,6 +177,14 @@ class LinearEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _choose_metric(problem: Any) -> str:
+    """Choose the metric: with many more columns than rows, most of the Hessian is the penalty
+    alone, and the diagonal is as good as all of it; not for a squared loss, which one factorisation
+    solves."""
+    n, d = problem.X.shape
+    return "diag" if d >= 2 * n and d > FEW and problem.loss != SQUARED else "auto"
 
 
 def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:

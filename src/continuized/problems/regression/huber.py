@@ -58,8 +58,8 @@ def find_scale(residuals: Array, epsilon: float, weights: Array | None = None) -
     Its slope in s, W - S / s^2 - epsilon^2 V with W the sum of the weights, V that of the rows
     beyond epsilon s and S the sum of weights_i r_i^2 of the others, increases with s.
 
-    >>> find_scale(np.array([3.0, -3.0]), 2.0), find_scale(np.array([1.0, 1.0, 1.0, 100.0]), 1.5)
-    (3.0, 1.3093073414159542)
+    >>> find_scale(np.array([3.0, -3.0]), 2.0), find_scale(np.array([2.0, 2.0, 2.0, 100.0]), 1.0)
+    (3.0, 2.0)
     """
     order = np.argsort(np.abs(residuals))
     size = np.abs(residuals)[order]

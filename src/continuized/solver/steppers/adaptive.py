@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from continuized.problems.base import SEPARATED, Array, Problem, separates
 from continuized.process import parameters
@@ -28,10 +28,8 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
+from continuized.solver.support import SupportSolver
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
-
-if TYPE_CHECKING:
-    from continuized.solver.support import SupportSolver
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
@@ -203,6 +201,8 @@ class AdaptiveStepper(Stepper):
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
+        if small and self.options.gap is not None:  # it is that of the point before the step
+            found = at.y, self._with_prox(at).f
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
