@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,7 +23,7 @@ from continuized.solver.result import Result
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.support import LassoGap, SupportSolver
 from continuized.support import validation as check
-from continuized.support.progress import bar
+from continuized.support.progress import bar, warn_caller
 
 try:
     from sklearn import get_config
@@ -70,6 +69,7 @@ class LinearEstimator(BaseEstimator):
     warm_start: Any
     coef_: Array
     intercept_: Any
+    n_iter_: Any
 
     def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
         """Check X, y and the weights of the rows, and return them; no weights are None."""
@@ -157,12 +157,11 @@ class LinearEstimator(BaseEstimator):
     def _warn_unless(self, success: bool, n_iter: int) -> None:
         """Warn where tol was not reached."""
         if not success:
-            warnings.warn(
+            warn_caller(
                 f"{type(self).__name__} took {n_iter} iterations (max_iter = "
                 f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
                 "regularise more",
                 ConvergenceWarning,
-                stacklevel=4,
             )
 
     def _score(self, X: Any) -> Array:

@@ -48,7 +48,8 @@ __all__ = [
     "ContinuizedRidge",
 ]
 
-SMALLEST_SCALE = 10.0 * math.ulp(1.0)  # of the size of y, for data that are fitted exactly
+SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
+SHRINK = 10.0  # of the scale from one fit to the next, at most
 
 
 class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
@@ -107,7 +108,7 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
     def _set_gaps(self, gaps: list[float]) -> None:
         """Keep the duality gaps of the targets, where they are known."""
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
         return as_given(self._score(X), X)
 
@@ -236,7 +237,8 @@ class ContinuizedElasticNet(LeastSquaresEstimator):
 class ContinuizedLasso(ContinuizedElasticNet):
     """Minimises |y - Xw - b|^2 / (2n) + alpha |w|_1, as scikit-learn's `Lasso`.
 
-    Parameters and attributes are those of `ContinuizedElasticNet`, but for l1_ratio, which is 1.
+    alpha, fit_intercept, tol, max_iter, positive, random_state, warm_start and the attributes are
+    as in `ContinuizedElasticNet`.
 
     >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 3.0, 5.0]
     >>> model = ContinuizedLasso(alpha=0.1, random_state=0).fit(X, y)
@@ -301,7 +303,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        tol: float = 1e-4,
+        tol: float = 1e-5,
         max_iter: int = 1000,
         verbose: int = 0,
         random_state: Any = None,
@@ -334,7 +336,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         self._warn_unless(r.success, self.n_iter_)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict exp(Xw + b)."""
         return as_given(np.exp(self._score(X)), X)
 
@@ -353,8 +355,9 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
 
     Minimises sum_i weight_i (s + s h((y_i - p_i) / s)) + alpha |w|^2 over w, b and the scale s > 0,
     with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond: in turn
-    over w and b, and over s, until s stays as it is.  Of the two the sum is convex, so that what
-    both are best for is the minimiser.
+    over w and b, and over s, until s stays as it is.  The sum is convex in both and smooth for
+    s > 0, so that a point that is best in each is the minimiser.  s is kept above 1e-9 of the size
+    of y, for it would go to 0 where y is fitted exactly.
 
     Parameters
     ----------
@@ -416,17 +419,23 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
             w[d] = np.median(y if weights is None else y[weights > 0.0])
         w = w[: d + intercept]
         least = SMALLEST_SCALE * root_mean_square(y, weights)
-        events, scale = 0, 0.0
+        scale, events, is_done = 0.0, 0, False
         while True:
             residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-            before, scale = scale, max(find_scale(residuals, epsilon, weights), least)
-            is_done = abs(scale - before) <= self.tol * scale
-            if is_done or events >= self.max_iter:
-                break
-            problem = HuberRegression(
-                X, y / scale, alpha / total, delta=epsilon, weights=weights, intercept=intercept
-            )
+            # At first the largest, and then in steps: rows that fit by chance, as counts may, would
+            # let it shrink to nothing before w has changed.
+            found = find_scale(residuals, epsilon, weights) if scale else 0.0
+            most = scale / SHRINK if scale else root_mean_square(residuals, weights)
+            before, scale = scale, max(found, most, least)
+            is_done = abs(scale - before) <= check.as_float(self.tol) * scale
             left = int(self.max_iter) - events
+            if is_done or left <= 0:
+                break
+            # Of w / scale, and divided by 2 scale times the sum of the weights.
+            l2 = alpha * scale / total
+            problem = HuberRegression(
+                X, y / scale, l2, delta=epsilon, weights=weights, intercept=intercept
+            )
             r = self._solve(problem, w / scale, seed, most=left)
             w, events = scale * r.x, events + max(int(r.nit), 1)
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
@@ -435,7 +444,7 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         self._warn_unless(is_done, events)
         return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
         return as_given(self._score(X), X)
 
@@ -545,7 +554,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         check_classes(self.classes_, labels, weights)  # a class may have the weight 0
         return labels, weights
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
         return as_given(self._decide(X), X)
 
@@ -553,13 +562,13 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         scores = self._score(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row."""
         scores = self._decide(X)
         index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return as_given(np.asarray(self.classes_[index]), X)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithm of the probability of each class, also where that underflows."""
         return as_given(self._find_log_proba(X), X)
 
@@ -569,7 +578,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
             return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
         return np.asarray(log_softmax(scores, axis=1))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Predict the probability of each class, in the order of classes_."""
         return as_given(np.exp(self._find_log_proba(X)), X)
 

@@ -19,7 +19,7 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.prox import Separable, clip
-from continuized.solver.array_api import inner
+from continuized.solver.array_api import inner, norm
 from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
 
@@ -49,23 +49,16 @@ class SupportSolver:
         self._constants = [np.broadcast_to(c, problem.dim) for c in prox.constants]
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
+        self._leaving = 0  # entries that leave zero in the last step that was tried
         self.wait = 0.0  # events until the next try
 
     def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
         """Go to where f + h is smaller, and evaluate f there; None where no step goes there."""
-        value, found = at.f + self._prox.value(at.y), None
+        found = None
         for _ in range(MOST_STEPS):
-            trial = None
-            for most in (LEAST_NEW, 0):  # where entries leave zero in vain, the others go alone
-                free, signs, slopes = self._choose_free(at, most)
-                if not 0 < len(free) <= MOST_FREE:
-                    break
-                direction = _solve(self._find_hessian(at.y, free), -slopes)
-                if direction is None or not -inner(slopes, direction) > ROUNDING * abs(value):
-                    break
-                trial, value = self._search(evaluator, at, free, signs, direction, value)
-                if trial is not None:
-                    break
+            trial = self._try(evaluator, at, LEAST_NEW)
+            if trial is None and self._leaving:  # zero, in vain: the others go alone
+                trial = self._try(evaluator, at, 0)
             if trial is None:
                 break
             at = found = trial
@@ -73,6 +66,25 @@ class SupportSolver:
                 break
         self.wait = self._find_wait(at.y)
         return found
+
+    def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
+        """Take one step of Newton in which at most so many entries leave zero, if f + h falls.
+
+        What is too small a fall to be seen is one where the slopes become smaller by half.
+        """
+        free, signs, slopes = self._choose_free(at, most)
+        if not 0 < len(free) <= MOST_FREE:
+            return None
+        direction = _solve(self._find_hessian(at.y, free), -slopes)
+        value = at.f + self._prox.value(at.y)
+        if direction is None:
+            return None
+        if -inner(slopes, direction) > ROUNDING * abs(value):
+            return self._search(evaluator, at, free, signs, direction, value)
+        y = self._move(at.y, free, signs, direction)
+        trial = evaluator.evaluate(y)
+        left = trial.g[free] + self._constants[0][free] * signs + self._constants[1][free] * y[free]
+        return trial if norm(left) < 0.5 * norm(slopes) else None
 
     def _choose_free(self, at: Evaluation, most: int) -> tuple[Any, Array, Array]:
         """Choose the entries that move, and return the sign that each must keep and its slope.
@@ -89,10 +101,11 @@ class SupportSolver:
         moving &= ~((x <= low) & (slope >= 0.0)) & ~((x >= high) & (slope <= 0.0))
         is_smooth = (l1 == 0.0) & np.isneginf(low) & np.isposinf(high)
         new = np.flatnonzero(moving & (x == 0.0) & ~is_smooth)
-        room = max(most, int(np.count_nonzero(x))) if most == LEAST_NEW else most
+        room = max(most, int(np.count_nonzero(x))) if most else 0
         least = len(new) - room
         if least > 0:
             moving[new[np.argpartition(excess[new], least - 1)[:least]]] = False
+        self._leaving = min(len(new), room)
         free = np.flatnonzero(moving)
         return free, np.where(l1 > 0.0, sign, 0.0)[free], slope[free]
 
@@ -102,7 +115,8 @@ class SupportSolver:
         if self._problem.loss != SQUARED:
             return np.asarray(self._problem.hessian_block(x, free) + l2)
         if not np.isin(free, self._seen, assume_unique=True).all():
-            self._seen = np.union1d(free, self._seen)
+            union = np.union1d(free, self._seen)
+            self._seen = union if len(union) <= MOST_FREE else free
             self._hessian = self._problem.hessian_block(x, self._seen)
         chosen = np.searchsorted(self._seen, free)
         return np.asarray(self._hessian[np.ix_(chosen, chosen)] + l2)
@@ -110,27 +124,29 @@ class SupportSolver:
     def _search(
         self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
         value: float,
-    ) -> tuple[Evaluation | None, float]:  # fmt: skip
+    ) -> Evaluation | None:  # fmt: skip
         """Take the step, or a part of it, if f + h falls."""
-        low, high = (bound[free] for bound in self._constants[2:])
         for length in LENGTHS:
-            y = at.y.copy()
-            moved = y[free] + length * direction
-            y[free] = clip(np.where(moved * signs < 0.0, 0.0, moved), low, high)
-            if np.array_equal(y, at.y):
-                break
+            y = self._move(at.y, free, signs, length * direction)
             trial = evaluator.evaluate(y)
-            lower = trial.f + self._prox.value(y)
-            if lower < value:
-                return trial, lower
-        return None, value
+            if trial.f + self._prox.value(y) < value:
+                return trial
+        return None
+
+    def _move(self, x: Array, free: Any, signs: Array, step: Array) -> Array:
+        """Return x after a step of the free entries, which stop at zero and at the bounds."""
+        low, high = (bound[free] for bound in self._constants[2:])
+        moved = x[free] + step
+        y = x.copy()
+        y[free] = clip(np.where(moved * signs < 0.0, 0.0, moved), low, high)
+        return y
 
     def _find_wait(self, x: Array) -> float:
         """How many events cost as much as a step with so many entries."""
         p, size = self._problem, float(np.count_nonzero(x))
         entries = float(p.X.size) * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
-        return max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP))
+        return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
 
 
 def _solve(H: Array, right: Array) -> Array | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from continuized.problems.base import SEPARATED, Array, Problem, separates
 from continuized.process import parameters
@@ -28,10 +28,8 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
+from continuized.solver.support import SupportSolver
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
-
-if TYPE_CHECKING:
-    from continuized.solver.support import SupportSolver
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
