@@ -83,20 +83,32 @@ def test_elastic_net_agrees(
     assert ours.sparse_coef_.shape == (1, X.shape[1])
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8])
-def test_tol_bounds_what_is_left_and_the_gap_is_scikit_learns(tol: float) -> None:
-    X, y = sparse_data()
+@pytest.mark.parametrize("tol", [1.0, 1e-2, 1e-4, 1e-8])
+def test_tol_bounds_the_gap_and_that_what_is_left(tol: float) -> None:
+    X, y = sparse_data(80, 200)
 
     def objective(model: Any) -> float:
         r = y - X @ model.coef_ - model.intercept_
         return float(r @ r / (2 * len(y)) + 0.05 * np.abs(model.coef_).sum())
 
-    best = objective(Lasso(0.05, tol=1e-14, max_iter=10**6).fit(X, y))
+    best = objective(Lasso(0.05, tol=1e-12, max_iter=10**6).fit(X, y))
     for seed in range(3):
         ours = ContinuizedLasso(0.05, tol=tol, random_state=seed).fit(X, y)
         left = objective(ours) - best
-        assert left <= ours.dual_gap_ + 1e-12
+        assert left <= ours.dual_gap_ + 1e-9
         assert ours.dual_gap_ <= tol * np.var(y)
+        if tol >= 1e-2:  # in units a thousand times as small, the gap is a million times as large
+            larger = ContinuizedLasso(50.0, tol=tol, random_state=seed).fit(X, 1000.0 * y)
+            assert larger.dual_gap_ == pytest.approx(1e6 * ours.dual_gap_, rel=1e-6)
+            assert ours.dual_gap_ > 1e-6
+
+
+def test_three_rows_and_a_constant_column() -> None:
+    """What reaches tol is returned, not the point after a step with a bad estimate of L."""
+    X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), np.array([1.0, 3.0, 5.0])
+    for seed in range(3):
+        ours = ContinuizedElasticNet(0.1, random_state=seed).fit(X, y)
+        agree(ours, ElasticNet(alpha=0.1, tol=1e-13).fit(X, y))
 
 
 def test_many_targets_of_a_lasso() -> None:
