@@ -103,12 +103,21 @@ def test_tol_bounds_the_gap_and_that_what_is_left(tol: float) -> None:
             assert ours.dual_gap_ > 1e-6
 
 
-def test_three_rows_and_a_constant_column() -> None:
-    """What reaches tol is returned, not the point after a step with a bad estimate of L."""
-    X, y = np.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), np.array([1.0, 3.0, 5.0])
-    for seed in range(3):
-        ours = ContinuizedElasticNet(0.1, random_state=seed).fit(X, y)
-        agree(ours, ElasticNet(alpha=0.1, tol=1e-13).fit(X, y))
+@FORMS
+def test_columns_of_any_units(form: str) -> None:
+    X, y = sparse_data()
+    labels = (y > np.median(y)).astype(int)
+    units = 10.0 ** np.random.default_rng(0).integers(-4, 5, X.shape[1])
+    scaled = given(X * units, form)
+    net = ElasticNet(alpha=0.5, l1_ratio=0.9, tol=1e-14, max_iter=10**6).fit(X * units, y)
+    ours = ContinuizedElasticNet(0.5, l1_ratio=0.9, tol=1e-12, random_state=0).fit(scaled, y)
+    np.testing.assert_allclose(ours.predict(scaled), net.predict(X * units), rtol=1e-6)
+    for model, target in (
+        (ours, y),
+        (ContinuizedRidge(positive=True, random_state=0), y),
+        (ContinuizedLogisticRegression(l1_ratio=0.5, tol=1e-9, random_state=0), labels),
+    ):
+        assert np.max(model.fit(scaled, target).n_iter_) <= 100
 
 
 def test_many_targets_of_a_lasso() -> None:
