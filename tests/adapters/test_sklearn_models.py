@@ -83,20 +83,41 @@ def test_elastic_net_agrees(
     assert ours.sparse_coef_.shape == (1, X.shape[1])
 
 
-@pytest.mark.parametrize("tol", [1e-1, 1e-4, 1e-8])
-def test_tol_bounds_what_is_left_and_the_gap_is_scikit_learns(tol: float) -> None:
-    X, y = sparse_data()
+@pytest.mark.parametrize("tol", [1.0, 1e-2, 1e-4, 1e-8])
+def test_tol_bounds_the_gap_and_that_what_is_left(tol: float) -> None:
+    X, y = sparse_data(80, 200)
 
     def objective(model: Any) -> float:
         r = y - X @ model.coef_ - model.intercept_
         return float(r @ r / (2 * len(y)) + 0.05 * np.abs(model.coef_).sum())
 
-    best = objective(Lasso(0.05, tol=1e-14, max_iter=10**6).fit(X, y))
+    best = objective(Lasso(0.05, tol=1e-12, max_iter=10**6).fit(X, y))
     for seed in range(3):
         ours = ContinuizedLasso(0.05, tol=tol, random_state=seed).fit(X, y)
         left = objective(ours) - best
-        assert left <= ours.dual_gap_ + 1e-12
+        assert left <= ours.dual_gap_ + 1e-9
         assert ours.dual_gap_ <= tol * np.var(y)
+        if tol >= 1e-2:  # in units a thousand times as small, the gap is a million times as large
+            larger = ContinuizedLasso(50.0, tol=tol, random_state=seed).fit(X, 1000.0 * y)
+            assert larger.dual_gap_ == pytest.approx(1e6 * ours.dual_gap_, rel=1e-6)
+            assert ours.dual_gap_ > 1e-6
+
+
+@FORMS
+def test_columns_of_any_units(form: str) -> None:
+    X, y = sparse_data()
+    labels = (y > np.median(y)).astype(int)
+    units = 10.0 ** np.random.default_rng(0).integers(-4, 5, X.shape[1])
+    scaled = given(X * units, form)
+    net = ElasticNet(alpha=0.5, l1_ratio=0.9, tol=1e-14, max_iter=10**6).fit(X * units, y)
+    ours = ContinuizedElasticNet(0.5, l1_ratio=0.9, tol=1e-12, random_state=0).fit(scaled, y)
+    np.testing.assert_allclose(ours.predict(scaled), net.predict(X * units), rtol=1e-6)
+    for model, target in (
+        (ours, y),
+        (ContinuizedRidge(positive=True, random_state=0), y),
+        (ContinuizedLogisticRegression(l1_ratio=0.5, tol=1e-9, random_state=0), labels),
+    ):
+        assert np.max(model.fit(scaled, target).n_iter_) <= 100
 
 
 def test_many_targets_of_a_lasso() -> None:

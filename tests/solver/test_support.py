@@ -193,6 +193,18 @@ def test_what_is_given_back_is_what_the_gap_is_of() -> None:
         assert r.fun - best - 1e-13 <= r.gap <= tol
 
 
+def test_the_point_that_reaches_tol_is_given_back() -> None:
+    """Not the one after a further step, which a bad estimate of L may throw far away."""
+    p = make("squares")
+    prox, start = penalty(p, 0.05), np.ones(p.dim)
+    stepper = AdaptiveStepper(p, start, AdaptiveOptions(1.0, prox=prox, gap=lambda at: 0.0))
+    loop = Loop(stepper, clock.Poisson(seed_sequence(0)).stream(), Limits(1.0, 10))
+    assert loop.run() is Status.CONVERGED
+    r = loop.result()
+    np.testing.assert_array_equal(r.x, start)
+    assert r.fun == pytest.approx(p.fun(start) + prox.value(start), rel=1e-14)
+
+
 def test_a_block_of_the_hessian() -> None:
     """Against differences of the gradient."""
     for kind in ("squares", "logistic", "poisson"):

@@ -23,6 +23,7 @@ from continuized.adapters._sklearn_base import (
     check_classification_targets,
     compute_class_weight,
     d2_tweedie_score,
+    equalise_columns,
     make_prox,
     root_mean_square,
 )
@@ -96,14 +97,17 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         scale = root_mean_square(y - middle, weights)
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
-        problem = LeastSquares(X, (y - middle) / scale, l2, weights=weights, intercept=intercept)
-        prox = make_prox(problem, l1 / scale, self.positive)
+        is_smooth = l1 == 0.0 and not self.positive
+        X, columns = (X, np.ones(d)) if is_smooth else equalise_columns(X, weights)
+        options: dict[str, Any] = {"weights": weights, "intercept": intercept}
+        problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
+        prox = None if is_smooth else make_prox(problem, l1 / scale, l2, self.positive, columns)
         w0 = np.zeros(problem.dim)
         if start is not None:
-            w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
+            w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
         r = self._solve(problem, w0, seed, prox=prox)
         gap = math.nan if r.gap is None else r.gap * scale * scale
-        return scale * r.x[:d], middle + scale * float(r.x[d:].sum()), r, gap
+        return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
 
     def _set_gaps(self, gaps: list[float]) -> None:
         """Keep the duality gaps of the targets, where they are known."""
@@ -516,17 +520,22 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         count, d = len(self.classes_), X.shape[1]
         penalty = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
         l1, l2 = ratio * penalty, (1.0 - ratio) * penalty
+        X, scales = (X, np.ones(d)) if ratio == 0.0 else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
+        smooth = l2 if ratio == 0.0 else 0.0
         if count == 2:
-            problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, l2, **options)
+            problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, smooth, **options)
         else:
-            problem = SoftmaxRegression(X, labels, l2, classes=count, **options)
+            problem = SoftmaxRegression(X, labels, smooth, classes=count, **options)
+        prox = None if ratio == 0.0 else make_prox(problem, l1, l2, False, scales)
         columns = 1 if count == 2 else count
         start = self._find_start(columns, d)
-        w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
-        r = self._solve(problem, w0, self._draw_seed(), prox=make_prox(problem, l1, False))
+        w0 = np.zeros(problem.dim)
+        if start is not None:
+            w0 = (start * np.append(scales, 1.0)[:, np.newaxis]).ravel()[: problem.dim]
+        r = self._solve(problem, w0, self._draw_seed(), prox=prox)
         W = r.x.reshape(-1, columns)
-        self.coef_ = np.ascontiguousarray(W[:d].T)
+        self.coef_ = np.ascontiguousarray((W[:d] / scales[:, np.newaxis]).T)
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
