@@ -14,6 +14,7 @@ from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_sec
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
+from continuized.support.threads import interruptible
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
@@ -186,7 +187,8 @@ class LeastSquares(SingleOutput):
         ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
         rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
-        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+        work = rows.size * float(self.dim)
+        return np.asarray(interruptible(work, np.linalg.lstsq, rows, right, None)[0])
 
 
 class LogisticRegression(SingleOutput):
@@ -228,7 +230,7 @@ class LogisticRegression(SingleOutput):
             return None
         with np.errstate(all="ignore"):
             unit = 1.0 / np.sqrt(np.average(self.row_norms2, weights=self.weights))
-        return self._minimise_by_newton(float(unit))
+        return interruptible(self.X.size * float(self.dim), self._minimise_by_newton, float(unit))
 
     def _minimise_by_newton(self, unit: float) -> Array | None:
         """Find the minimiser to rounding by Newton's method from 0; None if it is not found.
