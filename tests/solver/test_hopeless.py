@@ -227,3 +227,82 @@ def test_poisson_regression_from_far_away_is_not_hopeless(seed: int) -> None:
     assert far.status is near.status is cz.Status.CONVERGED
     assert far.nit < 2000
     assert np.allclose(far.x, near.x, rtol=0.0, atol=1e-6)
+
+
+def rotated(kappa: float, dtype: Any) -> Any:
+    """A quadratic whose gradients are rounded: fun, x0 and jac."""
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((D, D)))
+    H = ((Q * np.geomspace(1.0 / kappa, 1.0, D)) @ Q.T).astype(dtype)
+    b = H @ rng.standard_normal(D).astype(dtype)
+    return lambda x: float(0.5 * x @ (H @ x) - b @ x), np.zeros(D, dtype), lambda x: H @ x - b
+
+
+def logistic() -> cz.problems.LogisticRegression:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 5))
+    return cz.problems.LogisticRegression(X, rng.choice([-1.0, 1.0], 60), l2=0.1)
+
+
+BELOW_ROUNDING: dict[str, Any] = {
+    "float64": lambda **o: cz.minimize(*rotated(10.0, np.float64), **o),
+    "float32": lambda **o: cz.minimize(*rotated(10.0, np.float32), **o),
+    "prox": lambda **o: cz.minimize(*rotated(10.0, np.float64), prox=cz.prox.Box(-1, 1), **o),
+    "metric": lambda **o: cz.minimize(logistic(), np.zeros(5), metric="gram", **o),
+}
+
+
+@pytest.mark.parametrize("what", BELOW_ROUNDING)
+def test_a_tol_below_rounding_ends_and_says_so(what: str) -> None:
+    r = BELOW_ROUNDING[what](tol=5e-324, rng=0, record=False)
+    if r.status is not cz.Status.CONVERGED:  # by luck, a gradient may be rounded to 0
+        assert r.status is cz.Status.PRECISION
+        assert "cannot fall to tol at this precision" in r.message
+        assert not r.success
+        assert r.nit < 50_000
+    eps = 2.0**-24 if what == "float32" else 2.0**-53
+    if what != "prox":  # the least value of f is at a point like any other, by rounding
+        assert np.linalg.norm(r.jac) <= 100.0 * eps * (1.0 + np.linalg.norm(r.x))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kappa", [1e8, 1e12])
+def test_slow_runs_are_not_taken_for_rounding(kappa: float, dtype: Any) -> None:
+    for fun, x0, jac in (rotated(kappa, dtype), separate(kappa, dtype)):
+        r = cz.minimize(fun, x0, jac, tol=5e-324, maxiter=4000, rng=0, record=False)
+        assert r.status is not cz.Status.PRECISION
+
+
+def separate(kappa: float, dtype: Any) -> Any:
+    """Two coordinates: the quick one arrives at once, and then the gradient falls very slowly."""
+    eigenvalues, star = np.array([1.0 / kappa, 1.0], dtype), np.array([0.1, -0.1], dtype)
+
+    def value(x: Any) -> float:
+        return 0.5 * float((eigenvalues * (x - star) ** 2).sum())
+
+    return value, np.zeros(2, dtype), lambda x: eigenvalues * (x - star)
+
+
+def test_an_interrupted_run_below_rounding_ends_where_it_would_have(tmp_path: Path) -> None:
+    whole = BELOW_ROUNDING["float64"](tol=5e-324, rng=0)
+    options = {"tol": 5e-324, "rng": 0, "checkpoint": tmp_path / "run"}
+    BELOW_ROUNDING["float64"](maxiter=700, **options)
+    resumed = BELOW_ROUNDING["float64"](resume=True, **options)
+    assert (resumed.nit, resumed.status) == (whole.nit, whole.status)
+    assert same_bits(resumed.x, whole.x)
+
+
+@pytest.mark.parametrize(("star", "dtype"), [(1e16, np.float64), (1e100, np.float64),
+                                             (1e7, np.float32)])  # fmt: skip
+@pytest.mark.parametrize("prox", [None, cz.prox.L1(0.0)])
+def test_a_minimum_far_away_is_found_though_the_first_steps_are_lost_in_rounding(
+    star: float, dtype: Any, prox: Any
+) -> None:
+    """From 0, L is first guessed from a step of 1e-4, which changes neither f nor its gradient."""
+    far = dtype(star)
+    r = cz.minimize(
+        lambda x: 0.5 * float(((x - far).astype(np.float64) ** 2).sum()),
+        np.zeros(3, dtype), lambda x: x - far, prox=prox, rng=0,
+    )  # fmt: skip
+    assert r.nit < 5000
+    assert np.allclose(r.x, far, rtol=4 * np.finfo(dtype).eps)

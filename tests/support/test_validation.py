@@ -152,15 +152,20 @@ CASES = {
     "whole": Case(
         lambda v: check.whole(v, "k"),
         "k must be an integer, got ",
-        ONES
-        | {"0": 0, "-1": -1, "huge": HUGE, "-huge": -HUGE}
-        | {"more digits than Python prints": 10**5000},
+        ONES | {"0": 0, "-1": -1, "-huge": -HUGE},
+        ("huge", "more digits than Python prints"),
+    ),
+    "whole, of a seed": Case(
+        lambda v: check.whole(v, "rng", minimum=0, counts=False),
+        "rng must be an integer >= 0, got ",
+        ONES | {"0": 0, "huge": HUGE, "more digits than Python prints": 10**5000},
+        ("-1", "-huge"),
     ),
     "whole, minimum=1": Case(
         lambda v: check.whole(v, "batch", minimum=1),
         "batch must be an integer >= 1, got ",
-        ONES | {"huge": HUGE, "more digits than Python prints": 10**5000},
-        ("0", "-1", "-huge"),
+        ONES,
+        ("0", "-1", "huge", "-huge", "more digits than Python prints"),
     ),
     "whole from 0 to 1": Case(
         lambda v: check.whole(v, "i", minimum=0, maximum=1, other=("a name", "None")),
@@ -319,6 +324,14 @@ def test_arrays_that_numpy_cannot_read() -> None:
 def test_names_that_are_several_words() -> None:
     with pytest.raises(ValueError, match=r"^the gradient must be finite, but entry 1 is nan$"):
         check.array([1.0, math.nan], "the gradient", finite=True)
+
+
+def test_what_is_counted_has_a_largest_number() -> None:
+    assert check.whole(2**63 - 1, "maxiter") == 2**63 - 1
+    with pytest.raises(
+        ValueError, match=r"^maxiter must be an integer >= 0, .*; the largest is 2\^63 - 1$"
+    ):
+        check.whole(2**63, "maxiter", minimum=0)
 
 
 def test_times() -> None:

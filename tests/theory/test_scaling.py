@@ -2,6 +2,7 @@
 
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.special import jv
@@ -9,8 +10,16 @@ from scipy.special import jv
 import continuized as cz
 from continuized.theory import expected_scaling_distance, scaling_distance, scaling_limit
 
+KINDS = pytest.mark.parametrize("hide", [False, True], ids=["known", "integrated"])
 
-def test_convex_limit_on_a_quadratic_is_a_bessel_function():
+
+def hide_kind(p: cz.problems.Quadratic) -> cz.Problem:
+    """The same function, of which no solution is known: its equation is integrated."""
+    return cz.Problem(p.fun, p.grad, L=p.L, mu=p.mu)
+
+
+@KINDS
+def test_convex_limit_on_a_quadratic_is_a_bessel_function(hide):
     # x'' + 3/s x' + lam x = 0, x(0) = 1, x'(0) = 0:  x = 2 J_1(sqrt(lam) s) / (sqrt(lam) s)
     lam = np.array([0.01, 1.0, 7.0])
     p = cz.problems.Quadratic(lam, [1.0, -1.0, 2.0], mu=0.0)
@@ -18,10 +27,12 @@ def test_convex_limit_on_a_quadratic_is_a_bessel_function():
     s = np.array([0.0, 1e-9, 1e-5, 1e-3, 0.4, 3.0, 25.0])
     v = np.sqrt(lam) * np.maximum(s, 1e-12)[:, None]
     expected = p.x_star + (x0 - p.x_star) * 2 * jv(1, v) / v
-    np.testing.assert_allclose(scaling_limit(p, x0, s), expected, atol=1e-9)
+    found = scaling_limit(hide_kind(p) if hide else p, x0, s)
+    np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation():
+@KINDS
+def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation(hide):
     # x'' + 2 sqrt(mu) x' + lam x = 0, x' (0) = 0
     lam, mu = np.array([0.3, 1.0, 7.0]), 0.3
     p = cz.problems.Quadratic(lam, mu=mu)
@@ -29,7 +40,7 @@ def test_strongly_convex_limit_on_a_quadratic_is_a_damped_oscillation():
     a, w = math.sqrt(mu), np.sqrt(lam[1:] - mu)
     oscillating = np.exp(-a * s) * (np.cos(w * s) + a / w * np.sin(w * s))
     critical = np.exp(-a * s) * (1 + a * s)
-    x = scaling_limit(p, np.ones(3), s.ravel())
+    x = scaling_limit(hide_kind(p) if hide else p, np.ones(3), s.ravel())
     np.testing.assert_allclose(x, np.concatenate([critical, oscillating], axis=1), atol=1e-9)
 
 
@@ -105,6 +116,20 @@ def test_equal_times_give_equal_rows():
 
 
 def test_an_integration_that_would_not_end_is_refused_with_how_long_it_would_take():
-    p = cz.problems.paper_convex()
+    p = hide_kind(cz.problems.paper_convex())
     with pytest.raises(ValueError, match=r"^times up to 1e\+07 would take .* hours; ask for times"):
         scaling_limit(p, np.zeros(100), [1e7])
+
+
+def test_late_times_of_a_quadratic_are_known_at_once():
+    # 2 J_1(v) / v at v = 1e7 and 1e12, by mpmath with 40 digits: of an angle of v, a float knows
+    # v times its rounding; and what overflows or underflows on the way gives no warning.
+    p = cz.problems.Quadratic([1.0, 0.0, 1e300], mu=0.0)
+    x = scaling_limit(p, np.ones(3), [1e7, 1e12, 1e300])
+    with mpmath.workdps(40):
+        for row, s in zip(x, (1e7, 1e12), strict=False):
+            expected = float(2 * mpmath.besselj(1, mpmath.mpf(s)) / mpmath.mpf(s))
+            assert abs(row[0] - expected) <= 4.0 * 2.0**-53 * s * s**-1.5
+    assert np.all(np.isfinite(x))
+    assert x[:, 1].tolist() == [1.0, 1.0, 1.0]
+    assert np.all(scaling_limit(cz.problems.Quadratic([0.5, 1e300]), np.ones(2), [1e300]) == 0.0)

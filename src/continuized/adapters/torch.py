@@ -435,7 +435,7 @@ def choose_seed(rng: Any) -> int:
     """Return an integer seed that can be kept in a `state_dict`."""
     if rng is None:
         return secrets.randbits(128)
-    return check.whole(rng, "rng", minimum=0, other="None")
+    return check.whole(rng, "rng", minimum=0, other="None", counts=False)
 
 
 def smoothness(lr: float) -> float:

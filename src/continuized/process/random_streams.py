@@ -48,7 +48,9 @@ def seed_sequence(rng: Seed) -> Root:
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(rng.integers(0, 2**32, size=4, dtype=np.uint32).tolist())
     if rng is not None:
-        rng = check.whole(rng, "rng", minimum=0, other=("a SeedSequence", "a Generator", "None"))
+        rng = check.whole(
+            rng, "rng", minimum=0, other=("a SeedSequence", "a Generator", "None"), counts=False
+        )
     return np.random.SeedSequence(rng)
 
 

@@ -78,6 +78,11 @@ class Status(Enum):
         6,
     )
     NO_MINIMUM = "It seems that f has no minimum; x is where the run was then.", 7
+    PRECISION = (
+        "The gradient norm cannot fall to tol at this precision: it has stopped falling, and steps "
+        "are lost in the rounding of x, which is the last point. Give a larger tol.",
+        8,
+    )
 
     @property
     def success(self) -> bool:

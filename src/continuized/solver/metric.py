@@ -21,6 +21,7 @@ a part of what it costs.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ from continuized.problems.losses import SQUARED
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.support import threads
 from continuized.support import validation as check
+from continuized.support.threads import interruptible
 
 __all__ = [
     "Blocks",
@@ -147,7 +149,8 @@ class Dense(Metric):
         return metric
 
     def _take(self, P: Array) -> None:
-        self.size, self._inverse = len(P), _inverse(P)
+        self.size = len(P)
+        self._inverse = interruptible(float(len(P)) ** 3, _inverse, P)
 
     def solve(self, g: Array) -> Array:
         from continuized.solver.kernels.gram import symmetric_product
@@ -160,15 +163,27 @@ class Dense(Metric):
 
 def _inverse(P: Array) -> Array:
     """Invert P by LAPACK, from a Cholesky factor: a third of the work of solving."""
-    from scipy.linalg import lapack
-
-    factor, failed = lapack.dpotrf(P, lower=1)
-    inverse, failed_too = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    if failed or failed_too:
+    half = np.array(P, dtype=np.float64, order="F")
+    if _call_lapack("dpotrf", half) or _call_lapack("dpotri", half):
         raise ValueError("a metric must be positive definite; add to its diagonal")
-    above = np.triu_indices(len(P), 1)
-    inverse[above] = inverse.T[above]
-    return np.ascontiguousarray(inverse)
+    return np.ascontiguousarray(np.tril(half) + np.tril(half, -1).T)
+
+
+def _call_lapack(name: str, half: Array) -> int:
+    """Call a routine for the lower triangle of a symmetric matrix, in place; return its `info`.
+
+    By its address: SciPy's own functions keep the GIL, and no thread would hear Ctrl-C.
+    """
+    from numba.extending import get_cython_function_address
+
+    pointer = ctypes.c_void_p
+    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[pointer] * 4)(
+        get_cython_function_address("scipy.linalg.cython_lapack", name)
+    )
+    n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
+    places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
+    routine(b"L", *places)
+    return info.value
 
 
 class LowRank(Metric):
@@ -322,6 +337,14 @@ class MetricFactory:
 
     def build(self, w: Array, number: int, kind: str) -> Metric:
         """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
+        p, work = self.problem, 0.0
+        if kind in ("gram", "blocks"):
+            work = p.classes * self._gram_work(p.dim if kind == "gram" else p.variables)
+        elif kind == "nystrom":
+            work = self._sketch_work()
+        return interruptible(work, self._build, w, number, kind)
+
+    def _build(self, w: Array, number: int, kind: str) -> Metric:
         rng = np.random.default_rng(child(self.root, METRICS, number))
         with threads.blas_on_one_thread():
             if kind == "diag":

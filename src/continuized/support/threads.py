@@ -7,12 +7,16 @@ number of threads may call `in_parts` together.
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import math
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import copy_context
 from functools import cache
 from typing import Any, TypeVar
 
@@ -20,6 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Answer = TypeVar("Answer")
+
+QUICK = 1e8  # operations of linear algebra: some 10 to 50 ms
+LISTEN_EVERY = 0.1  # seconds: not on every system does a wait hear Ctrl-C by itself
 
 
 def inner(u: NDArray[Any], v: NDArray[Any]) -> float:
@@ -80,3 +87,60 @@ def in_parts(work: Callable[[int], Answer], parts: int) -> list[Answer]:
     pool = _pool(os.getpid(), parts - 1)
     others = [pool.submit(work, part) for part in range(1, parts)]
     return [work(0)] + [other.result() for other in others]
+
+
+# Work that may still be in foreign code: its thread, and what it sets when it ends.
+_given_up: list[tuple[threading.Thread, threading.Event]] = []
+
+
+def interruptible(operations: float, work: Callable[..., Answer], *arguments: Any) -> Answer:
+    """work(*arguments), which takes about so many operations, most of them in foreign code.
+
+    LAPACK and the like do not hear Ctrl-C: long work is done on a thread of its own, so that this
+    one does.  The thread of work that was given up ends when it next comes to a line of Python;
+    nobody should use what it changes.
+    """
+    # Ctrl-C comes to the main thread only.
+    if operations < QUICK or threading.current_thread() is not threading.main_thread():
+        return work(*arguments)
+    answer: Future[Answer] = Future()
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            answer.set_result(work(*arguments))
+        except BaseException as error:
+            answer.set_exception(error)
+        finally:
+            ended.set()
+
+    # Python's own wait for threads, at exit, ends with a second Ctrl-C: hence a daemon.
+    thread = threading.Thread(target=copy_context().run, args=(run,), daemon=True)
+    thread.start()
+    try:
+        while not ended.wait(LISTEN_EVERY):
+            pass
+    except BaseException:
+        _give_up(thread, ended)
+        raise
+    return answer.result()
+
+
+def _give_up(thread: threading.Thread, ended: threading.Event) -> None:
+    """Let a thread end at its next line of Python: SystemExit is the error that is not printed."""
+    _given_up[:] = [left for left in _given_up if not left[1].is_set()]
+    _given_up.append((thread, ended))
+    identity, error = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, error)
+
+
+@atexit.register
+def _wait_for_what_was_given_up() -> None:
+    """A process that exits in order while BLAS runs may crash or hang: wait for it.
+
+    Another Ctrl-C ends the process at once, by the signal.
+    """
+    for thread, ended in _given_up:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        while thread.is_alive() and not ended.wait(LISTEN_EVERY):
+            pass

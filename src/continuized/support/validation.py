@@ -18,7 +18,8 @@ if TYPE_CHECKING:  # NumPy is imported where it is used: this module is loaded f
 LONGEST = 60
 NUMBERS = "fiu"  # the kinds of dtype that are real numbers
 NUMBER_NAMES = ("float", "bfloat", "int", "uint")  # of dtypes that are not NumPy's own
-TOO_LARGE = "the largest is 2^63 - 1"  # of the integers in an array
+LARGEST = 2**63 - 1  # of the integers: compiled code and arrays count no further
+TOO_LARGE = "the largest is 2^63 - 1"
 DIMENSIONS = {0: "one number", 1: "a vector", 2: "a matrix"}
 
 
@@ -119,8 +120,11 @@ def whole(
     noun: str = "an integer",
     other: str | tuple[str, ...] = "",
     advice: str = "",
+    counts: bool = True,
 ) -> int:
     """Return an integer as an int; floats are none, even those without a fraction.
+
+    One that counts is at most 2^63 - 1; a seed is none that counts.
 
     >>> whole(3, "batch", minimum=1)
     3
@@ -132,7 +136,9 @@ def whole(
     interval = Interval(None, minimum, None, maximum)
     is_integer = is_whole(value)
     if is_integer and interval.holds(int(value)):
-        return int(value)
+        if not counts or int(value) <= LARGEST:
+            return int(value)
+        advice = TOO_LARGE
     words = f" from {minimum} to {maximum}" if interval.is_bounded else interval.words
     what = _either([f"{noun}{words}"], other)
     raise refusal(ValueError if is_integer else TypeError, name, what, value, advice)

@@ -26,6 +26,8 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support.files import check_memory
+from continuized.support.progress import Bar, bar, silent
+from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_graph
 
 Response = Callable[[float], Array]
@@ -35,13 +37,15 @@ ROUNDS = 20
 LARGEST = 3000  # nodes
 
 
-def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float = TOL) -> float:
+def gossip_rate(
+    graph: Graph | str, method: Gossip | None = None, *, tol: float = TOL, progress: bool = False
+) -> float:
     """Find the exact rate r at which E |x_t - mean|^2 decays, as e^{-rt}, from almost every start.
 
     It is at least what the theorem promises, theta or mu_g / 2, and is certified to a relative
     tol (mostly it is right to tol^2).  method: accelerated gossip by default.  It takes 30 to 60
     pairs of products of n x n matrices, 10 s for 900 nodes, and is for at most 3000.  graph: a
-    Graph, or what `Graph.of` takes.
+    Graph, or what `Graph.of` takes.  progress: show on standard error how many pairs are done.
 
     Raises ValueError for larger graphs, and ArithmeticError where the certificate fails.
 
@@ -52,9 +56,16 @@ def gossip_rate(graph: Graph | str, method: Gossip | None = None, *, tol: float 
     if g.nodes > LARGEST:
         raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")
+    constants = method.constants(g)
+    with bar("gossip rate", None, progress, unit="product") as show:
+        work = 100.0 * float(g.nodes) ** 3
+        return -interruptible(work, _find_rate, g, method.accelerated, constants, tol, show)
+
+
+def _find_rate(g: Graph, accelerated: bool, constants: Constants, tol: float, show: Bar) -> float:
     values, V = np.linalg.eigh(laplacian(g.nodes, g.edges, g.P).toarray())
-    respond = accelerated_response if method.accelerated else plain_response
-    return -_find_crossing(_Spread(g, V[:, 1:], *respond(values[1:], method.constants(g))), tol)
+    respond = accelerated_response if accelerated else plain_response
+    return _find_crossing(_Spread(g, V[:, 1:], *respond(values[1:], constants), show), tol)
 
 
 class _Spread:
@@ -64,8 +75,11 @@ class _Spread:
     eigenvalues.
     """
 
-    def __init__(self, graph: Graph, V: Array, response: Response, top: float) -> None:
+    def __init__(
+        self, graph: Graph, V: Array, response: Response, top: float, show: Bar = silent
+    ) -> None:
         self.graph, self.V, self.response, self.top = graph, V, response, top
+        self.show, self.applied = show, 0
         self.root_P = np.sqrt(graph.P)
         self.i, self.j = graph.edges.T
         self.across = V[self.i] - V[self.j]
@@ -80,6 +94,8 @@ class _Spread:
         """Return M(s) y, where `at` is r(s)."""
         image = self.V @ (at * self.source(y))
         q = np.einsum("ea,ea->e", self.across, image[self.i] - image[self.j])
+        self.applied += 1
+        self.show(self.applied)
         return np.asarray(self.root_P * q)
 
     def perron(self, s: float, y: Array) -> Array:

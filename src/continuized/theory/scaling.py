@@ -32,6 +32,7 @@ from continuized.theory.moments.pair import Rates, rates_of
 RTOL, ATOL = 1e-11, 1e-13
 
 FIRST = 1e-4  # in units of 1/sqrt(L): where the series about s = 0 hands over
+EARLIEST, LATEST = 1e-9, 1e300  # phases: before, nothing has moved; after, they overflow
 FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta(0) does no harm
 
 
@@ -60,7 +61,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
     Solved as the paper's first-order system, x' = (2/s)(z - x), z' = -(s/2) grad f(x), or
     x' = sqrt(mu)(z - x), z' = sqrt(mu)(x - z) - grad f(x)/sqrt(mu), to about 1e-10.  At s = 0
     the first starts from its series, x = x_0 - s^2/8 grad f(x_0) + O(s^4),
-    z = x_0 - s^2/4 grad f(x_0) + O(s^4).
+    z = x_0 - s^2/4 grad f(x_0) + O(s^4).  On a Quadratic x is known, at any s (`oscillate`).
 
     p: a Problem, with L known where mu = 0.  x0: the start.  progress: show a bar on standard
     error.  Raises ValueError where times are
@@ -77,6 +78,11 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
 
     times = np.atleast_1d(check.times(times, "times", ordered=True))
     start, root = start_of(p, x0), math.sqrt(p.mu or 0.0)
+    if isinstance(p, Quadratic):
+        check.flag(progress, "progress")
+        star = p.x_star.reshape(start.shape)
+        waves = oscillate(p.eigenvalues, p.mu, times).reshape(len(times), *start.shape)
+        return np.asarray(star + waves * (start - star))
     first = FIRST / math.sqrt(known_L(p) or 1.0) if root == 0.0 else 0.0  # L = 0: any will do
     rest, places = np.unique(times[times > first], return_inverse=True)
 
@@ -100,7 +106,7 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
     size = max(float(np.abs(v).max(initial=1e-300)) for v in (start, g))
     rows = [series(times[times <= first])[:, 0]]
     with bar("scaling limit", PERCENT, progress, unit="%") as show:
-        budget = EvaluationBudget(float(times.max(initial=0.0)), show)
+        budget = EvaluationBudget(float(times.max(initial=0.0)), show, 2 * start.size)
         if rest.size:
             solution = solve_ivp(
                 slope,
@@ -116,6 +122,27 @@ def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool
                 raise ArithmeticError(f"the limiting ODE could not be integrated: {why}")
             rows.append(solution.y.T[places, : start.size])
     return np.concatenate(rows).reshape(len(times), *start.shape)
+
+
+def oscillate(lam: Array, mu: float, s: Array) -> Array:
+    """The solution of the limiting ODE on 1/2 lambda u^2, from u = 1 at rest, at times s: a row to
+    each, with a column to each lambda >= mu.
+
+    For mu = 0 it is 2 J_1(v) / v, v = sqrt(lambda) s, with Bessel's J_1; for mu > 0
+    e^{-c} (cos w + c sin(w) / w), c = sqrt(mu) s and w = sqrt(lambda - mu) s.
+
+    >>> oscillate(np.array([1.0]), 1.0, np.array([0.0, 1.0])).round(6).tolist()  # (1 + s) e^{-s}
+    [[1.0], [0.735759]]
+    """
+    from scipy.special import j1
+
+    with np.errstate(over="ignore"):
+        roots = np.sqrt(mu), np.sqrt(lam - mu)
+        c, phase = (np.minimum(s[:, None] * root, LATEST) for root in roots)
+    if mu > 0.0:
+        return np.asarray(np.exp(-c) * (np.cos(phase) + c * np.sinc(phase / np.pi)))
+    v = np.maximum(phase, EARLIEST)
+    return np.where(phase > EARLIEST, 2.0 * j1(v) / v, 1.0)
 
 
 def scaling_distance(

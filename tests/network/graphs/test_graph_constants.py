@@ -106,8 +106,9 @@ def test_every_edge_alone_is_bracketed_even_when_stopped_early(spec, monkeypatch
     for steps in (1, 4, 12):
         for e in range(0, len(g.edges), 25):
             one = slice(e, e + 1)
-            low, high = local_resistance.bound_edges(
-                around, g.edges[one], g.P[one], 0.99 * g.mu_g, 0.0, 0.0, g.nodes, steps
+            limits = local_resistance.Limits(0.0, g.nodes, steps, g.nodes)
+            _, low, high = local_resistance.bound_edges(
+                around, g.edges[one], g.P[one], 0.99 * g.mu_g, 0.0, 0.0, limits
             )
             assert low <= exact[e] * (1.0 + 1e-9)
             assert exact[e] <= high * (1.0 + 1e-9)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 
 import continuized as cz
 from continuized import flow, parameters
+from continuized.support.progress import silent
 from continuized.theory import moments
+from continuized.theory.moments import integrate
 from tests.helpers.interrupts import assert_interrupted
 from tests.helpers.one_coordinate_quadratic import LAM, L, V, got, one
 
@@ -254,5 +257,47 @@ def test_long_integrations_show_how_far_they_are(capsys: pytest.CaptureFixture[s
     assert "/100" in line
     assert "of 1000" in line
     assert shown.fun == quiet.fun
-    cz.theory.scaling_limit(p, [0.0, 0.0], [1e3], progress=True)
+    unknown = cz.Problem(p.fun, p.grad, L=p.L, mu=p.mu)
+    cz.theory.scaling_limit(unknown, [0.0, 0.0], [1e3], progress=True)
     assert capsys.readouterr().err.startswith("scaling limit ")
+
+
+def test_moments_that_would_not_end_are_refused_at_the_first_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    budgets: list[integrate.EvaluationBudget] = []
+
+    class Kept(integrate.EvaluationBudget):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            budgets.append(self)
+
+    monkeypatch.setattr(integrate, "EvaluationBudget", Kept)
+    p = cz.problems.paper_convex()
+    # They fall as a power of t: quickly at first, but never to nothing.
+    with pytest.raises(ValueError, match=r"^times up to 1e\+09 would take .* hours"):
+        moments(p, cz.Continuized(p.L), np.zeros(100), 1e9)
+    assert budgets[0].look_at == integrate.FIRST_LOOK
+    with pytest.raises(
+        ValueError, match=r"^the moments at event 1000000 would take hours.* k up to"
+    ):
+        moments(p, cz.Continuized(p.L), np.zeros(100), k=10**6)
+
+
+@pytest.mark.parametrize(("decay", "numbers", "ends"), [(1e-3, 6, True), (0.0, 6, False),
+                                                        (1e-3, 10**6, False)])  # fmt: skip
+def test_an_integration_is_refused_by_what_is_followed(
+    decay: float, numbers: int, ends: bool
+) -> None:
+    # It does not fall yet; by the theorem it will, and be nothing from 645 / decay on.
+    budget = integrate.EvaluationBudget(1e12, silent, numbers, 0.0, decay)
+
+    def follow() -> None:
+        for i in range(2 * integrate.FIRST_LOOK):
+            budget.add(0.1 * i)
+
+    if ends:
+        follow()
+    else:
+        with pytest.raises(ValueError, match="hours"):
+            follow()

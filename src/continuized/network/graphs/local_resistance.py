@@ -17,6 +17,8 @@ the graph mixes quickly.  An edge is given up as soon as it cannot be the larges
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from continuized.problems.base import Array
@@ -25,6 +27,16 @@ from continuized.support.jit import jit, uncounted
 TOL = 0.01  # relative: an edge is settled when its bounds are so close
 NODES = 20_000  # touched for an edge, before its bounds are taken as they are
 STEPS = 300
+VISITS = 1_000_000  # of nodes, before Python has its turn and hears Ctrl-C
+
+
+class Limits(NamedTuple):
+    """How close the bounds of an edge shall be, and how much work is done for it and in a call."""
+
+    tol: float
+    nodes: int
+    steps: int
+    visits: int
 
 
 def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[float, float]:
@@ -40,28 +52,34 @@ def bound_largest(nodes: int, edges: Array, P: Array, mu_g: float) -> tuple[floa
     sorted_by = np.argsort(both[:, 0], kind="stable")
     indptr = np.concatenate([[0], np.cumsum(np.bincount(both[:, 0], minlength=nodes))])
     around = indptr, both[sorted_by, 1].astype(np.int32), weight[sorted_by], strength
-    start = mu_g, float(below.max())
-    low, high = bound_edges(around, edges[order], P[order], *start, TOL, NODES, STEPS)
+    low = high = float(below.max())
+    limits, edges, P = Limits(TOL, NODES, STEPS, VISITS), edges[order], P[order]
+    while len(edges):
+        done, low, high = bound_edges(around, edges, P, mu_g, low, high, limits)
+        edges, P = edges[done:], P[done:]
     return float(low), float(high)
 
 
 @jit
 def bound_edges(
-    around: tuple[Array, ...], edges: Array, P: Array, mu_g: float, low: float, tol: float,
-    most: int, steps: int,
-) -> tuple[float, float]:  # fmt: skip
-    """Return the largest lower and the largest upper bound over the edges.
+    around: tuple[Array, ...], edges: Array, P: Array, mu_g: float, low: float, high: float,
+    limits: Limits,
+) -> tuple[int, float, float]:  # fmt: skip
+    """Return how many of the edges were looked at, and the largest lower and upper bounds, of
+    these and of those before, which are given.
 
     around: the graph by its nodes, as the rows of a CSR array, and the sum of each row.
     """
     indptr, neighbours, weight, strength = around
+    tol, most, steps, visits = limits
     n = len(strength)
     f, r, p, Ap = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     seen = np.zeros(n, np.bool_)
     touched, parent = np.zeros(n, np.int64), np.zeros(n, np.int64)
     up = np.zeros(n)  # the weight of the edge to the parent
-    high = low
     for e in range(len(edges)):
+        if visits < 0:
+            return e, low, high
         lower, upper = 0.0, 1.0 / P[e]  # no edge resists more than it would alone
         if upper <= (1.0 + tol) * low:
             high = max(high, upper)
@@ -77,6 +95,7 @@ def bound_edges(
         for k in range(steps):
             end = _grow(indptr, neighbours, weight, touched, seen, parent, up, inner, count)
             inner, count = count, end
+            visits -= count
             pAp = _apply(indptr, neighbours, weight, strength, touched[:count], p, Ap)
             # The Lanczos matrix T, from the coefficients; `shifted` is a pivot of T - mu_g.
             before = beta / (step * step) / shifted if k > 0 else 0.0
@@ -105,7 +124,7 @@ def bound_edges(
         for node in touched[:count]:
             f[node] = r[node] = p[node] = Ap[node] = 0.0
             seen[node] = False
-    return low, high
+    return len(edges), low, high
 
 
 @uncounted

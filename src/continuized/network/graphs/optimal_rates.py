@@ -25,9 +25,11 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.threads import interruptible
 
 LARGEST = 300  # nodes: every step takes all eigenvalues and a linear programme
 CUTS_PER_STEP = 8  # of either kind
+PROGRAMME_WORK = 1e4  # operations for an edge, about
 INWARD = 0.5  # the share of the best P in the next one to be tried
 
 
@@ -64,11 +66,18 @@ def optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
 
     Every P_e of the answer is > 0.
     """
-    nodes, P = graph.nodes, graph.P
-    if nodes > LARGEST:
-        raise ValueError(f"optimise_rates is for at most {LARGEST} nodes, this graph has {nodes}")
+    if graph.nodes > LARGEST:
+        raise ValueError(
+            f"optimise_rates is for at most {LARGEST} nodes, this graph has {graph.nodes}"
+        )
     tol = check.real(tol, "tol", above=0.0, below=1.0)
     maxiter = check.whole(maxiter, "maxiter", minimum=0)
+    work = maxiter * (float(graph.nodes) ** 3 + PROGRAMME_WORK * len(graph.edges))
+    return interruptible(work, _optimise, graph, tol, maxiter)
+
+
+def _optimise(graph: Any, tol: float, maxiter: int) -> Optimised:
+    nodes, P = graph.nodes, graph.P
     best, theta, bound, met = P, 0.0, math.inf, []
     for left in range(maxiter, -1, -1):
         met.append(find_cuts(nodes, graph.edges, P))

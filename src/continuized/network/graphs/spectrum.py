@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support.threads import interruptible
 
 EXACT_UP_TO = 1500  # nodes
 NARROW = 1500  # nodes in a level: the factor then has some 40 NARROW^2 entries
@@ -30,10 +31,16 @@ STEPS = 5000  # of it
 ENDED = 1e-13  # of the largest eigenvalue: a direction no longer than this is rounding
 TOL_INVERSE = 1e-9  # Lanczos on Lambda^+
 MARGIN = 1e-6  # relative, on a gap from the factor
+FACTOR_WORK = 1e4  # operations for a node of a large graph, about
 
 
 def bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     """Bound mu_g from below and from above."""
+    dense = float(min(nodes, EXACT_UP_TO)) ** 3
+    return interruptible(dense + FACTOR_WORK * nodes, _bound_gap, nodes, edges, P)
+
+
+def _bound_gap(nodes: int, edges: Array, P: Array) -> tuple[float, float]:
     if nodes <= EXACT_UP_TO:
         gap = float(np.linalg.eigvalsh(laplacian(nodes, edges, P).toarray())[1])
         return gap, gap
@@ -81,7 +88,8 @@ def resistances(nodes: int, edges: Array, P: Array) -> Array:
             "R_range bounds the largest"
         )
     # Adding a constant to all entries makes Lambda invertible, and changes no resistance.
-    inverse = np.linalg.inv(laplacian(nodes, edges, P).toarray() + P.mean() / nodes)
+    shifted = laplacian(nodes, edges, P).toarray() + P.mean() / nodes
+    inverse = interruptible(2.0 * nodes**3, np.linalg.inv, shifted)
     i, j = edges.T
     found: Array = inverse[i, i] + inverse[j, j] - 2.0 * inverse[i, j]
     return found

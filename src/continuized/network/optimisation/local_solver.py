@@ -27,6 +27,7 @@ from continuized.problems.losses import (
     tail,
 )
 from continuized.support.jit import jit_uncounted, uncounted
+from continuized.support.threads import interruptible
 
 compile_losses()
 
@@ -124,16 +125,17 @@ def tilted_slope(
 
 @jit_uncounted
 def newton(
-    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array
-) -> bool:
+    kind: float, X: Array, y: Array, weights: Array, l2: float, s: Array, w: Array, room: Array,
+    steps: int,
+) -> bool:  # fmt: skip
     """Take w to the minimiser of sum_r weights_r loss + l2/2 |w|^2 - <s, w>, to rounding.
 
-    `room` (dim + 3, dim) is overwritten.  Returns whether it got there.
+    `room` (dim + 3, dim) is overwritten.  Returns whether it got there in so many steps.
     """
     d = w.size
     matrix, g, direction, trial = room[:d], room[d], room[d + 1], room[d + 2]
     norm = tilted_slope(kind, X, y, weights, l2, s, w, g)
-    for _step in range(MOST_NEWTON_STEPS):
+    for _step in range(steps):
         if norm == 0.0 or not norm < math.inf:
             return bool(norm == 0.0)
         hessian(kind, X, y, weights, l2, w, matrix)
@@ -188,7 +190,7 @@ def make_data(objective: Objective, conjugates: bool) -> LocalData:
     o = objective
     factors, offsets = np.empty((0, 0, 0)), np.empty((0, 0))
     if conjugates and o.loss == SQUARED:
-        factors = np.linalg.cholesky(o.hessians())
+        factors = interruptible(o.nodes * float(o.dim) ** 3, np.linalg.cholesky, o.hessians())
         rows = [o.rows(i) for i in range(o.nodes)]
         offsets = np.array([s * (o.y[r] @ o.X[r]) for s, r in zip(o.scale, rows, strict=True)])
     return LocalData(o.loss, o.X, o.y, o.row_scale, o.starts, o.l2, factors, offsets)
@@ -211,7 +213,10 @@ def gradient_of_conjugate(data: LocalData, i: int, s: Array, w: Array, room: Arr
     if room is not None and data.kind != SQUARED:
         begin, end = data.starts[i], data.starts[i + 1]
         rows, weights = data.X[begin:end], data.weights[begin:end]
-        return bool(newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room))
+        steps = MOST_NEWTON_STEPS
+        return bool(
+            newton(data.kind, rows, data.y[begin:end], weights, data.l2[i], s, w, room, steps)
+        )
     for c in range(w.size):
         w[c] = s[c] + data.offsets[i, c]
     solve_factored(data.factors[i], w)
@@ -228,6 +233,13 @@ def find_minimiser(
     kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None = None
 ) -> Array:
     """Find the minimiser of sum_r weights_r loss + l2/2 |w|^2 - <tilt, w>."""
+    work = 4.0 * X.size * X.shape[1]
+    return interruptible(work, _find_minimiser, kind, X, y, weights, l2, tilt)
+
+
+def _find_minimiser(
+    kind: float, X: Array, y: Array, weights: Array, l2: float, tilt: Array | None
+) -> Array:
     n, d = X.shape
     s = np.zeros(d) if tilt is None else tilt
     if kind == SQUARED:
@@ -236,8 +248,10 @@ def find_minimiser(
         right = np.concatenate([y * roots, np.zeros(d)])
         w = np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
         return w + np.linalg.solve(rows.T @ rows, s) if s.any() else w
-    w = np.zeros(d)
-    if not newton(kind, X, y, weights, l2, s, w, make_room(d)):
+    w, room = np.zeros(d), make_room(d)
+    # A step at a time: a thread that was given up ends after the next one.
+    steps = (newton(kind, X, y, weights, l2, s, w, room, 1) for _ in range(MOST_NEWTON_STEPS))
+    if not any(steps):
         raise ArithmeticError(f"Newton's method did not end on {n} rows; scale the columns")
     return w
 

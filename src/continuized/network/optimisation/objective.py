@@ -16,6 +16,7 @@ from continuized.problems.losses import SQUARED
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.support import validation as check
 from continuized.support.files import check_memory
+from continuized.support.threads import interruptible
 
 Regression = LeastSquares | LogisticRegression
 KINDS: dict[float, type[Regression]] = {
@@ -105,6 +106,9 @@ class Objective:
     @cached_property
     def _extremes(self) -> tuple[Array, Array]:
         """The smallest and largest eigenvalue of scale_i X_i^T X_i, for each node."""
+        return interruptible(self.X.size * float(self.dim), self._find_extremes)
+
+    def _find_extremes(self) -> tuple[Array, Array]:
         found = np.empty((2, self.nodes))
         for i in range(self.nodes):
             rows = self.X[self.rows(i)]
@@ -167,7 +171,10 @@ class Objective:
         """Return the Hessians of the f_i with the squared loss, (nodes, dim, dim)."""
         shape = self.nodes, self.dim, self.dim
         check_memory(8.0 * math.prod(shape), "the nodes' Hessians", "fewer nodes or columns")
-        found = np.empty(shape)
+        return interruptible(self.X.size * float(self.dim), self._find_hessians)
+
+    def _find_hessians(self) -> Array:
+        found = np.empty((self.nodes, self.dim, self.dim))
         for i in range(self.nodes):
             rows = self.X[self.rows(i)]
             found[i] = self.scale[i] * (rows.T @ rows) + self.l2[i] * np.eye(self.dim)

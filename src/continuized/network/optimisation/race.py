@@ -36,6 +36,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
+from continuized.support.threads import interruptible
 
 
 def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -> Array:
@@ -48,7 +49,7 @@ def run_dual_rounds(graph: Graph, objective: Objective, tol: float, most: int) -
     check_fits(graph, objective)
     D, shape = DualFunction(objective), (objective.nodes, objective.dim)
     W = spectrum.laplacian(graph.nodes, graph.edges, np.ones(len(graph.edges))).toarray()
-    values, vectors = np.linalg.eigh(W)
+    values, vectors = interruptible(10.0 * float(len(W)) ** 3, np.linalg.eigh, W)
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
     def both(u: Array) -> tuple[float, Array]:

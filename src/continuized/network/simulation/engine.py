@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,8 +26,10 @@ from continuized.process.random_streams import Root
 from continuized.process.stepper import NO_LIMIT
 from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit_uncounted
+from continuized.support.threads import interruptible
 
 SHORT, LONG = 0.005, 0.05  # seconds that a slice of a run should take, at least and at most
+OPERATIONS = 1e9  # in a second, of compiled code
 MOST_STEPS = 2**30  # of a slice
 
 
@@ -107,7 +110,9 @@ class Engine(Checkpointed):
     # A slice has so many steps of a compiled loop, before Python has its turn and hears Ctrl-C.
     # They take nanoseconds or, where nodes solve problems, milliseconds: the number follows the
     # wall clock.  What is computed does not depend on it.
-    slice_steps = 128
+    # A step that takes longer than a slice should is made on a thread of its own.
+    slice_steps = 1
+    step_seconds = math.inf  # of a slice; not known yet
 
     def __init__(self, graph: Graph, nodes: NodeSet, log: bool) -> None:
         self.graph, self.nodes = graph, nodes
@@ -141,7 +146,8 @@ class Engine(Checkpointed):
         made, more = 0, True
         while more:
             left, began = tests._replace(rows=tests.rows[made:]), time.perf_counter()
-            done, tested, more = self.run_slice(events, done, stop, most, left)
+            work = OPERATIONS * self.step_seconds * self.slice_steps
+            done, tested, more = interruptible(work, self.run_slice, events, done, stop, most, left)
             made += tested
             if more:
                 self.fit_slice(time.perf_counter() - began)
@@ -157,6 +163,7 @@ class Engine(Checkpointed):
 
     def fit_slice(self, seconds: float) -> None:
         """Choose the next slice, after a whole one that took so long."""
+        self.step_seconds = seconds / self.slice_steps
         if seconds < SHORT:
             self.slice_steps = min(
                 MOST_STEPS, self.slice_steps * (64 if 64 * seconds < LONG else 8)
@@ -183,7 +190,8 @@ class Engine(Checkpointed):
         out = np.empty((len(self.work), self.nodes.dim))
         states = {name: own.copy() for name, own in self.nodes.arrays().items()}
         model = self.nodes.model._replace(**states)
-        check_solved(estimate_all(model, self.work.copy(), self.alive, t, out))
+        work = OPERATIONS * self.step_seconds * len(self.work)
+        check_solved(interruptible(work, estimate_all, model, self.work.copy(), self.alive, t, out))
         return out
 
     def sum_owed(self) -> Array:

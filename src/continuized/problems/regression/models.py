@@ -15,6 +15,7 @@ from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_sec
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
 from continuized.support import threads
+from continuized.support.threads import interruptible
 
 DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is computed directly,
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
@@ -100,6 +101,9 @@ class SingleOutput(Linear):
         `network.optimisation.local_solver` has the compiled one, for a node's few rows at every
         event.
         """
+        return interruptible(self.X.size * float(self.dim), self._take_newton_steps)
+
+    def _take_newton_steps(self) -> Array | None:
         w = np.zeros(self.dim)
         step, slope = w, w
         with np.errstate(all="ignore"):  # what is not finite ends the search
@@ -249,7 +253,8 @@ class LeastSquares(SingleOutput):
         ridge = math.sqrt(self.l2) * np.eye(d, self.dim)
         rows = np.vstack([A / np.sqrt(n, dtype=np.float64), ridge])
         right = np.concatenate([y / np.sqrt(n), np.zeros(d)])
-        return np.asarray(np.linalg.lstsq(rows, right, rcond=None)[0])
+        work = rows.size * float(self.dim)
+        return np.asarray(interruptible(work, np.linalg.lstsq, rows, right, None)[0])
 
 
 class LogisticRegression(SingleOutput):

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from continuized.problems.base import Array
+from continuized.support.threads import interruptible
 
 EXACT_UP_TO = 1500  # the smaller side of X for which all eigenvalues are computed,
 EXACT_WORK = 5e10  # unless X^T X alone would take more operations than this
@@ -36,6 +37,10 @@ class Spectrum(NamedTuple):
 
 def spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
     """The spectrum of X^T X / n, where multiply(v) = X^T X v / n."""
+    return interruptible(X.size * float(min(X.shape)), _spectrum, X, multiply)
+
+
+def _spectrum(X: Any, multiply: Callable[[Array], Array]) -> Spectrum:
     n, d = X.shape
     trace, norms = _safe_bounds(X)
     if not math.isfinite(trace):

@@ -35,7 +35,10 @@ SHRINK = 0.9  # of L, at an event that shows no need for it; at first
 GROW = 2.0  # of L, where f has risen
 MOST_REJECTED = 200  # in a row: by then L has grown to 1e60 times what it was
 FIRST_DOUBT = 16  # rejected events, after which jac is compared with f; again at 4 times as many
-LOOK_EVERY = 16  # events: whether x goes away
+LOOK_EVERY = 16  # events: whether x goes away, and whether it moves at all
+# All is rounding where the criterion was not halved in seven eighths of the events, and in the half
+# that came last was never less than before, nor x moved.  Before that, single ulps may be gained.
+HALVED_WITHIN, FELL_WITHIN, LEAST_EVENTS = 8, 2, 1024
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
 
 
@@ -113,7 +116,8 @@ class AdaptiveStepper(Stepper):
     changing = (
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
         "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
-        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator",
+        "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator", "least", "half",
+        "halved_at", "fell_at", "moved_at",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -129,6 +133,9 @@ class AdaptiveStepper(Stepper):
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
         self.ready: Evaluation | None = None  # of the next event, where it was evaluated before
         self.is_lost = False  # whether the last event was rejected for what was not finite there
+        # Of the criterion the least value, and half of what it was at the event `halved_at`.
+        self.least = self.half = math.inf
+        self.halved_at = self.fell_at = self.moved_at = 0
         self.metric_from = copy(x0)
         self.metric_value, self.last_fall = math.inf, math.inf
         self.metric_kind = "" if self.factory is None else self.factory.first_kind
@@ -199,7 +206,7 @@ class AdaptiveStepper(Stepper):
             if not is_finite(x):
                 return math.nan
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
-        small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
+        small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
         if small and self.options.gap is not None:  # it is that of the point before the step
             found = at.y, self._with_prox(at).f
@@ -209,6 +216,19 @@ class AdaptiveStepper(Stepper):
         if not small:
             self._jump(at, x, z - gamma_prime * q, g)
         return found[1]
+
+    def _measure(self, at: Evaluation, x: Array, gamma: float) -> float:
+        """Evaluate the criterion; remember when it fell, when it was halved, and when x moved."""
+        found = self.criterion.evaluate(at, x, gamma)
+        if found < self.least:
+            self.least, self.fell_at = found, self.k
+        if found < self.half:
+            self.half, self.halved_at = 0.5 * found, self.k
+        if self.k % LOOK_EVERY == 0:
+            rounding = ROUNDING * self.evaluator.eps * norm(at.y)
+            if norm(at.y - self.last.y) > rounding:
+                self.moved_at = self.k
+        return found
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
         if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
@@ -258,9 +278,16 @@ class AdaptiveStepper(Stepper):
         if seen > self.schedule.L:
             self.shrink = math.sqrt(self.shrink)
             self.schedule.change_L(seen)
-        elif seen > 0.0 or at.f < self.last.f - slack:  # gradients may hide L, while f falls
+        # Gradients may hide L, while f falls.
+        elif seen > 0.0 or at.f < self.last.f - slack or self._is_too_short(at, slack):
             self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
         return True
+
+    def _is_too_short(self, at: Evaluation, slack: float) -> bool:
+        """Tell whether the last step was so short that nothing can be seen of it, though the
+        gradient is as large as ever: where the first guess of L was far too large."""
+        is_flat = abs(at.f - self.last.f) <= slack
+        return is_flat and self.evaluator.is_the_same_gradient(self.last, at)
 
     def _return_to_best(self) -> None:
         """Go on from the best point, with the larger L."""
@@ -281,9 +308,12 @@ class AdaptiveStepper(Stepper):
 
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
-        data; WRONG_GRADIENT where it is the gradient that led x away."""
+        data; WRONG_GRADIENT where it is the gradient that led x away; PRECISION where rounding is
+        all that is left."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
+        if self._is_all_rounding():
+            return Status.PRECISION
         y, look = self.last.y, is_time_to_look(self.k)
         gone = is_far(y, self.start) and norm(self.last.g) > 0.5 * self.first_slope
         # With prox no event is rejected where f rises, which would have raised this doubt.
@@ -291,6 +321,13 @@ class AdaptiveStepper(Stepper):
         if doubt and self.evaluator.contradicts_gradient(self.last):
             return Status.WRONG_GRADIENT
         return Status.NO_MINIMUM if gone or (look and self._separates(y)) else None
+
+    def _is_all_rounding(self) -> bool:
+        """Tell whether the criterion has stopped falling above tol, and x moving."""
+        if self.tol is None or isinstance(self.schedule, FixedSchedule):
+            return False
+        fell = FELL_WITHIN * max(self.fell_at, self.moved_at)
+        return self.k >= max(HALVED_WITHIN * self.halved_at, fell, LEAST_EVENTS)
 
     def _separates(self, x: Array) -> bool:
         """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
@@ -346,6 +383,8 @@ class AdaptiveStepper(Stepper):
         """
         if self.prox is not None:
             return self.evaluator.evaluate(self.shown[0])
+        if status is Status.PRECISION:  # of the values of f, the lowest is so by rounding
+            return self.last
         if self.options.method is None or status in (Status.CONVERGED, Status.NOT_FINITE):
             return self.best
         return self.evaluator.evaluate(self.x)

@@ -135,6 +135,16 @@ class Evaluator(Checkpointed):
         error = slope - length
         return error if abs(error) > 0.5 * length + abs(bend) + rounding else 0.0
 
+    def is_the_same_gradient(self, one: Evaluation, two: Evaluation) -> bool:
+        """Tell whether two gradients differ by rounding alone, and are about the largest so far."""
+        change = inner(two.g - one.g, two.q - one.q)
+        return change <= self._invisible and inner(two.g, two.q) > 0.25 * self._largest
+
+    @property
+    def _invisible(self) -> float:
+        """The square of a change of the gradient that may be rounding."""
+        return (ROUNDING * self.eps) ** 2 * self._largest
+
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
         """Return the least L that two points allow; 0 where rounding hides it.
 
@@ -147,7 +157,7 @@ class Evaluator(Checkpointed):
         dg, dy = two.g - one.g, two.y - one.y
         change = inner(dg, two.q - one.q)
         along = inner(dg, dy)
-        if not change > (ROUNDING * self.eps) ** 2 * self._largest or not along > 0.0:
+        if not change > self._invisible or not along > 0.0:
             return 0.0
         square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
         if isinstance(self.metric, Identity) and 0.0 < square < math.inf:

@@ -39,7 +39,7 @@ from continuized.support.checkpoints.state import Checkpointed, GrowingRows, Sav
 from continuized.support.progress import warn_caller
 
 EVERY = 30.0  # seconds
-FORMAT = 4
+FORMAT = 5
 HEADER = "header"
 DIGEST = 64  # characters of a SHA-256
 
@@ -237,7 +237,7 @@ def open_checkpointer(
             "wait for it to end, or give another path",
         ) from None
     try:
-        yield Checkpointer(path, float(every), bool(resume), parts)
+        yield Checkpointer(path, check.as_float(every), bool(resume), parts)
     finally:
         lock.release()
 

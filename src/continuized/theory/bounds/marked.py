@@ -26,6 +26,7 @@ from continuized.marked.rows import (
 )
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
+from continuized.support.threads import interruptible
 from continuized.theory.bounds.paper import (
     Query,
     continuized_bound,
@@ -132,11 +133,18 @@ def find_row_start(stepper: RowStepper, problem: Problem, x0: Array) -> RowStart
     star = minimiser(problem).ravel()
     _check_labels(dense, problem.y, star)  # type: ignore[attr-defined]
     rows = dense * stepper.factors[:, None]
-    values, vectors = np.linalg.eigh(rows.T @ (stepper.p[:, None] * rows))
+    work = (rows.size + 10.0 * rows.shape[1] ** 2) * rows.shape[1]
+    values, vectors = interruptible(work, _decompose, rows, stepper.p)
     seen = values > FULL_RANK * values.max(initial=0.0)
     basis = vectors[:, seen]
     u: Array = basis.T @ (x0.ravel() - star)
     return RowStart(rows, basis, u, float(u @ (u / values[seen])))
+
+
+def _decompose(rows: Array, p: Array) -> tuple[Array, Array]:
+    """Return the eigenvalues and eigenvectors of H, the mean of a a^T."""
+    values, vectors = np.linalg.eigh(rows.T @ (p[:, None] * rows))
+    return values, vectors
 
 
 def _check_labels(X: Array, y: Array, star: Array) -> None:

@@ -92,7 +92,7 @@ def moments(
     sigma2 : float
         The total variance of the noise, E|noise|^2.
     progress : bool
-        Show a progress bar on standard error, where moments are integrated to late times.
+        Show a progress bar on standard error.
 
     Returns
     -------
@@ -150,5 +150,5 @@ def _full_gradient_moments(
     counts = np.atleast_1d(check_counts(k))
     last = int(counts.max(initial=0))
     check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
-    rows = moments_at_events(method, lam, u0, last, variance)[counts]
+    rows = moments_at_events(method, lam, u0, last, variance, show)[counts]
     return Moments.on_quadratic(p, None, counts, rows)

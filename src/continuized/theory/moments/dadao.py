@@ -27,6 +27,7 @@ from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
 from continuized.support.progress import Bar
+from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
 from continuized.theory.moments.pair import Moments
@@ -146,12 +147,13 @@ def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
     """M at increasing times, one after the other."""
     from scipy.linalg import expm
 
-    G, basis = generator(system)
+    work = 0.25 * float(len(system.flow)) ** 6  # a tenth for each product of matrices
+    G, basis = interruptible(work, generator, system)
     m = basis.T @ np.kron(system.start, system.start)
     for gap in np.diff(times, prepend=0.0).tolist():
         pieces = math.ceil(gap / piece)
         if pieces:
-            ahead = expm(gap / pieces * G)
+            ahead = interruptible(work, expm, gap / pieces * G)
         for _ in range(pieces):
             m = ahead @ m
         yield (basis @ m).reshape(system.flow.shape)

@@ -18,6 +18,8 @@ import numpy as np
 from continuized.problems.base import Array
 from continuized.process.clock import Unit
 from continuized.process.methods import Continuized, Method, check_method
+from continuized.support.progress import Bar, silent
+from continuized.theory.moments.integrate import PERCENT
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
 
 Number = float | Array
@@ -28,21 +30,35 @@ PANEL = 2.0  # its longest length: e^{4t} on it is resolved to 1e-12
 TAIL = 1e-13  # what the last panel may hold of a moment
 LONGEST = 8  # attempts to find where the last panel is
 LARGEST = 2**27  # numbers in memory at once
+MOST = 1e8  # pairs of an event and a panel, of few coordinates: an hour or so
+MANY = 20  # coordinates, with which a pair takes twice as long
+SHOW_EVERY = 20  # events
 
 
-def moments_at_events(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
-    """The moments at events 0, ..., last; shape (last + 1, 3, dim)."""
+def moments_at_events(
+    method: Method, lam: Array, u0: Array, last: int, variance: float, show: Bar = silent
+) -> Array:
+    """The moments at events 0, ..., last; shape (last + 1, 3, dim).  show: told the percentage.
+
+    Raises ValueError where it would not end.
+    """
     if isinstance(check_method(method).clock(), Unit):  # it counts iterations
-        return _iterate(method, lam, u0, last, variance)
+        return _iterate(method, lam, u0, last, variance, show)
     if isinstance(method, Continuized) and method.start == math.inf:
-        return _resolvent_powers(rates_of(method), lam, u0, last, variance)
+        return _resolvent_powers(rates_of(method), lam, u0, last, variance, show)
+    most = math.isqrt(int(MOST / (1.0 + len(lam) / MANY)))
+    if last > most:
+        raise ValueError(
+            f"the moments at event {last} would take hours, for their work grows as k^2; ask for k "
+            f"up to {most}, or for times="
+        )
     # Where the moments decay quickly, the rare large T_k may carry them: look further then.
     end = last + 12.0 * math.sqrt(last) + 60.0
     for _ in range(LONGEST):
         grid = _Grid(rates_of(method), _edges(method, last, end))
         width = max(1, LARGEST // (9 * grid.t.size))
         pieces = [
-            _levels(grid, lam[i : i + width], u0[i : i + width], last, variance)
+            _levels(grid, lam[i : i + width], u0[i : i + width], last, variance, show)
             for i in range(0, len(lam), width)
         ]
         if max((tail for _, tail in pieces), default=0.0) <= TAIL:
@@ -74,12 +90,18 @@ def jump_noise(gamma: Number, gamma_prime: Number) -> Array:
     return np.array([gamma * gamma, gamma * gamma_prime, gamma_prime * gamma_prime])
 
 
-def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float) -> Array:
+def _tell(show: Bar, k: int, last: int) -> None:
+    if k % SHOW_EVERY == 0:
+        show(int(PERCENT * k / last), f"event {k} of {last}")
+
+
+def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float, show: Bar) -> Array:
     """Discrete methods: mix and jump, k = 0, ..., last."""
     m = np.stack([u0, u0, u0])
     rows, carry = [m], method.init(0.0).carry
     for k in range(1, last + 1):
         a, b, step, step_prime, carry = method.coefficients(k, k - 1.0, float(k), 1.0, carry)
+        _tell(show, k, last)
         m = apply((1.0 - a, a, b, 1.0 - b), m)
         m = apply(jump_map(step, step_prime, lam), m)
         m = m + (variance * jump_noise(step, step_prime))[:, None]
@@ -87,13 +109,16 @@ def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float) 
     return np.stack(rows)
 
 
-def _resolvent_powers(rate: Rates, lam: Array, u0: Array, last: int, variance: float) -> Array:
+def _resolvent_powers(
+    rate: Rates, lam: Array, u0: Array, last: int, variance: float, show: Bar
+) -> Array:
     """Constant parameters: over an Exp(1) gap the flow's mean is (1 - F)^{-1}."""
     step, step_prime = rate.gamma(0.0), rate.gamma_prime(0.0)
     resolvent = np.linalg.inv(np.eye(3) - flow_matrix(rate.eta(0.0), rate.eta_prime(0.0)))
     m = np.stack([u0, u0, u0])
     rows = [m]
-    for _ in range(last):
+    for k in range(1, last + 1):
+        _tell(show, k, last)
         m = apply(jump_map(step, step_prime, lam), resolvent @ m)
         m = m + (variance * jump_noise(step, step_prime))[:, None]
         rows.append(m)
@@ -155,7 +180,9 @@ class _Grid:
         return nu
 
 
-def _levels(grid: _Grid, lam: Array, u0: Array, last: int, variance: float) -> tuple[Array, float]:
+def _levels(
+    grid: _Grid, lam: Array, u0: Array, last: int, variance: float, show: Bar
+) -> tuple[Array, float]:
     """The moments at events 0, ..., last, and the share that the last panel has in the last."""
     t = grid.t
     steps = np.array([grid.rate.gamma(s) for s in t.ravel().tolist()]).reshape(t.shape)
@@ -167,6 +194,7 @@ def _levels(grid: _Grid, lam: Array, u0: Array, last: int, variance: float) -> t
     # Until the first event x = z stands still: nu_0 = e^{-t} m_0, whatever eta(0).
     nu = np.exp(-t)[..., None, None] * start
     for k in range(last):
+        _tell(show, k, last)
         mu = np.moveaxis(apply(jump, np.moveaxis(nu, 2, 0)), 0, 2)
         if variance > 0.0:
             mu += push * _poisson(k, t)[..., None, None]

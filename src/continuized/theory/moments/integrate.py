@@ -36,8 +36,9 @@ STIFF = -4  # what the integrator returns where it has taken many short steps
 FIRST = 1e-7  # where the series hands over from an infinite eta(0); its error is FIRST^2
 
 NOTHING = 1e-280  # a moment below would soon underflow, and is taken for 0
-FIRST_LOOK = 2**13  # evaluations, after which it is asked how many there will be; later at twice
-MOST = 50_000_000  # evaluations of a slope: an hour or less
+FIRST_LOOK = 2**14  # evaluations, after which it is asked how many there will be; later at twice
+MOST = 50_000_000  # evaluations of a slope of few numbers: an hour or less
+MANY = 2000  # numbers, which make an evaluation take twice as long as of few
 SHOW_EVERY = 1000  # evaluations
 PERCENT = 100
 
@@ -60,7 +61,10 @@ def integrate_moments(
     Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
     """
     t, m, last = 0.0, start, float(times.max(initial=0.0))
-    budget = EvaluationBudget(last, show, _log_size(start))
+    # The theorems' rate is eta, in the end: what falls as a power of t at first may be seen to
+    # fall quickly then, and what will fall exponentially may not be seen to fall yet.
+    decay = 0.0 if np.any(marks.noise) or last == 0.0 else float(rates.eta(last))
+    budget = EvaluationBudget(last, show, start.size, _log_size(start), decay)
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
@@ -75,17 +79,22 @@ def integrate_moments(
 class EvaluationBudget:
     """Counts the evaluations on the way to a last time; ValueError where they would not end.
 
-    show is told how far it is, in percent.  size: the logarithm of what is followed, where it may
-    fall to NOTHING before that time.
+    show is told how far it is, in percent.  numbers: how many are followed.  size: the logarithm of
+    them, where they may fall to NOTHING before that time; decay: by how much it falls in a unit of
+    time in the long run, 0 where that is to be seen on the way.
     """
 
-    def __init__(self, last: float, show: Bar, size: float = 0.0) -> None:
+    def __init__(
+        self, last: float, show: Bar, numbers: int, size: float = 0.0, decay: float = 0.0
+    ) -> None:
         self.last, self.show, self.count, self.look_at = last, show, 0, FIRST_LOOK
-        self.size, self.before = size, (0.0, size)
-        self.started = time.perf_counter()
+        self.most = MOST / (1.0 + numbers / MANY)
+        self.size, self.before, self.decay = size, (0.0, size), decay
 
     def add(self, t: float) -> None:
         """Count an evaluation at time t."""
+        if self.count == 0:
+            self.started = time.perf_counter()
         self.count += 1
         if self.count % SHOW_EVERY == 0:
             self.show(int(PERCENT * t / self.last), f"t = {t:.4g} of {self.last:.4g}")
@@ -95,14 +104,15 @@ class EvaluationBudget:
         (before, size), self.before = self.before, (t, self.size)
         passed, left = max(t - before, 1e-300), self.last - t
         speed = 0.5 * self.count / passed
-        if self.size < size:
-            left = min(left, passed * (self.size - math.log(NOTHING)) / (size - self.size))
+        decay = self.decay if self.decay > 0.0 else (size - self.size) / passed
+        if decay > 0.0:
+            left = min(left, (self.size - math.log(NOTHING)) / decay)
         all_of_them = self.count + speed * left
-        if all_of_them > MOST:
+        if all_of_them > self.most:
             hours = (time.perf_counter() - self.started) / self.count * all_of_them / 3600.0
             raise ValueError(
                 f"times up to {self.last:.6g} would take {all_of_them:.2g} evaluations of the "
-                f"equation, about {hours:.2g} hours; ask for times up to {MOST / speed:.2g}"
+                f"equation, about {hours:.2g} hours; ask for times up to {self.most / speed:.2g}"
             )
         self.look_at = 2 * self.count
 
