@@ -329,17 +329,17 @@ def pass_over_rows(
     into as many parts as there are threads, each with a gradient of its own; these are added in
     order, so that the answer does not depend on who ran first.
     """
-    is_dense, n = isinstance(X, np.ndarray), (vector.size - 3) // 2
-    kernel, size = DENSE_PASS if is_dense else CSR_PASS, w.size if gradient else 0
+    is_dense = not isinstance(X, tuple)
+    kernel, n = DENSE_PASS if is_dense else CSR_PASS, (len(vector) - 3) // 2
     if parts == 1:
-        out = np.empty(size)
+        out = np.empty(w.size if gradient else 0)
         return kernel(X, vector, w, out, 0, n, value, gradient), out
     if is_dense:
         cuts = [n * part // parts for part in range(parts + 1)]
     else:  # rows of equal numbers of entries, not equal numbers of rows
         shares = [len(X[0]) * part // parts for part in range(1, parts)]
         cuts = [0, *np.searchsorted(X[1], shares).tolist(), n]
-    gradients = np.empty((parts, size))
+    gradients = np.empty((parts, w.size if gradient else 0))
 
     def work(part: int) -> float:
         rows = cuts[part], cuts[part + 1]

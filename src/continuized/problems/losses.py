@@ -6,8 +6,8 @@ compilers turn loops over them into vector instructions, as they cannot with cal
 
 from __future__ import annotations
 
+import math
 from functools import cache
-from math import factorial
 from typing import Any
 
 SQUARED, LOGISTIC = 0.0, 1.0  # as they stand in a compiled problem's data
@@ -19,7 +19,7 @@ LOG2_E = 1.4426950408889634
 # log 2 in two parts: a multiple of the first by an integer up to 2^21 is exact.
 LOG_2, LOG_2_REST = 0.6931471803691238, 1.9082149292705877e-10
 ROUNDER = 6755399441055744.0  # 1.5 * 2^52: added and subtracted again, it rounds to an integer
-C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1.0 / factorial(n) for n in range(2, 14))
+C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12, C13 = (1.0 / math.factorial(n) for n in range(2, 14))
 SMALLEST, LARGEST = -746.0, 710.0  # exponents, beyond which exp is 0 or infinite
 
 
@@ -43,7 +43,7 @@ def exp(x: float) -> float:
 
 def power_of_two(k: float) -> float:
     """2^k for an integer k of at most 1022 in size."""
-    return 2.0**k
+    return math.exp2(k)
 
 
 def log1p_fraction(e: float) -> float:
@@ -129,6 +129,6 @@ def compile_losses() -> None:
 
     # No denominator is 0, and a test whether one is would keep a loop from vector instructions.
     compile_formulas(*FORMULAS, error_model="numpy")
-    # Reassociated, the two parts of log 2 would become one, and rounding would be lost.
+    # Reassociated, the two parts of log 2 may become one, and rounding may be left out.
     compile_formulas(exp, log1p_fraction, error_model="numpy", exactly=True)
     compile_power_of_two(power_of_two)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -78,12 +79,18 @@ class SingleOutput(Linear):
         return self._evaluate(x, value=True, gradient=True)
 
     def _evaluate(self, x: ArrayLike, value: bool, gradient: bool) -> tuple[float, Array]:
+        w = flat(x, self.dim)
+        f, g = self._pass(w, self._parts, value=value, gradient=gradient)
+        if not gradient:
+            return f, g
+        return f, (g if g.dtype == w.dtype else g.astype(w.dtype)).reshape(np.shape(x))
+
+    @cached_property
+    def _pass(self) -> Callable[..., tuple[float, Array]]:
+        """A pass over the rows, imported once: beside small data, that would take long."""
         from continuized.problems.kernels import pass_over_rows
 
-        w = flat(x, self.dim)
-        asked = {"value": value, "gradient": gradient}
-        f, g = pass_over_rows(self._entries, self._vector, w, self._parts, **asked)
-        return f, g.astype(w.dtype, copy=False).reshape(np.shape(x)) if gradient else g
+        return partial(pass_over_rows, self._entries, self._vector)
 
     @cached_property
     def _vector(self) -> Array:
