@@ -29,8 +29,11 @@ def test_the_bound_holds_and_closes(
     end = minimise(p, l1, 1e-10)
     least = end.fun
     rng = np.random.default_rng(1)
-    for distance in (1e-3, 0.1, 1.0):
-        x = end.x + distance * rng.standard_normal(p.dim)
+    shifted = end.x.reshape(p.variables, -1).copy()
+    if intercept:  # only the intercepts are wrong
+        shifted[-1] += rng.standard_normal(p.classes)
+    away = [end.x + distance * rng.standard_normal(p.dim) for distance in (1e-3, 0.1, 1.0)]
+    for x in (np.zeros(p.dim), shifted.ravel(), *away):
         value = p.fun(x) + l1 * np.abs(x.reshape(p.variables, -1)[: p.X.shape[1]]).sum()
         gap = bound_gap(p, x, l1)
         assert gap is not None

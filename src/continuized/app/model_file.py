@@ -58,7 +58,7 @@ class Model(NamedTuple):
             w = (w.T / self.scale).T
         if self.centre is not None:
             bias = bias - self.centre @ w
-        return np.asarray(X @ w) + bias
+        return np.asarray(np.asarray(X @ w) + bias)
 
     def predict(self, X: Any) -> Array:
         """Predict numbers, or the places of the classes."""
@@ -67,7 +67,7 @@ class Model(NamedTuple):
             return np.asarray(scores.argmax(axis=1))
         if self.loss == "logistic":
             return np.asarray((scores > 0.0).astype(np.intp))
-        return np.exp(scores) if self.loss == "poisson" else scores
+        return np.asarray(np.exp(scores)) if self.loss == "poisson" else scores
 
     def predict_probabilities(self, X: Any) -> Array:
         """Find the probability of each class, in a row for each row."""
@@ -135,4 +135,5 @@ def _check_model(arrays: dict[str, Array], header: dict[str, Any]) -> Model:
         check.shape(array, name, (model.columns,))
     if model.names is not None:
         check.shape(np.array(model.names), "names", (model.columns,))
-    return model._replace(**arrays)
+    more: Any = arrays
+    return model._replace(**more)

