@@ -21,12 +21,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from continuized.adapters._jax_loops import Objective
-from continuized.adapters._jax_process import Tree, eps_of, jax, jnp, lax, subtract
-from continuized.adapters._jax_prox import Operator
 from jax.scipy.sparse.linalg import cg
 
-PRECISION = 8.0  # epsilons, the residual of the linear system
+from continuized.adapters._jax_loops import Objective
+from continuized.adapters._jax_process import Tree, eps_of, jax, jnp, lax, norm, subtract, where
+from continuized.adapters._jax_prox import Operator
+
+PRECISION = 8.0  # epsilons, the residual of the linear system that ends its iterations
+LARGEST_RESIDUAL = 0.01  # of the right-hand side; beyond, there is no derivative
 
 
 class Functions(NamedTuple):
@@ -110,8 +112,12 @@ def _solve(
         in_prox = lambda given: operator.apply(v, s, given)  # noqa: E731
         _, dp = jax.jvp(in_prox, (parameters.prox_args,), (changes.prox_args,))
         right = subtract(subtract(dp, hessian(dp), s), dg, s)
-    tol = PRECISION * eps_of(x)
-    w = lax.custom_linear_solve(
-        apply, apply_J(right), lambda a, b: cg(a, b, tol=tol)[0], symmetric=True
-    )
+    w = lax.custom_linear_solve(apply, apply_J(right), _solve_linear_system, symmetric=True)
     return subtract(dp, apply_J(w), -1.0)
+
+
+def _solve_linear_system(apply: Callable[[Tree], Tree], right: Tree) -> Tree:
+    """Return w with apply(w) = right, by conjugate gradients; NaN where they find none."""
+    w, _ = cg(apply, right, tol=PRECISION * eps_of(right))
+    solved = norm(subtract(right, apply(w))) <= LARGEST_RESIDUAL * norm(right)
+    return where(solved, w, jax.tree.map(lambda leaf: jnp.full_like(leaf, jnp.nan), w))

@@ -249,9 +249,7 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
     least_L, most_L = (adaptive.LEAST_L, adaptive.MOST_L)
     if jnp.finfo(real_dtype()).eps > 1e-10:
         least_L, most_L = FLOAT32_L
-    find_gamma, find_gamma_prime = map(
-        in_jax, (parameters.gamma, parameters.convex_gamma_prime)
-    )
+    find_gamma, find_gamma_prime = map(in_jax, (parameters.gamma, parameters.convex_gamma_prime))
 
     def evaluate(y: Tree) -> _Evaluation:
         value, g = f.value_and_gradient(y)
@@ -303,9 +301,7 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
         error = f.find_error(at.y, at.g, x, gamma)
         small = error <= run.tol
         better = small | (at.f < c.best.f) | (f.operator is not None)
-        best, shown, error = process.where(
-            better, (at, x, error), (c.best, c.shown, c.error)
-        )
+        best, shown, error = process.where(better, (at, x, error), (c.best, c.shown, c.error))
         against = (c.k > 1) & (process.inner(direction, process.subtract(x, c.x)) > 0.0)
         moved = process.where(against, x, process.subtract(z, direction, gamma_prime))
         after = c._replace(

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from types import FunctionType
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -242,6 +243,28 @@ def eps_of(tree: Tree) -> float:
 def where(test: Any, yes: Tree, no: Tree) -> Tree:
     """Choose one tree or the other."""
     return jax.tree.map(lambda y, n: jnp.where(test, y, n), yes, no)
+
+
+# Closures
+
+
+_closes_over_nothing: WeakSet[Any] = WeakSet()  # functions that are traced by nobody
+
+
+def hoist(function: Callable[..., Any], *example: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function that takes what this one closes over, and what that is.
+
+    JAX differentiates in arguments only: in a closure, the derivative would be lost without a
+    word.  A function is looked at once, as it is compiled once: each closure is a new one.
+    """
+    if isinstance(function, FunctionType) and function in _closes_over_nothing:
+        return function, []
+    converted, found = jax.closure_convert(function, *example)
+    if found:
+        return converted, list(found)
+    if isinstance(function, FunctionType):
+        _closes_over_nothing.add(function)
+    return function, []
 
 
 # Formulas

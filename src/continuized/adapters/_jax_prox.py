@@ -11,7 +11,17 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from continuized.adapters._jax_process import Tree, check_like, cast_like, in_jax, jax, jnp, norm
+from continuized.adapters._jax_process import (
+    Tree,
+    cast_like,
+    check_like,
+    hoist,
+    in_jax,
+    jax,
+    jnp,
+    norm,
+    real_dtype,
+)
 from continuized.process import prox as operators
 from continuized.support import validation as check
 
@@ -130,7 +140,8 @@ def check_prox(prox: Any, given: Any, x0: Tree) -> tuple[Operator | None, tuple[
         raise check.refusal(TypeError, "prox", what, prox)
     kind = prox if isinstance(prox, type) else type(prox)
     if kind.__module__ != operators.__name__:
-        return Operator(prox, getattr(prox, "value", None)), constants
+        step, found = hoist(prox, x0, jnp.ones((), real_dtype()), *constants)
+        return Operator(step), (*constants, *found)
     name = f"cz.prox.{kind.__name__}"
     if kind not in OPERATORS:
         raise TypeError(

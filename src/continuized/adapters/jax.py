@@ -84,8 +84,9 @@ def minimize(
     unknown, mu = 0, mu > 0 with start = inf, or with a finite start); the numbers may then change.
     A function made anew for each call is compiled for each call: pass what changes in `args`.
 
-    The result has derivatives in `args` and `prox_args`, forward and reverse, by the equation that
-    holds at a minimum, x = prox(x - s grad f(x), s); in everything else, x0 among it, they are 0.
+    The result has derivatives, forward and reverse, in `args`, `prox_args` and what the functions
+    close over, by the equation that holds at a minimum, x = prox(x - s grad f(x), s); in all else,
+    x0 among it, they are 0.
     They are those of the minimiser as far as x is one: see "Derivatives" in the documentation.
 
     Parameters
@@ -95,7 +96,7 @@ def minimize(
     x0 : array of real floats, or tree of such
         Where to start.  Structure and dtype are kept.
     args : tuple of trees of arrays, or one that is no tuple
-        Of fun.  What is differentiated must stand here, or in prox_args.
+        Of fun.
     prox : callable, an operator of cz.prox or a class of these, or None
         The proximal step of h: prox(v, step, *prox_args) = argmin h(x) + |x - v|^2 / (2 step), on
         trees like x0.  A class such as cz.prox.L1 takes what makes one as prox_args.
@@ -149,8 +150,10 @@ def minimize(
     tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
     check_nonfinite(nonfinite, None)
     x = process.copy_checked(x0, "x0")
-    operator, constants_of_h = check_prox(prox, prox_args, x)
-    run = Inputs(args, constants_of_h, constants, process.key_of(key), recorded, tol, maxiter)
+    operator, of_h = check_prox(prox, prox_args, x)
+    fun, found = process.hoist(fun, x, *args)
+    of_f, key = (*args, *found), process.key_of(key)
+    run = Inputs(of_f, of_h, constants, key, recorded, tol, maxiter)
     result: Result = _solve(Functions(fun, operator), rule, nonfinite == "skip", x, run)
     if nonfinite == "raise":
         _raise_if_not_finite(result)
