@@ -1,4 +1,4 @@
-"""`adapters.jax.minimize` without L: compiled, the run of `cz.minimize` that finds it on the way."""
+"""`adapters.jax.minimize` without L: the run of `cz.minimize` that finds it, compiled."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from continuized.process.stepper import Status
 from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.steppers.adaptive import MOST_L
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_lines
 
 __all__ = ["Result", "gaps", "minimize"]
 
@@ -55,6 +56,13 @@ class Result(NamedTuple):
     skipped: Any
     error: Any
     L: Any
+
+    def _facts(self) -> dict[str, Any]:
+        one = jnp.ndim(self.status) == 0 and not isinstance(self.status, jax.core.Tracer)
+        return ({"message": self.message} if one else {}) | self._asdict()
+
+    __repr__ = show_lines
+    _repr_html_ = show_html
 
     @property
     def message(self) -> str:
@@ -228,3 +236,7 @@ def _check_limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]
         most = int(np.iinfo(np.int32).max) - 1
         maxiter = check.whole(maxiter, "maxiter", minimum=0, maximum=most, other="None")
     return jnp.asarray(tol, real_dtype()), jnp.asarray(maxiter, jnp.int32)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

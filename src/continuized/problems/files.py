@@ -27,6 +27,7 @@ from numpy.lib import format as npy_format
 from continuized.problems.base import Array
 from continuized.problems.regression.data import INT32_MAX, check_lines, find_not_finite
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.validation import AdvisedError, short_repr
 
 MAX_INDEX = 2**31 - 2  # a count of columns that fits 32 bits
@@ -64,6 +65,14 @@ class Data(_Pair):
     """
 
     names: tuple[str, ...] | None = None
+
+    def _facts(self) -> dict[str, Any]:
+        rows, columns = self.X.shape
+        facts = {"rows": rows, "columns": columns, "sparse": not isinstance(self.X, np.ndarray)}
+        return facts if self.names is None else facts | {"names": self.names}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 def read(
