@@ -38,7 +38,13 @@ def simulate(**how: Any) -> Outcome:
 
 
 def bits(r: Outcome) -> list[Any]:
-    return [r.t, r.messages, r.error, r.staleness, *(a.tobytes() for a in (r.x, r.z, *r.trace))]
+    return [
+        r.t,
+        r.messages,
+        r.error,
+        r.staleness,
+        *(a.tobytes() for a in (r.x, r.z, *r.trace.columns.values())),
+    ]
 
 
 def main(path: Path) -> None:

@@ -4,6 +4,7 @@ A formula is a plain Python function of floats, with `math`.  Its `if` and `whil
 truth of a number, which JAX does not know while it traces.  So its source is read, and
 
     math.f(x)                  becomes    jax.numpy.f(x), or math.f(x) where x is a plain number,
+    np.f(x), min(x, y)         become     jax.numpy.f(x), jax.numpy.minimum(x, y),
     if c: return p; return q   becomes    lax.cond(c, p, q), or a plain `if` where c is known,
     while c: ...               becomes    lax.while_loop over the names assigned in it,
 
@@ -17,9 +18,10 @@ import inspect
 import math
 import textwrap
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from types import FunctionType
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import numpy as np
 
@@ -172,17 +174,25 @@ def copy_checked(tree: Tree, name: str) -> Tree:
 
 def check_gradients(gradients: Tree, params: Tree) -> None:
     """Raise unless the gradients have the structure and the shapes of params, and are real."""
-    given: Any = jax.tree.structure(gradients)
-    wanted: Any = jax.tree.structure(params)
+    check_like(gradients, params, "the gradients", "params", ("a gradient", "its parameter"))
+
+
+def check_like(tree: Tree, other: Tree, name: str, like: str, leaf: tuple[str, str]) -> None:
+    """Raise unless a tree has the structure and the shapes of another, and is real.
+
+    name, like: what they are called; leaf: and what a leaf of each is.
+    """
+    given: Any = jax.tree.structure(tree)
+    wanted: Any = jax.tree.structure(other)
     if given != wanted:
         raise ValueError(
-            f"the gradients must have the structure of params, {short_repr(wanted)}, got "
+            f"{name} must have the structure of {like}, {short_repr(wanted)}, got "
             f"{short_repr(given)}"
         )
-    for g, p in zip(jax.tree.leaves(gradients), jax.tree.leaves(params), strict=True):
-        check.shape(jnp.asarray(g), "a gradient", jnp.shape(p), like="its parameter")
-        if jnp.issubdtype(jnp.result_type(g), jnp.complexfloating):
-            raise TypeError(f"gradients must be real, got one of dtype {jnp.result_type(g)}")
+    for own, others in zip(jax.tree.leaves(tree), jax.tree.leaves(other), strict=True):
+        check.shape(jnp.asarray(own), leaf[0], jnp.shape(others), like=leaf[1])
+        if jnp.issubdtype(jnp.result_type(own), jnp.complexfloating):
+            raise TypeError(f"{name} must be real, got one of dtype {jnp.result_type(own)}")
 
 
 def widen(tree: Tree) -> Tree:
@@ -209,14 +219,52 @@ def norm(tree: Tree) -> Any:
     """Compute the Euclidean norm, by way of g / max |g|: in float32, squares of 1e-23 are 0."""
     leaves = [leaf.astype(real_dtype()).ravel() for leaf in jax.tree.leaves(tree)]
     flat = jnp.concatenate([jnp.zeros(1, real_dtype()), *leaves])
-    largest = jnp.max(jnp.abs(flat))
+    largest = lax.stop_gradient(jnp.max(jnp.abs(flat)))  # whatever it is, the norm is the same
     scaled = flat / jnp.where(largest > 0.0, largest, 1.0)
     return largest * jnp.sqrt(jnp.sum(jnp.square(scaled)))
+
+
+def inner(u: Tree, v: Tree) -> Any:
+    """Compute <u, v>."""
+    products = jax.tree.map(lambda u, v: jnp.sum(u.astype(real_dtype()) * v), u, v)
+    return sum(jax.tree.leaves(products), jnp.zeros((), real_dtype()))
+
+
+def subtract(u: Tree, v: Tree, scale: Any = 1.0) -> Tree:
+    """Compute u - scale v."""
+    return jax.tree.map(lambda u, v: u - _cast(u, scale)[0] * v, u, v)
+
+
+def eps_of(tree: Tree) -> float:
+    """Return the rounding unit of the least exact dtype."""
+    return max((float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(tree)), default=0.0)
 
 
 def where(test: Any, yes: Tree, no: Tree) -> Tree:
     """Choose one tree or the other."""
     return jax.tree.map(lambda y, n: jnp.where(test, y, n), yes, no)
+
+
+# Closures
+
+
+_closes_over_nothing: WeakSet[Any] = WeakSet()  # functions that are traced by nobody
+
+
+def hoist(function: Callable[..., Any], *example: Any) -> tuple[Callable[..., Any], list[Any]]:
+    """Return a function that takes what this one closes over, and what that is.
+
+    JAX differentiates in arguments only: in a closure, the derivative would be lost without a
+    word.  A function is looked at once, as it is compiled once: each closure is a new one.
+    """
+    if isinstance(function, FunctionType) and function in _closes_over_nothing:
+        return function, []
+    converted, found = jax.closure_convert(function, *example)
+    if found:
+        return converted, list(found)
+    if isinstance(function, FunctionType):
+        _closes_over_nothing.add(function)
+    return function, []
 
 
 # Formulas
@@ -240,9 +288,9 @@ def in_jax(formula: Callable[..., Any]) -> Callable[..., Any]:
     body = _Translation().translate(definition.body)
     lines = _define(formula.__name__, ast.unparse(definition.args), body)
     code = compile("\n".join(lines), f"<{formula.__qualname__} in JAX>", "exec")
-    names = {**formula.__globals__, "math": _Math(), **_HELPERS}
+    names = {**formula.__globals__, "math": _Math(), "np": jnp, **_HELPERS}
     for name in formula.__code__.co_names:
-        called = names.get(name)
+        called = formula.__globals__.get(name)
         if isinstance(called, FunctionType) and called.__module__.startswith(PACKAGE):
             names[name] = in_jax(called)
     exec(code, names)
@@ -300,7 +348,17 @@ def _cast_reals(values: Any) -> Any:
     return jax.tree.map(cast_real, values)
 
 
-_HELPERS = {f.__name__: f for f in (_choose, _both, _repeat)}
+def _least(*values: Any) -> Any:
+    plain = all(isinstance(value, int | float) for value in values)
+    return min(values) if plain else reduce(jnp.minimum, values)
+
+
+def _largest(*values: Any) -> Any:
+    plain = all(isinstance(value, int | float) for value in values)
+    return max(values) if plain else reduce(jnp.maximum, values)
+
+
+_HELPERS = {f.__name__: f for f in (_choose, _both, _repeat)} | {"min": _least, "max": _largest}
 
 
 # How they become it

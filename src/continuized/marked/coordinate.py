@@ -28,6 +28,7 @@ from continuized.problems.regression.spectrum import gram_error, spectrum
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
 from continuized.support import validation as check
+from continuized.support.display import show_line
 
 FIRST_REFRESH = 16  # passes; then at each doubling
 SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
@@ -58,6 +59,8 @@ class CoordinateDescent:
     >>> r.success, sorted(r.constants)
     (True, ['S', 'max_L_B', 'mu'])
     """
+
+    __repr__ = show_line
 
     sampling: Any = "sqrt"
     accelerated: bool = True

@@ -25,6 +25,7 @@ from continuized.problems.base import Array
 from continuized.process.coefficients import GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
 from continuized.support import validation as check
+from continuized.support.display import show_line
 from continuized.support.threads import inner
 
 SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
@@ -56,6 +57,8 @@ class DualCoordinate:
     >>> r.message
     'The duality gap is at most tol.'
     """
+
+    __repr__ = show_line
 
     sampling: Any = "sqrt"
     accelerated: bool = True

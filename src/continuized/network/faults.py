@@ -13,6 +13,7 @@ from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.display import show_line
 from continuized.support.validation import short_repr
 
 LAWS = ("exponential", "constant")
@@ -56,6 +57,8 @@ class Faults:
     >>> Faults(delay=0.5, loss=0.1).wait()
     10.0
     """
+
+    __repr__ = show_line
 
     delay: float = 0.0
     loss: float = 0.0

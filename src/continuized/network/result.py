@@ -10,6 +10,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process.stepper import Status
+from continuized.support.display import show_html, show_lines
+from continuized.support.table import Table
 
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
@@ -21,7 +23,7 @@ LEAST_ROWS, LEAST_DECAY = 3, math.log(10.0)
 LOG_ANSWER, LOG_PAY, LOG_APPLY, LOG_JOIN, LOG_FALL = range(5)
 
 
-class Trace(NamedTuple):
+class Trace(Table):
     """Rows along a run, the first at the start: the time t, the messages so far, and the error.
 
     `messages` and `error` are those of `Outcome`: exchanges over an edge, each counted once.
@@ -32,6 +34,7 @@ class Trace(NamedTuple):
     (0, 1.0, True)
     """
 
+    names = ("t", "messages", "error")
     t: Array
     messages: Array
     error: Array
@@ -94,7 +97,7 @@ SENTENCES = {
 }
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class NetworkResult:
     """What every run on a network gives back; see `Outcome` and `Decentralized` for the rest.
 
@@ -138,12 +141,23 @@ class NetworkResult:
     tol: float
     reached: bool
     error: float
-    trace: Any = field(repr=False)
+    trace: Any
     message: str = ""
     joins: list[tuple[float, int]] = field(default_factory=list)
     ledger_error: float = 0.0
     staleness: Staleness | None = None
     rounding: float = 0.0
+
+    def _facts(self) -> dict[str, Any]:
+        """Tell what is shown of it, and what went wrong only where something did."""
+        names = ["message", "method", "reached", "x", "t", "messages", "gradients", "error", "tol"]
+        names += ["trace", "ledger_error"]
+        there = ["joins", "deaths", "staleness", "log", "dropped", "fell_back"]
+        names += [name for name in there if getattr(self, name, None)]
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
+
+    __repr__ = show_lines
+    _repr_html_ = show_html
 
     @property
     def rate_measured(self) -> float:
@@ -173,7 +187,7 @@ class NetworkResult:
         return float(-(centred @ logs) / (centred @ centred))
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Outcome(NetworkResult):
     """A run of gossip.
 
@@ -213,7 +227,7 @@ class Outcome(NetworkResult):
 
     z: Array
     trace: Trace
-    snapshots: dict[float, Array] = field(default_factory=dict, repr=False)
+    snapshots: dict[float, Array] = field(default_factory=dict)
     deaths: list[tuple[float, int, str]] = field(default_factory=list)
     mean_drift: float = 0.0
     events_per_s: float = 0.0
@@ -231,7 +245,7 @@ def rounding_of_mean(x: Array, scale: float) -> float:
     return off * off * float(np.vdot(x, x)) / scale if scale > 0.0 else 0.0
 
 
-class OptimisationTrace(NamedTuple):
+class OptimisationTrace(Table):
     """Rows along a run, the first at the start.
 
     t; messages and gradients so far, and the error, as in `Decentralized`; excess,
@@ -246,6 +260,7 @@ class OptimisationTrace(NamedTuple):
     (0.0, 0, True)
     """
 
+    names = ("t", "messages", "gradients", "error", "excess", "consensus")
     t: Array
     messages: Array
     gradients: Array
@@ -254,7 +269,7 @@ class OptimisationTrace(NamedTuple):
     consensus: Array
 
 
-@dataclass(kw_only=True)
+@dataclass(kw_only=True, repr=False)
 class Decentralized(NetworkResult):
     """A run of decentralised optimisation.
 
@@ -290,11 +305,11 @@ class Decentralized(NetworkResult):
     (True, (3, 3), True)
     """
 
-    x_star: Array = field(repr=False)
+    x_star: Array
     gradients: int
-    trace: OptimisationTrace = field(repr=False)
+    trace: OptimisationTrace
     rate_theory: float
-    agreed: Array = field(repr=False)
+    agreed: Array
     deaths: list[tuple[float, int]] = field(default_factory=list)
 
 

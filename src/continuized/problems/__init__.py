@@ -26,3 +26,7 @@ __all__ = [
     "paper_strongly_convex",
     "read",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

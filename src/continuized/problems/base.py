@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuized.support import validation as check
 from continuized.support.checkpoints.state import probe
+from continuized.support.display import show_html, show_line
 from continuized.support.validation import short_repr
 
 Array = NDArray[Any]
@@ -156,6 +157,19 @@ class Problem:
     def dim(self) -> int | None:
         """The number of variables, where known."""
         return None if self.x_star is None else int(self.x_star.size)
+
+    def _facts(self) -> dict[str, Any]:
+        """Tell what is shown of it: what is known by now."""
+        own = {"fun": getattr(self, "_fun", None), "dim": self.dim}
+        return {name: value for name, value in own.items() if value is not None} | self._known()
+
+    def _known(self) -> dict[str, Any]:
+        """Return those of the constants that took no work, or were asked for already."""
+        known = {name: vars(self).get(name) for name in ("L", "mu", "f_star")}
+        return {name: value for name, value in known.items() if value is not None}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
     def fun(self, x: Array) -> float:
         """Return f(x)."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.validation import AdvisedError
 
 BLOCK = 2**20  # bytes that are read at once
@@ -47,6 +48,15 @@ class Data(_Pair):
     label: str | None = None
     classes: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    def _facts(self) -> dict[str, Any]:
+        rows, columns = self.X.shape
+        facts = {"rows": rows, "columns": columns, "sparse": not isinstance(self.X, np.ndarray)}
+        told = {"names": self.names, "label": self.label, "classes": self.classes}
+        return facts | {name: value for name, value in told.items() if value is not None}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 class DataError(AdvisedError):

@@ -26,6 +26,7 @@ from continuized.process.random_streams import MARKS, TIMES, Root, Seed, generat
 from continuized.support import validation as check
 from continuized.support.checkpoints.checkpointer import CheckpointError
 from continuized.support.checkpoints.state import Checkpointed
+from continuized.support.display import show_line
 
 __all__ = ["Clock", "Event", "Events", "Merged", "Poisson", "Recorded", "Stream", "Unit"]
 
@@ -69,6 +70,8 @@ class Events(NamedTuple):
     dt: Floats
     marks: NDArray[Any] | None = None
 
+    __repr__ = show_line
+
     def each(self) -> Iterator[Event]:
         """Yield the events one by one."""
         for i, (t, dt) in enumerate(zip(self.t.tolist(), self.dt.tolist(), strict=True)):
@@ -104,6 +107,11 @@ class Stream(Checkpointed):
     """
 
     changing = ("k", "t", "generators")
+
+    __repr__ = show_line
+
+    def _facts(self) -> dict[str, Any]:
+        return {"k": self.k, "t": self.t}
 
     def __init__(
         self,
@@ -305,6 +313,14 @@ class Recorded(Clock):
     gaps: ArrayLike | None = None
     marks: ArrayLike | None = None
 
+    __repr__ = show_line
+
+    def _facts(self) -> dict[str, Any]:
+        facts = {"events": len(self)}
+        if len(self):
+            facts["until"] = np.asarray(self.times)[-1]
+        return facts if self.marks is None else facts | {"marks": True}
+
     def __post_init__(self) -> None:
         times = _vector(self.times, "times")
         before = np.concatenate(([0.0], times[:-1]))
@@ -379,6 +395,8 @@ class Merged(Clock):
     """
 
     clocks: Iterable[Clock]
+
+    __repr__ = show_line
 
     def __post_init__(self) -> None:
         clocks = tuple(check.sequence(self.clocks, "clocks", "a sequence of clocks"))
@@ -456,3 +474,7 @@ class _MergedStream(Stream):
         if n:
             self.k, self.t = self.k + n, float(t[-1])
         return events
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -19,6 +19,18 @@ from typing import Any
 
 from continuized.process.parameters import omega
 
+__all__ = [
+    "convex_flow",
+    "equal_weights",
+    "exponential_flow",
+    "hyperbolic_flow",
+    "hyperbolic_weights",
+    "integrate_weights",
+    "mix",
+    "no_flow",
+    "weights",
+]
+
 
 def mix(x: Any, z: Any, a: float, b: float) -> tuple[Any, Any]:
     """(x + a (z - x), z + b (x - z)), both at once; works on floats and on arrays alike.
@@ -202,3 +214,7 @@ FORMULAS = (
     _weights_near,
     _weights_far,
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

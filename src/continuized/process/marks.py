@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from continuized.support import validation as check
+from continuized.support.display import show_line
 
 __all__ = ["Batches", "Categorical", "Changing", "Finite", "Law", "Stratified"]
 
@@ -70,6 +71,8 @@ class Categorical(Finite):
     threshold: Floats = field(init=False, repr=False)
     alias: Ints = field(init=False, repr=False)
 
+    __repr__ = show_line
+
     def __post_init__(self) -> None:
         p = check_probabilities(self.p)
         object.__setattr__(self, "p", p)
@@ -104,6 +107,8 @@ class Stratified(Finite):
 
     p: ArrayLike
     sums: Floats = field(init=False, repr=False)
+
+    __repr__ = show_line
 
     def __post_init__(self) -> None:
         p = check_probabilities(self.p)
@@ -302,3 +307,7 @@ def _compile_fill() -> Any:
     from continuized.support.jit import jit
 
     return jit(_fill)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -29,6 +29,7 @@ from continuized.process.flow import integrate_weights, mix, no_flow
 from continuized.process.parameters import check_constants, default_start
 from continuized.process.random_streams import Seed
 from continuized.support import validation as check
+from continuized.support.display import show_line
 
 FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
 
@@ -267,6 +268,8 @@ class CustomContinuized(Method):
     >>> cz.minimize(p, [0.0, 0.0], method=method, tol=1e-6, rng=0).success
     True
     """
+
+    __repr__ = show_line
 
     eta: Callable[[float], float]
     eta_prime: Callable[[float], float]

@@ -81,3 +81,7 @@ class Gaussian(Noise):
 
     def sigma2(self, dim: int) -> float:
         return self.variance * dim
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -25,6 +25,25 @@ from typing import Any
 
 from continuized.support import validation as check
 
+__all__ = [
+    "carried_gamma_prime",
+    "carried_time",
+    "check_constants",
+    "convex_gamma_prime",
+    "default_start",
+    "eta",
+    "eta_prime",
+    "exponential_gamma_prime",
+    "gamma",
+    "gamma_prime",
+    "hyperbolic_gamma_prime",
+    "log_A",
+    "log_B",
+    "omega",
+    "unit_start",
+    "unit_time",
+]
+
 
 def check_constants(L: Any, mu: Any) -> tuple[float, float]:
     """L in (0, inf) and mu in [0, L] as floats; raises TypeError or ValueError for others.
@@ -238,3 +257,7 @@ FORMULAS = (
     log_B,
     _log_sinh,
 )
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -16,8 +16,8 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.support import validation as check
+from continuized.support.display import show_line
 from continuized.support.threads import inner, norm
-from continuized.support.validation import short_repr
 
 __all__ = [
     "L1",
@@ -170,9 +170,10 @@ class Separable(ShapedProx):
 
     noun: ClassVar[str] = "constants"
 
-    def __repr__(self) -> str:
-        given = ", ".join(f"{name}={short_repr(getattr(self, name))}" for name in self.arguments)
-        return f"{type(self).__name__}({given})"
+    def _facts(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.arguments}
+
+    __repr__ = show_line
 
 
 class L1(Separable):
@@ -374,6 +375,8 @@ class Hyperplane(ShapedProx):
     normal: Any
     offset: float = 0.0
 
+    __repr__ = show_line
+
     def __post_init__(self) -> None:
         normal = check.array(self.normal, "normal", dtype=np.float64, finite=True)
         offset, unit = check.real(self.offset, "offset"), _largest(normal)
@@ -449,6 +452,8 @@ class GroupLasso(ShapedProx):
 
     weight: Any
     groups: Any = None
+
+    __repr__ = show_line
 
     def __post_init__(self) -> None:
         weight, groups = check_weight(self.weight, "weight"), None
@@ -611,3 +616,7 @@ def check_prox(prox: Any, shape: tuple[int, ...]) -> Prox | None:
     if isinstance(prox, ShapedProx):
         prox.check_shape(shape)
     return prox if hasattr(prox, "value") else _UserProx(prox)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

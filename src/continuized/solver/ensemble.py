@@ -34,6 +34,7 @@ from continuized.process.random_streams import (
     seed_sequence,
 )
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.support.statistics import SampleMoments, normal_quantile
@@ -70,9 +71,20 @@ class Ensemble:
     root: Root
     _moments: SampleMoments | None = None
 
-    def __repr__(self) -> str:
-        columns = self.moments.mean.size if self.fun is None else self.fun.shape[1]
-        return f"Ensemble({self.runs} runs of {columns} values)"
+    def _facts(self) -> dict[str, Any]:
+        """Tell what is shown of it: at the end, without a pass over the rest."""
+        last = self.moments if self.fun is None else SampleMoments.empty(1)
+        if self.fun is not None:
+            last = last.with_rows(self.fun[:, -1:])
+        columns = last.mean.size if self.fun is None else self.fun.shape[1]
+        facts = {"runs": self.runs, "values": columns}
+        if columns == 0:
+            return facts
+        end = {"mean_at_the_end": last.mean[-1], "standard_error": last.standard_error()[-1]}
+        return facts | end
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
     @cached_property
     def moments(self) -> SampleMoments:

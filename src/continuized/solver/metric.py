@@ -35,6 +35,7 @@ from continuized.problems.losses import SQUARED
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.support import threads
 from continuized.support import validation as check
+from continuized.support.display import show_line
 from continuized.support.threads import interruptible
 
 __all__ = [
@@ -81,7 +82,16 @@ class Metric(Protocol):
         ...
 
 
-class Identity(Metric):
+class _Named(Metric):
+    """A metric that is shown by its size, where it has one."""
+
+    __repr__ = show_line
+
+    def _facts(self) -> dict[str, Any]:
+        return {"size": self.size} if hasattr(self, "size") else {}
+
+
+class Identity(_Named):
     """The Euclidean norm.
 
     >>> Identity().solve(np.array([2.0, 6.0])).tolist()
@@ -98,7 +108,7 @@ def _columns(g: Array, size: int) -> Array:
     return g.reshape(size, g.size // max(size, 1))  # -1 cannot be told where there are none
 
 
-class Diagonal(Metric):
+class Diagonal(_Named):
     """P = diag(entries), all > 0.
 
     Raises ValueError unless entries is a vector of finite numbers > 0.
@@ -119,7 +129,7 @@ class Diagonal(Metric):
         return np.asarray(_columns(g, self.size) / self._entries[:, None]).reshape(g.shape)
 
 
-class Dense(Metric):
+class Dense(_Named):
     """A symmetric positive definite matrix P.
 
     P is inverted once, so that a step costs one product.  What errors the inverse has, the
@@ -186,7 +196,7 @@ def _call_lapack(name: str, half: Array) -> int:
     return info.value
 
 
-class LowRank(Metric):
+class LowRank(_Named):
     """P = rest (I + U diag(ratios) U^T), U with orthonormal columns: a sketch plus identity.
 
     values: the eigenvalues of P along the columns of U, hence ratios = values / rest - 1 (0 where
@@ -209,7 +219,7 @@ class LowRank(Metric):
         return np.asarray((columns - along) / self._rest).reshape(g.shape)
 
 
-class Blocks(Metric):
+class Blocks(_Named):
     """P = sum_k P_k x u_k u_k^T for x of d rows and K columns, u_k orthonormal: P_k along u_k.
 
     directions: the u_k, as columns; metrics: those of the P_k, of d variables each.
@@ -570,3 +580,7 @@ def _draw(p: Array, rng: np.random.Generator) -> Array:
     factors = -p
     factors[np.arange(len(p)), np.minimum(drawn, p.shape[1] - 1)] += 1.0
     return factors
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -13,6 +13,8 @@ from continuized.process.flow import mix
 from continuized.process.methods import Method
 from continuized.solver.array_api import namespace
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_lines
+from continuized.support.table import Table
 
 
 class ConstantsWarning(UserWarning):
@@ -32,7 +34,7 @@ class ConstantsWarning(UserWarning):
     """
 
 
-class Trace:
+class Trace(Table):
     """One row per event, row 0 the start: k, the time t = T_k, and fun = f(x_k).
 
     Where L is found on the way, or there is a metric, fun is f where the event asked for a
@@ -43,21 +45,22 @@ class Trace:
     the data (events times their cost, over the size of the data); a marked method has one row a
     pass, a full gradient is a pass.
 
+    It goes over its rows: `pandas.DataFrame(r.trace)` is a frame with these columns.
+
     >>> import continuized as cz
     >>> trace = cz.minimize(cz.problems.Quadratic([1.0]), [1.0], L=2.0, maxiter=3, rng=0).trace
     >>> trace.k.tolist(), trace.t.round(3).tolist(), trace.passes.tolist()
     ([0, 1, 2, 3], [0.0, 3.294, 4.057, 5.309], [0.0, 1.0, 2.0, 3.0])
     """
 
+    names = ("k", "t", "fun", "passes")
+    k: Array
+    t: Array
+    fun: Array
+    passes: Array
+
     def __init__(self, k: Array, t: Array, fun: Array, passes: Array | None = None) -> None:
-        self.k, self.t, self.fun = k, t, fun
-        self.passes = k.astype(np.float64) if passes is None else passes
-
-    def __len__(self) -> int:
-        return len(self.k)
-
-    def __repr__(self) -> str:
-        return f"Trace({len(self)} rows: k, t, fun, passes)"
+        super().__init__(k, t, fun, k.astype(np.float64) if passes is None else passes)
 
 
 class Path(NamedTuple):
@@ -158,5 +161,9 @@ class Result(OptimizeResult):  # type: ignore[misc]
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), "at"]  # SciPy's lists the keys only
 
-    def __repr__(self) -> str:
-        return str(OptimizeResult({k: v for k, v in self.items() if k != "path"}))
+    def _facts(self) -> dict[str, Any]:
+        first = [name for name in ("message", "success", "status", "fun", "x") if name in self]
+        return {name: self[name] for name in (*first, *self) if self[name] is not None}
+
+    __repr__ = show_lines
+    _repr_html_ = show_html

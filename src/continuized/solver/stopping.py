@@ -88,8 +88,16 @@ class Criterion:
 
 def is_far(x: Array, start: Array) -> bool:
     """Tell whether x is farther from 0 than any minimum that is of use."""
-    far = FAR_TO_STOP if eps_of(x) < 1e-10 else FAR_TO_STOP_FLOAT32
-    return norm(x) > far * (1.0 + norm(start))
+    return norm(x) > find_farthest(eps_of(x), norm(start))
+
+
+def find_farthest(eps: float, size: float) -> float:
+    """Return how far from 0 a run may go that began at |x_0| = size, by the dtype's rounding.
+
+    >>> find_farthest(2.2e-16, 1.0), find_farthest(1.2e-7, 0.0)
+    (2e+100, 1e+25)
+    """
+    return (FAR_TO_STOP if eps < 1e-10 else FAR_TO_STOP_FLOAT32) * (1.0 + size)
 
 
 def next_look(k: int) -> int:

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from continuized.support.display import show_line
+
 Floats = NDArray[np.float64]
 
 
@@ -20,6 +22,8 @@ class SampleMoments:
     mean: Floats
     sum2: Floats
     sum3: Floats
+
+    __repr__ = show_line
 
     @classmethod
     def empty(cls, columns: int) -> SampleMoments:

@@ -46,3 +46,7 @@ __all__ = [
     "time_to",
     "weight",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -20,6 +20,7 @@ from continuized.process import parameters
 from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, jump
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_continuized, check_fits, minimiser, minimum
 
@@ -91,8 +92,11 @@ class Lyapunov:
         x, z = (path.astype(np.float64) for path in self.result.at(times.ravel(), side))
         return _log_phi(self.method, self.problem, times.ravel(), x, z).reshape(times.shape)[()]
 
-    def __repr__(self) -> str:
-        return f"Lyapunov({len(self.t)} rows: t, phi)"
+    def _facts(self) -> dict[str, Any]:
+        return {"rows": len(self.t), "method": self.method, "problem": self.problem}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 def drift(
@@ -154,6 +158,9 @@ class Gap(NamedTuple):
     value: Array
     error: Array
     phi: Array
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 def supermartingale_gap(

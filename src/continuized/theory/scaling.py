@@ -23,6 +23,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.progress import bar
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
@@ -53,6 +54,9 @@ class ScalingDistance(NamedTuple):
     distance: Array
     error: Array
     rate: float
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool = False) -> Array:

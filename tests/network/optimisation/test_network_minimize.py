@@ -177,7 +177,8 @@ def test_a_resumed_run_is_the_same_run(method: str, tmp_path: Path) -> None:
         "cycle:5", parts, method, events=800, checkpoint=file, resume=True, **options
     )
     assert np.array_equal(r.x, whole.x)
-    for mine, its in zip(r.trace, whole.trace, strict=True):
+    traces = (each.trace.columns.values() for each in (r, whole))
+    for mine, its in zip(*traces, strict=True):
         assert np.array_equal(mine, its)
     with pytest.raises(cz.CheckpointError):
         network.minimize(

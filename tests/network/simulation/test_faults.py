@@ -342,6 +342,8 @@ def test_slices_change_no_bit(faults: Faults | None, monkeypatch: pytest.MonkeyP
         assert now.x.tobytes() == before.x.tobytes()
         assert now.messages == before.messages
         for ours, theirs in zip(
-            (*now.trace, *(now.log or ())), (*before.trace, *(before.log or ())), strict=True
+            (*now.trace.columns.values(), *(now.log or ())),
+            (*before.trace.columns.values(), *(before.log or ())),
+            strict=True,
         ):
             assert ours.tobytes() == theirs.tobytes()

@@ -56,7 +56,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def bits(r: Outcome) -> list[Any]:
-    arrays = [r.x, r.z, *r.trace, *r.snapshots.values(), *(r.log or ())]
+    arrays = [r.x, r.z, *r.trace.columns.values(), *r.snapshots.values(), *(r.log or ())]
     kept = [r.t, r.messages, r.error, r.reached, r.staleness, list(r.snapshots), r.ledger_error]
     return [*kept, *(a.tobytes() for a in arrays)]
 

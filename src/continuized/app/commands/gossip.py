@@ -320,11 +320,7 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
         bounds.append((name, _bound(setting, run, run.outcome.trace.messages)))
     for kind, picture in plot_network.render_errors(outcomes, bounds, title).items():
         contents[f"error.{kind}"] = picture
-    rows = [
-        (run.outcome.method, *row)
-        for run in runs
-        for row in zip(*(column.tolist() for column in run.outcome.trace), strict=True)
-    ]
+    rows = [(run.outcome.method, *row) for run in runs for row in run.outcome.trace]
     contents["error.csv"] = to_csv(("method", "t", "messages", "error"), rows)
     if setting.graph.nodes <= plot_network.MOST_DRAWN:
         views = [_views(setting, run) for run in runs]

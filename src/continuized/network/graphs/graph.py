@@ -17,6 +17,7 @@ from continuized.network.graphs.files import Edges, read_edges, read_networkx, r
 from continuized.problems.base import Array
 from continuized.process.random_streams import Seed
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 
 MANY = 1_000_000  # nodes: to find the components takes a second and more
 
@@ -93,6 +94,16 @@ class Graph:
         chosen = found.rates if rates is None else rates
         P = _normalise(np.ones(len(found.edges)) if chosen is None else chosen, found.edges)
         return cls(found.nodes, found.edges, P, name, found.positions, found.labels)
+
+    def _facts(self) -> dict[str, Any]:
+        """Tell what is shown of it; constants only where they were asked for already."""
+        facts = {"name": self.name} if self.name else {}
+        facts |= {"nodes": self.nodes, "edges": len(self.edges)}
+        known = {"mu_g": "mu_g_range", "R": "R_range"}
+        return facts | {name: getattr(self, name) for name in known if known[name] in vars(self)}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
     @cached_property
     def mu_g_range(self) -> tuple[float, float]:

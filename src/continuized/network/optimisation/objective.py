@@ -15,6 +15,7 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.files import check_memory
 from continuized.support.threads import interruptible
 
@@ -45,6 +46,13 @@ class Objective:
     starts: Array = field(repr=False)  # (nodes + 1,)
     scale: Array = field(repr=False)  # (nodes,)
     l2: Array = field(repr=False)  # (nodes,)
+
+    def _facts(self) -> dict[str, Any]:
+        kind = KINDS[self.loss].__name__
+        return {"kind": kind, "nodes": self.nodes, "rows": len(self.y), "dim": self.dim}
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
     @classmethod
     def of(cls, problems: Any) -> Objective:

@@ -36,6 +36,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.loop import Loop
 from continuized.solver.minimize import minimize
 from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
 from continuized.support.threads import interruptible
 
 
@@ -117,6 +118,9 @@ class Racer(NamedTuple):
     reached: bool
     t: Array
     error: Array
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
 
 def race(

@@ -32,7 +32,7 @@ class OptimisationStepper(Stepper):
     dropped, and tests become half as frequent.
     """
 
-    columns = OptimisationTrace._fields
+    columns = OptimisationTrace.names
     changing = ("k", "t", "engine", "period", "rows", "error")
     limit, criterion_name, sentences = "events", "error", SENTENCES
 

@@ -73,6 +73,18 @@ class Linear(Problem):
         """Whether there are neither weights nor an intercept."""
         return self.weights is None and not self.intercept
 
+    def _facts(self) -> dict[str, Any]:
+        rows, columns = self.X.shape
+        facts: dict[str, Any] = {"rows": rows, "columns": columns, "l2": self.l2}
+        if self.classes > 1:
+            facts["classes"] = self.classes
+        extras = {
+            "sparse": self.is_sparse,
+            "weights": self.weights is not None,
+            "intercept": self.intercept,
+        }
+        return facts | {name: True for name, there in extras.items() if there} | self._known()
+
     def refuse_extras(self, who: str) -> None:
         """Raise ValueError where there are weights or an intercept."""
         if not self.is_plain:

@@ -21,6 +21,7 @@ from continuized.process import parameters
 from continuized.process.clock import Event, Events
 from continuized.process.flow import convex_flow, mix
 from continuized.process.methods import Continuized, Method
+from continuized.process.parameters import carried_time
 from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
@@ -40,6 +41,37 @@ LOOK_EVERY = 16  # events: whether x goes away, and whether it moves at all
 # that came last was never less than before, nor x moved.  Before that, single ulps may be gained.
 HALVED_WITHIN, FELL_WITHIN, LEAST_EVENTS = 8, 2, 1024
 LEAST_L, MOST_L = 1e-300, 1e300  # beyond, a step or its square would overflow
+
+
+# Formulas: plain functions of floats, which JAX's adapter translates.
+
+
+def adapt_L(L: float, shrink: float, seen: float, falls: bool) -> tuple[float, float]:
+    """Return (L, shrink) after an event that shows that L is at least `seen`, 0 for nothing.
+
+    falls: whether f does.  L shrinks where the event shows no need for it, by less each time that
+    this proved wrong.
+
+    >>> adapt_L(2.0, 0.81, 3.0, falls=True), adapt_L(2.0, 0.75, 1.0, falls=True)
+    ((3.0, 0.9), (1.5, 0.75))
+    """
+    if seen > L:
+        return seen, math.sqrt(shrink)
+    if seen > 0.0:
+        return max(shrink * L, seen), shrink
+    if falls:  # gradients may hide L, while f falls
+        return shrink * L, shrink
+    return L, shrink
+
+
+def carry_on(s: float, L: float, L_new: float, least: float, most: float) -> tuple[float, float]:
+    """Return L_new, between its limits, and the time s that has the same (sqrt A, sqrt B) there.
+
+    >>> carry_on(3.0, 1.0, 4.0, least=1e-300, most=1e300)
+    (4.0, 6.0)
+    """
+    within = min(max(L_new, least), most)
+    return within, carried_time(s, L, within)
 
 
 class FixedSchedule(Checkpointed):
@@ -85,9 +117,7 @@ class AdaptiveSchedule(Checkpointed):
 
     def change_L(self, L: float) -> None:
         """Carry on from the same pair with another L."""
-        L = min(max(L, LEAST_L), MOST_L)
-        self._s = parameters.carried_time(self._s, self.L, L)
-        self.L = L
+        self.L, self._s = carry_on(self._s, self.L, L, LEAST_L, MOST_L)
 
     def restart(self) -> None:
         """Start from time 0 again, where A = 0."""
@@ -275,12 +305,9 @@ class AdaptiveStepper(Stepper):
         if at is self.last:
             return True
         seen = self.evaluator.least_L(self.last, at)
-        if seen > self.schedule.L:
-            self.shrink = math.sqrt(self.shrink)
-            self.schedule.change_L(seen)
-        # Gradients may hide L, while f falls.
-        elif seen > 0.0 or at.f < self.last.f - slack or self._is_too_short(at, slack):
-            self.schedule.change_L(max(self.shrink * self.schedule.L, seen))
+        falls = at.f < self.last.f - slack or self._is_too_short(at, slack)
+        L, self.shrink = adapt_L(self.schedule.L, self.shrink, seen, falls)
+        self.schedule.change_L(L)
         return True
 
     def _is_too_short(self, at: Evaluation, slack: float) -> bool:

@@ -30,6 +30,40 @@ class Evaluation(NamedTuple):
     q: Array
 
 
+# Formulas: plain functions of floats, which JAX's adapter translates.
+
+
+def find_probe_step(size: float, slope: float) -> float:
+    """Return how far along the gradient L is first looked for: |x| and the slope are given.
+
+    >>> find_probe_step(20.0, 0.5)
+    0.004
+    """
+    return PROBE * max(size, 1.0) / slope
+
+
+def find_least_L(
+    change: float, along: float, up: float, down: float, size: float, largest: float, eps: float
+) -> float:
+    """Return the least L that two points y, y' allow; 0 where rounding hides it.
+
+    For a convex f that is L-smooth, L is at least
+
+        |g - g'|^2 / (2 d),    d = f(y') - f(y) - <g, y' - y>,
+
+    whichever of the two points is y.  change = |g - g'|^2, along = <g' - g, y' - y>; up and down
+    are d from one point and from the other; size is the larger |f|, largest the largest |g|^2 seen.
+
+    >>> find_least_L(4.0, 2.0, 1.0, 1.0, size=1.0, largest=4.0, eps=1e-16)  # f = x^2, 0 and 1
+    2.0
+    """
+    if change > (ROUNDING * eps) ** 2 * largest and along > 0.0:
+        if min(up, down) > ROUNDING * eps * size:
+            return 0.5 * change / min(up, down)
+        return change / along  # the sum of the two needs no f
+    return 0.0
+
+
 def after_step(at: Evaluation, gamma: float, prox: Prox | None) -> tuple[Array, Array, Array]:
     """Return x after a step of length gamma, the gradient (or gradient mapping) and P^-1 times
     it."""
@@ -103,7 +137,7 @@ class Evaluator(Checkpointed):
         length = norm(at.q)
         if length == 0.0:
             return 1.0
-        step = PROBE * max(norm(at.y), 1.0) / length
+        step = find_probe_step(norm(at.y), length)
         probe = self.evaluate(at.y - step * at.q)
         seen = self.least_L(at, probe) if math.isfinite(probe.f) else 0.0
         return seen if seen > 0.0 else 1.0 / step
@@ -138,32 +172,19 @@ class Evaluator(Checkpointed):
     def is_the_same_gradient(self, one: Evaluation, two: Evaluation) -> bool:
         """Tell whether two gradients differ by rounding alone, and are about the largest so far."""
         change = inner(two.g - one.g, two.q - one.q)
-        return change <= self._invisible and inner(two.g, two.q) > 0.25 * self._largest
-
-    @property
-    def _invisible(self) -> float:
-        """The square of a change of the gradient that may be rounding."""
-        return (ROUNDING * self.eps) ** 2 * self._largest
+        is_seen = change > (ROUNDING * self.eps) ** 2 * self._largest  # as in find_least_L
+        return not is_seen and inner(two.g, two.q) > 0.25 * self._largest
 
     def least_L(self, one: Evaluation, two: Evaluation) -> float:
-        """Return the least L that two points allow; 0 where rounding hides it.
-
-        For a convex f that is L-smooth, L is at least
-
-            |g - g'|^2 / (2 d),    d = f(y') - f(y) - <g, y' - y>,
-
-        whichever of the two points is y; the norm is the dual of the metric's.
-        """
+        """Return `find_least_L` of two points, in the dual norm of the metric's."""
         dg, dy = two.g - one.g, two.y - one.y
         change = inner(dg, two.q - one.q)
         along = inner(dg, dy)
-        if not change > self._invisible or not along > 0.0:
-            return 0.0
-        square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
-        if isinstance(self.metric, Identity) and 0.0 < square < math.inf:
-            self.mu_seen = min(self.mu_seen, along / square)
         up = two.f - one.f - inner(one.g, dy)
         down = one.f - two.f + inner(two.g, dy)
-        if min(up, down) > ROUNDING * self.eps * max(abs(one.f), abs(two.f)):
-            return 0.5 * change / min(up, down)
-        return change / along  # the sum of the two needs no f
+        size = max(abs(one.f), abs(two.f))
+        seen = find_least_L(change, along, up, down, size, self._largest, self.eps)
+        square = inner(dy, dy)  # it may underflow, where two points nearly coincide, or overflow
+        if seen > 0.0 and isinstance(self.metric, Identity) and 0.0 < square < math.inf:
+            self.mu_seen = min(self.mu_seen, along / square)
+        return seen

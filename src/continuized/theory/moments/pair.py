@@ -22,6 +22,7 @@ from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.methods import Continuized, CustomContinuized, Method, check_method
+from continuized.support.display import show_html, show_line
 
 PairMoments = Array
 
@@ -46,6 +47,9 @@ class Moments(NamedTuple):
     xx: Array
     xz: Array
     zz: Array
+
+    __repr__ = show_line
+    _repr_html_ = show_html
 
     @classmethod
     def from_rows(cls, t: Array | None, k: Array | None, fun: Array, rows: Array) -> Moments:
