@@ -14,6 +14,7 @@ from continuized.problems.base import Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.linear import Linear
 from continuized.process import clock as clocks
+from continuized.process.composite import Composite
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
 from continuized.process.parameters import check_constants
 from continuized.process.prox import check_prox
@@ -30,6 +31,7 @@ DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 REASON_KNOWN_L = 'It is the process with the constants of the problem (method="continuized").'
+PROX_AND_METRIC = "metric= and prox= do not go together: prox is a step in the plain norm"
 REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
 # Options of SciPy's minimize, and what to use here instead.
@@ -192,8 +194,25 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
     return bool(problem.curvature * problem.row_norms2.mean() <= MOST_KAPPA * n * problem.l2)
 
 
+def as_composite(
+    method: Any, L: Any, metric: Any, prox: Any, shape: tuple[int, ...]
+) -> Composite | None:
+    """Return f + psi where its constants are known: L is given, or a Continuized; None otherwise.
+
+    Raises ValueError where psi goes with nothing else that is given.
+    """
+    is_known = isinstance(method, Continuized) or (
+        L is not None and isinstance(method, str) and method == "continuized"
+    )
+    if prox is None or not is_known:
+        return None
+    if metric is not None:
+        raise ValueError(PROX_AND_METRIC)
+    return Composite(prox, shape)
+
+
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
-    """Tell whether the stepper for unknown constants, metrics and proximal steps is the one.
+    """Tell whether the stepper for unknown constants, and for metrics, is the one.
 
     Raises ValueError where a metric or a prox is given to a stepper that has neither.
     """
@@ -201,8 +220,13 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if isinstance(method, str) and method == "continuized" and noise is None:
         # A regression computes its L when asked: do not ask where it is not needed.
         return given or (L is None and problem.L is None)
-    if given:
-        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+    if metric is not None:
+        raise ValueError('metric= goes with method="continuized" and without noise=')
+    if prox is not None:
+        raise ValueError(
+            'prox= goes with method="continuized" and without noise=, or with L= or a '
+            "cz.Continuized(L, mu)"
+        )
     return False
 
 
@@ -216,7 +240,7 @@ def adaptive_options(
     step = check_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
-        raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")
+        raise ValueError(PROX_AND_METRIC)
     made = make_factory(metric, problem, root) if named else None
     if mu is not None and L is None:
         raise ValueError("mu without L: give both, or neither (restarts stand in for mu)")

@@ -98,7 +98,7 @@ def take_event(work, events, noise, coefficients, watch, i):
         x, z = jump(y, z_now[c], g, gamma, gamma_prime)
         y_after[c], z_after[c] = mix(x, z, a, b)
     size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-    return verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+    return verdict(watch, size2, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
 
 
 @inline
@@ -200,7 +200,8 @@ def make_entrywise_loop(asked):
                 work[LAST + Y, c], work[LAST + G, c] = y, g
                 work[X, c], work[Z, c] = jump(y, z, g, gamma, gamma_prime)
             size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-            signal = verdict(watch, size2, coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME])
+            steps = coefficients[i, GAMMA], coefficients[i, GAMMA_PRIME]
+            signal = verdict(watch, size2, size2, steps[0], steps[1])
             if signal in FORBIDDEN:
                 break
             if xs.shape[0] > 0:
