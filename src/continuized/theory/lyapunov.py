@@ -330,7 +330,7 @@ def _log_phi(
     method: Continuized, p: Problem, t: Array, x: Array, z: Array, psi: Array | None = None
 ) -> Array:
     with np.errstate(divide="ignore"):
-        in_x, in_z = np.log(_excess_and_distance(p, x, z, psi))
+        in_x, in_z = np.log(np.maximum(_excess_and_distance(p, x, z, psi), 0.0))
     return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
