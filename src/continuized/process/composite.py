@@ -164,6 +164,10 @@ class Composite:
         with np.errstate(over="ignore"):
             return np.array(rows, dtype=x.dtype)
 
+    def plain_prox(self) -> Any:
+        """Return the prox of a run in the plain geometry with the same minimisers: psi itself."""
+        return self.prox
+
     def fingerprint(self, x0: Array) -> Any:
         """What a checkpoint knows it by: what a step does at a point."""
         return proximal_step(self.prox, probe(x0), 1.0)

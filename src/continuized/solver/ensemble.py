@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
+from continuized.process.mirror import make_composite
 from continuized.process.noise import Noise, check_noise, draw_noise
 from continuized.process.random_streams import (
     MARKS,
@@ -191,6 +192,7 @@ def ensemble(
     rng: Seed = None,
     noise: Noise | None = None,
     prox: Any = None,
+    mirror: Any = None,
     keep: str = "all",
     threads: int | None = None,
     progress: bool = False,
@@ -216,6 +218,8 @@ def ensemble(
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     prox : an object such as `cz.prox.L1(0.1)`
         Minimise problem + psi, as `minimize` does with known constants; `fun` is then its value.
+    mirror : an object such as `cz.mirror.Entropy()`
+        The geometry, as for `minimize`.  These runs are in Python.
     keep : "all" or "mean"
         "mean" keeps only the moments of f over the runs, in memory that does not grow with them.
     threads : int
@@ -241,7 +245,12 @@ def ensemble(
     ((100, 51), True)
     """
     runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
-    task = _make_task(problem, method, x0, steps, times, rng, noise, prox)
+    start = check_start(x0, check_problem(problem))
+    composite = None
+    if prox is not None or mirror is not None:
+        composite = make_composite(prox, mirror, start.shape, noise)
+        method = composite.begin(method, start)
+    task = _make_task(problem, method, start, steps, times, rng, noise, composite)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
     workers = os.cpu_count() or 1
@@ -275,14 +284,10 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Chunk]:
 
 
 def _make_task(
-    problem: Any, method: Any, x0: Any, steps: Any, times: Any, rng: Any, noise: Any, prox: Any
-) -> Task:
+    problem: Problem, method: Any, start: Array, steps: Any, times: Any, rng: Any, noise: Any,
+    composite: Composite | None,
+) -> Task:  # fmt: skip
     check_method(method)
-    start = check_start(x0, check_problem(problem))
-    composite = None
-    if prox is not None:
-        composite = Composite(prox, start.shape)
-        method = composite.begin(method, start)
     check_noise(noise)
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)

@@ -36,6 +36,7 @@ def minimize(
     method: str | Method | Marked = "continuized",
     metric: Any = None,
     prox: Any = None,
+    mirror: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
     rng: Seed = None,
@@ -83,6 +84,11 @@ def minimize(
         is every x; where mu = 0 the start of the parameters is 2 by default, and not less.  With
         tol, r.x is one proximal step beyond the last event, where fun + psi is no larger, and has
         exact zeros.  Where L is not given, no theorem covers the run, and x0 may be anywhere.
+    mirror : None, `cz.mirror.Entropy()`, `cz.mirror.PNorm(p)`, or an object of your own
+        Take the steps of z in the geometry of a function h (`cz.mirror`): x on the simplex, or on a
+        product of simplices, or with few entries.  L is the smoothness in its norm, by default
+        what the geometry finds for a problem; mu must be 0.  The bounds hold with the divergence
+        of h.  With Entropy, tol is compared with a gap, at least fun - f*.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
     rng : int, SeedSequence or Generator
@@ -152,19 +158,22 @@ def minimize(
     if arrays.namespace(x0) is None:
         start = check_start(x0, problem)
     else:
-        dispatch.check_array_api(method, metric, prox, noise, checkpoint)
+        numpy_only = {"metric": metric, "prox": prox, "mirror": mirror, "noise": noise}
+        dispatch.check_array_api(method, **numpy_only, checkpoint=checkpoint)
         problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
-        asked = any(option is not None for option in (L, mu, prox, noise))
+        asked = any(option is not None for option in (L, mu, prox, mirror, noise))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    composite = dispatch.as_composite(method, L, metric, prox, start.shape)
+    composite = dispatch.as_composite(method, L, metric, prox, mirror, noise, start.shape)
     adapts = composite is None and dispatch.is_adaptive(method, problem, L, metric, prox, noise)
-    chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
+    chosen: Any = method
     if composite is not None:
-        chosen = composite.begin(chosen, start)
+        chosen = dispatch.composite_method(composite, method, problem, L, mu, start)
+    elif not (is_marked or adapts):
+        chosen = dispatch.as_method(method, problem, L, mu)
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)

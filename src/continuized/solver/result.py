@@ -109,8 +109,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
         Of a marked method: passes over the data.
     gap : float or None
         The duality gap, where it is known: at least fun - f*.
-    prox
-        Of a run with known constants, the prox that it was given, if any.
+    prox, mirror
+        Of a run with known constants, the prox and the geometry that it was given, if any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()

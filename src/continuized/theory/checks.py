@@ -15,6 +15,7 @@ from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem, check_problem, check_start
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized, Method, check_method
+from continuized.process.mirror import MirrorComposite
 from continuized.support import validation as check
 from continuized.theory.composite import CompositeProblem, as_composite_problem
 
@@ -51,13 +52,13 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
     return x
 
 
-def with_prox(
-    method: Any, problem: Any, x0: ArrayLike, prox: Any, x_star: Any
+def with_composite(
+    method: Any, problem: Any, x0: ArrayLike, prox: Any, mirror: Any, x_star: Any
 ) -> tuple[Continuized, CompositeProblem]:
     """Return the method as it is run on f + psi, and f + psi; raise where no theorem covers it."""
-    method = check_continuized(method, "a bound with prox=")
+    method = check_continuized(method, "a bound with prox= or mirror=")
     x = start_of(problem, x0)
-    F = as_composite_problem(problem, x, prox, x_star)
+    F = as_composite_problem(problem, x, prox, mirror, x_star)
     return F.composite.begin(method, x), F
 
 
@@ -109,6 +110,8 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
     check_method(method)
     if isinstance(problem, CompositeProblem):
+        if isinstance(problem.composite, MirrorComposite):
+            return  # L is in another norm
         problem = problem.smooth
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:

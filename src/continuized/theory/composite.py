@@ -8,6 +8,7 @@ import numpy as np
 
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.process.composite import Composite
+from continuized.process.mirror import make_composite
 from continuized.support import validation as check
 from continuized.support.threads import norm
 
@@ -47,13 +48,15 @@ class CompositeProblem(Problem):
         return self.composite.distances(self.x_star, points)
 
 
-def as_composite_problem(problem: Any, x0: Array, prox: Any, x_star: Any) -> CompositeProblem:
+def as_composite_problem(
+    problem: Any, x0: Array, prox: Any, mirror: Any, x_star: Any
+) -> CompositeProblem:
     """Return F for the theorems; x_star is its minimiser, computed from x0 where it is None.
 
     Raises ValueError where it does not fit, or where computing it takes too long.
     """
     check_problem(problem)
-    composite = Composite(prox, x0.shape)
+    composite = make_composite(prox, mirror, x0.shape)
     if x_star is not None:
         star = check.array(x_star, "x_star", dtype=np.float64, finite=True)
         check.shape(star, "x_star", x0.shape, like="x")
@@ -64,15 +67,18 @@ def as_composite_problem(problem: Any, x0: Array, prox: Any, x_star: Any) -> Com
 
 
 def _minimise(problem: Problem, x0: Array, composite: Composite) -> Array:
-    """Find the minimiser of F by a run that is told nothing, as users would."""
+    """Find the minimiser of F by a run that is told nothing, in the plain geometry."""
     from continuized.solver.minimize import minimize
 
+    given = composite.plain_prox()
+    if given is None:
+        raise ValueError("the minimiser in a geometry of your own is not computed: give x_star=")
     tol = ACCURACY * (norm(np.asarray(problem.grad(x0.copy()))) or 1.0)
     how: Any = {"tol": tol, "maxiter": MOST_EVENTS, "rng": 0, "record": False}
-    r = minimize(problem, x0, **composite.given, **how)
+    r = minimize(problem, x0, prox=given, **how)
     if not r.success:
         raise ValueError(
-            f"the minimiser of the function with prox= was not found in {MOST_EVENTS} events; give "
+            f"the minimiser with prox= or mirror= was not found in {MOST_EVENTS} events; give "
             "x_star="
         )
     return np.asarray(r.x)

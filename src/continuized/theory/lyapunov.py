@@ -44,7 +44,7 @@ def lyapunov(r: Result, p: Problem, *, x_star: ArrayLike | None = None) -> Lyapu
 
     r is of `minimize(p, ...)` with record="path"; ValueError where it is not, or of another
     method.  phi is a supermartingale: it decreases in expectation, not on every path.  Of a run
-    with prox=, phi is that of f + psi, and x_star as for `bound`.
+    with prox= or mirror=, phi is that of f + psi and of the geometry, and x_star as for `bound`.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -80,17 +80,18 @@ class Lyapunov:
             raise ValueError('the path was not recorded; call minimize with record="path"')
         self.method = check_continuized(r.method, "lyapunov")
         check_fits(p, r.path.x)
-        given = {name: r[name] for name in ("prox",) if r.get(name) is not None}
-        if x_star is not None and not given:
-            raise ValueError("x_star= is for runs with prox=; set p.x_star, or drop it")
+        prox, mirror = r.get("prox"), r.get("mirror")
+        is_composite = prox is not None or mirror is not None
+        if x_star is not None and not is_composite:
+            raise ValueError("x_star= is for runs with prox= or mirror=; set p.x_star, or drop it")
         self.problem, self.t = p, r.path.t
         x, z = (path.astype(np.float64, copy=False) for path in (r.path.x, r.path.z))
         self._shape = x.shape[1:]
         path = r.path._replace(x=x.reshape(len(x), -1), z=z.reshape(len(z), -1))
-        if given:
+        if is_composite:
             if r.skipped:
                 raise ValueError("the path has events without a jump; use nonfinite='stop'")
-            F = as_composite_problem(p, x[0], *given.values(), x_star)
+            F = as_composite_problem(p, x[0], prox, mirror, x_star)
             surrogates = _carry_psi(self.method, F.composite.values(z), path)
             path = path._replace(
                 x=np.column_stack([path.x, surrogates[0]]),
@@ -147,6 +148,7 @@ def drift(
     sigma2: float = 0.0,
     *,
     prox: Any = None,
+    mirror: Any = None,
     x_star: ArrayLike | None = None,
 ) -> Array:
     """Compute the exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
@@ -163,7 +165,7 @@ def drift(
     other methods than Continuized, and for states that do not fit.
 
     With prox=, of psi, phi is that of f + psi, whose drift is a function of the same state, for
-    psi^ and zeta^ cancel; x_star as for `bound`; noise is refused.
+    psi^ and zeta^ cancel; mirror= is the geometry; x_star as for `bound`; noise is refused.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -173,11 +175,12 @@ def drift(
     """
     method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
-    if prox is not None:
+    is_composite = prox is not None or mirror is not None
+    if is_composite:
         method = method.for_composite()
     t, x, z, single = _states(method, p, t, x, z)
-    if prox is not None:
-        p = as_composite_problem(p, x[0], prox, x_star)
+    if is_composite:
+        p = as_composite_problem(p, x[0], prox, mirror, x_star)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
     rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
@@ -221,6 +224,7 @@ def supermartingale_gap(
     z: ArrayLike,
     *,
     prox: Any = None,
+    mirror: Any = None,
     x_star: ArrayLike | None = None,
 ) -> Gap:
     """Compute E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
@@ -229,7 +233,8 @@ def supermartingale_gap(
     geometrically; they are halved until the change is at most 1e-9 phi, or three times
     (`error` is the last change).  The step is taken from the method itself, so that a wrong
     step is seen.  One state or many; states that share their t cost least.  method, p, t, x, z,
-    prox, x_star and the errors: as for `drift`; with prox, psi^ = psi(x) and zeta^ = psi(z) at t.
+    prox, mirror, x_star and the errors: as for `drift`; with prox, psi^ = psi(x) and
+    zeta^ = psi(z) at t.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -238,11 +243,12 @@ def supermartingale_gap(
     True
     """
     method = check_continuized(method, "supermartingale_gap")
-    if prox is not None:
+    is_composite = prox is not None or mirror is not None
+    if is_composite:
         method = method.for_composite()
     t, x, z, single = _states(method, p, t, x, z)
-    if prox is not None:
-        p = as_composite_problem(p, x[0], prox, x_star)
+    if is_composite:
+        p = as_composite_problem(p, x[0], prox, mirror, x_star)
     found = np.empty((3, len(t)))
     for moment in np.unique(t).tolist():
         rows = t == moment

@@ -25,7 +25,7 @@ from continuized.theory.checks import (
     check_counts,
     name_of,
     start_of,
-    with_prox,
+    with_composite,
 )
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def bound(
     sigma2: float = 0.0,
     *,
     prox: Any = None,
+    mirror: Any = None,
     x_star: ArrayLike | None = None,
 ) -> Array:
     """The theorem's right-hand side for a method, at times t or at the k-th event.
@@ -89,8 +90,11 @@ def bound(
         The total variance of the noise, E|noise|^2.
     prox : an object such as `cz.prox.L1(0.1)`
         Of psi, as for `minimize`.
+    mirror : an object such as `cz.mirror.Entropy()`
+        The geometry, as for `minimize`: twice its divergence stands for |z_0 - x*|^2, and L is that
+        in its norm.
     x_star : array
-        With prox, the minimiser of f + psi; by default it is computed, to about 1e-10.
+        With either, the minimiser of f + psi; by default it is computed, to about 1e-10.
 
     Returns
     -------
@@ -107,7 +111,9 @@ def bound(
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
     0.5
     """
-    return np.exp(log_bound(method, problem, x0, t, k, sigma2, prox=prox, x_star=x_star))
+    return np.exp(
+        log_bound(method, problem, x0, t, k, sigma2, prox=prox, mirror=mirror, x_star=x_star)
+    )
 
 
 def log_bound(
@@ -119,11 +125,12 @@ def log_bound(
     sigma2: float = 0.0,
     *,
     prox: Any = None,
+    mirror: Any = None,
     x_star: ArrayLike | None = None,
 ) -> Array:
     """The logarithm of `bound`, where the bound itself overflows or underflows.
 
-    method, problem, x0, t, k, sigma2, prox, x_star and the errors: as for `bound`.
+    method, problem, x0, t, k, sigma2, prox, mirror, x_star and the errors: as for `bound`.
 
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0])
@@ -136,12 +143,15 @@ def log_bound(
     if sigma2 > 0.0 and not isinstance(method, Continuized):
         name = name_of(method)
         raise ValueError(f"no theorem covers noise for {name}; use Continuized, or sigma2=0")
-    if x_star is not None and prox is None:
-        raise ValueError("x_star= goes with prox=; set problem.x_star, or drop it")
+    is_composite = prox is not None or mirror is not None
+    if x_star is not None and not is_composite:
+        raise ValueError("x_star= goes with prox= or mirror=; set problem.x_star, or drop it")
+    if mirror is not None and sigma2 > 0.0:
+        raise ValueError("no theorem here covers noise with mirror=; use sigma2=0")
     times = None if t is None else check.times(t, "t")
     query = Query(times, None if k is None else check_counts(k), sigma2)
-    if prox is not None:
-        method, problem = with_prox(method, problem, x0, prox, x_star)
+    if is_composite:
+        method, problem = with_composite(method, problem, x0, prox, mirror, x_star)
     if isinstance(method, tuple(ON_NETWORKS)):
         return theorem_of(method, ON_NETWORKS)(method, problem, x0, query)
     p, x = check_problem(problem), start_of(problem, x0)
