@@ -200,7 +200,7 @@ def test_the_default_start_is_2_where_none_was_given() -> None:
         assert r.method == cz.Continuized(c.f.L, start=2.0)
     assert cz.Continuized(1.0) == cz.Continuized(1.0, start=0.0)  # but only one of them says so
     assert cz.Continuized(1.0).for_composite().start == 2.0
-    with pytest.raises(ValueError, match="use start >= 2$"):
+    with pytest.raises(ValueError, match=r"use start >= 2$"):
         cz.Continuized(1.0, start=0.0).for_composite()
     r = cz.minimize(c.f, c.x0, L=c.f.L, prox=c.prox, maxiter=3, rng=0)
     assert (r.method.mu, r.method.start) == (c.f.mu, math.inf)

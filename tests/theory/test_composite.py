@@ -107,7 +107,7 @@ class EarlierEta(cz.Continuized):
     """eta of the step of x taken at T_k, not at T_{k+1}."""
 
     def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Any:
-        a, b, gamma, gamma_prime, carry = super().coefficients(k, t0, t, dt, carry)
+        a, b, _, gamma_prime, carry = super().coefficients(k, t0, t, dt, carry)
         return a, b, gamma_prime * parameters.eta(t0, *self.constants), gamma_prime, carry
 
 
@@ -198,10 +198,7 @@ def test_lyapunov_of_a_run_is_its_definition() -> None:
         assert phi.phi[k] == pytest.approx(expected, rel=1e-9)
         assert phi.psi_hat[k] == pytest.approx(psi, rel=1e-12)
         assert float(phi.at(t)) == pytest.approx(expected, rel=1e-9)
-    before = phi.at(r.path.t[7], side="left")
-    x, z = r.at(r.path.t[7], side="left")
-    assert np.isfinite(before)
-    assert before != phi.phi[7]
+    assert phi.at(r.path.t[7], side="left") != phi.phi[7]
 
 
 @pytest.mark.parametrize(
