@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized.process import clock as clock
     from continuized.process import flow as flow
     from continuized.process import marks as marks
+    from continuized.process import mirror as mirror
     from continuized.process import noise as noise
     from continuized.process import parameters as parameters
     from continuized.process import prox as prox
@@ -63,6 +64,7 @@ _MODULES = {
     "flow": "process.flow",
     "marks": "process.marks",
     "metric": "solver.metric",
+    "mirror": "process.mirror",
     "network": "network",
     "noise": "process.noise",
     "parameters": "process.parameters",

@@ -23,7 +23,7 @@ from continuized.process import clock as clocks
 from continuized.process.marks import Categorical, Changing
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
-from continuized.process.parameters import gamma_prime
+from continuized.process.parameters import eta, gamma_prime
 from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
@@ -54,6 +54,21 @@ class MixedInTurn(Continuized):
     def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
         a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
         return a, b * (1.0 - a), gamma, step, carry
+
+
+class EarlierEta(Continuized):
+    """eta of the step of x in f + psi taken at T_k, not T_{k+1}."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, _, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, step * eta(t0, *self.constants), step, carry
+
+
+class EarlyStart(Continuized):
+    """f + psi from start = 0 where mu = 0."""
+
+    def for_composite(self) -> Continuized:
+        return self
 
 
 class OneSided(Continuized):
@@ -216,6 +231,9 @@ PROCESS = "the iteration is the process"
 PARAMETERS = "the parameters are the paper's"
 LONG_RUNS = "runs of 200 variables"
 PHI = "phi is a supermartingale"
+COMPOSITE_PHI = "f + psi: phi is a supermartingale"
+COMPOSITE_PATHS = "f + psi: the paths"
+DOMAIN = "f + psi: x stays in the domain"
 LAZY = "lazy mixing is eager mixing"
 GROUPS_LAZY = "blocks and batches: lazy is eager"
 
@@ -230,6 +248,12 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(continuized=AppendixStep),
         (PROCESS, PHI),
     ),
+    Mutant(
+        "eta of the step of x in f + psi taken at T_k",
+        Subject(continuized=EarlierEta),
+        (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
+    ),
+    Mutant("f + psi from start = 0", Subject(continuized=EarlyStart), (DOMAIN,)),
     Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),
     Mutant("z not mixed", Subject(continuized=OneSided), (PROCESS,)),
     Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI)),

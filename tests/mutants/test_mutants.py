@@ -53,6 +53,19 @@ IN_SOURCE = {
         "0.525 / s",
         "dual and DADAO: the paths",
     ),
+    "prox with gamma in place of gamma'": (
+        "process/composite.py",
+        "composite_jump(x, z, g, gamma, gamma_prime, self.move)",
+        "composite_jump(\n                x, z, g, gamma, gamma_prime,\n                "
+        "lambda z, g, s: proximal_step(self.prox, z - s * g, gamma),\n            )",
+        "f + psi: the paths",
+    ),
+    "gamma in place of gamma' in compiled proximal steps": (
+        "solver/kernels/ensemble.py",
+        "entry_step(z - gamma_prime * g, gamma_prime, ",
+        "entry_step(z - gamma_prime * g, gamma, ",
+        "f + psi: the paths",
+    ),
     "one coordinate of 32 or more stands still in the compiled loop": (
         "solver/kernels/loop.py",
         "                y, z = mix(work[X, c], work[Z, c], a, b)",

@@ -102,7 +102,7 @@ def test_a_small_gradient_beside_a_prox_is_no_sign_of_a_minimum(L: float) -> Non
     be so long that the move divided by it is small."""
     r = cz.minimize(
         lambda x: 1e-25 * float(x[0]), [1.0], lambda x: np.array([1e-25]),
-        prox=cz.prox.L1(1.0), L=L, rng=0, tol=1e-6, maxiter=500,
+        prox=cz.prox.L1(1.0), L=L, rng=0, tol=1e-6, maxiter=5_000,
     )  # fmt: skip
     assert r.success == (L < 1e6)
     assert (abs(r.x[0]) < 1e-6) == r.success

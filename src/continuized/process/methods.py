@@ -7,6 +7,9 @@ All of them are one step with different numbers.  At event k, at time t, a `rule
     ask:   g = grad f(y, mark)
     jump:  x = y - gamma g,          z = z - gamma' g
 
+For f + psi, and in other geometries, z is moved by a proximal or mirror step, and x follows it
+(`composite_jump`).
+
 A rule is a plain function of scalars (`coefficients`; `compiled` compiles it); a method is a rule,
 its constants, and the rule of the flow between events.
 
@@ -18,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, NamedTuple
 
 from continuized.process import clock as clocks
@@ -26,11 +29,17 @@ from continuized.process import coefficients
 from continuized.process import flow as flows
 from continuized.process.coefficients import FlowRule, Rule
 from continuized.process.flow import integrate_weights, mix, no_flow
-from continuized.process.parameters import check_constants, default_start
+from continuized.process.parameters import (
+    check_constants,
+    default_start,
+    least_composite_start,
+)
 from continuized.process.random_streams import Seed
 from continuized.support import validation as check
 from continuized.support.display import show_line
 
+ROUNDING = 1e-12  # relative, of a start that is just large enough
+Move = Callable[[Any, Any, float], Any]  # (z, g, gamma') -> z after the event
 FINGERPRINT_EVENTS = ((1, 0.0, 0.7, 0.7), (2, 0.7, 1.9, 1.2))  # (k, t0, t, dt)
 
 
@@ -54,6 +63,23 @@ class Info(NamedTuple):
 def jump(x: Any, z: Any, g: Any, gamma: float, gamma_prime: float) -> tuple[Any, Any]:
     """The gradient step of an event, x <- x - gamma g and z <- z - gamma' g."""
     return x - gamma * g, z - gamma_prime * g
+
+
+def follow(x: Any, z: Any, z_plus: Any, eta: float) -> Any:
+    """The step of x where z has gone to z_plus, not by -gamma' g: x + eta (z_plus - z)."""
+    return x + eta * (z_plus - z)
+
+
+def composite_jump(
+    x: Any, z: Any, g: Any, gamma: float, gamma_prime: float, move: Move
+) -> tuple[Any, Any]:
+    """The step of an event where `move` takes z to z+, such as prox_{gamma' psi}(z - gamma' g).
+
+    x follows by eta (z+ - z), with eta = gamma / gamma' at the event's own time: of the paper's
+    parameters, eta gamma' = 1/L = gamma.  Where z+ = z - gamma' g this is `jump`.
+    """
+    z_plus = move(z, g, gamma_prime)
+    return follow(x, z, z_plus, gamma / gamma_prime), z_plus
 
 
 class Method:
@@ -118,17 +144,25 @@ class Method:
         return State(0, 0.0, x0, x0)
 
     def step(
-        self, state: State, event: clocks.Event, oracle: Callable[[Any, Any], Any]
+        self,
+        state: State,
+        event: clocks.Event,
+        oracle: Callable[[Any, Any], Any],
+        move: Move | None = None,
     ) -> tuple[State, Info]:
         """Go from the state after one event to that after the next, and change nothing given.
 
-        oracle: (x, mark) -> the gradient at x that an event with this mark is served.
+        oracle: (x, mark) -> the gradient at x that an event with this mark is served.  move: as for
+        `composite_jump`.
         """
         k, t, dt, mark = event
         a, b, gamma_k, gamma_prime_k, carry = self.coefficients(k, state.t, t, dt, state.carry)
         y, z = mix(state.x, state.z, a, b)
         g = oracle(y, mark)
-        x, z = jump(y, z, g, gamma_k, gamma_prime_k)
+        if move is None:
+            x, z = jump(y, z, g, gamma_k, gamma_prime_k)
+        else:
+            x, z = composite_jump(y, z, g, gamma_k, gamma_prime_k, move)
         return State(k, t, x, z, carry), Info(y, g)
 
 
@@ -187,8 +221,9 @@ class Continuized(Method):
     """The continuized Nesterov acceleration (Theorem 3).
 
     `start` shifts the clock in the parameters: None is the paper's choice (0 when mu = 0,
-    infinity when mu > 0); start = 0 with mu > 0 is one algorithm for all mu >= 0.  L and mu: as for
-    `Nesterov`, and so are the errors; ValueError, too, for start = inf with mu = 0.
+    infinity when mu > 0; with `prox=` or `mirror=` 2 when mu = 0); start = 0 with mu > 0 is one
+    algorithm for all mu >= 0.  L and mu: as for `Nesterov`, and so are the errors; ValueError, too,
+    for start = inf with mu = 0.
 
     >>> Continuized(L=1.0, mu=0.01).start
     inf
@@ -197,10 +232,12 @@ class Continuized(Method):
     L: float
     mu: float = 0.0
     start: float | None = None
+    start_is_given: bool = field(init=False, repr=False, compare=False, default=True)
     name: ClassVar[str] = "continuized"
 
     def __post_init__(self) -> None:
         L, mu = check_constants(self.L, self.mu)
+        _freeze(self, start_is_given=self.start is not None)
         start = default_start(mu) if self.start is None else self.start
         start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
         if mu == 0.0 and start == math.inf:
@@ -229,6 +266,24 @@ class Continuized(Method):
     def clock(self, rng: Seed = None) -> clocks.Clock:
         return clocks.Poisson(rng)
 
+    def for_composite(self) -> Continuized:
+        """Return it as it is run on f + psi, with the start 2 where mu = 0 and none was given.
+
+        Raises ValueError where eta is above 1 at the start: x could leave the domain of psi.
+
+        >>> Continuized(1.0).for_composite().start, Continuized(1.0, 0.1).for_composite().start
+        (2.0, inf)
+        """
+        least = least_composite_start(self.L, self.mu)
+        if not self.start_is_given and self.mu == 0.0:
+            return replace(self, start=least)
+        if self.start is not None and self.start < least * (1.0 - ROUNDING):
+            raise ValueError(
+                f"with prox= or mirror=, start = {self.start:.6g} makes eta larger than 1 at the "
+                f"beginning, and x could leave the domain; use start >= {least:.6g}"
+            )
+        return self
+
 
 def check_method(method: Any) -> Method:
     """Return a Method; raise TypeError for anything else, also for a name."""
@@ -242,7 +297,7 @@ def _freeze(method: Method, **values: float) -> None:
         object.__setattr__(method, name, value)
 
 
-FORMULAS = (jump,)
+FORMULAS = (jump, follow)
 METHODS: dict[str, Callable[..., Method]] = {
     m.name: m for m in (Continuized, Nesterov, GradientDescent)
 }

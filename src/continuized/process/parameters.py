@@ -76,6 +76,22 @@ def default_start(mu: float) -> float:
     return math.inf if mu > 0.0 else 0.0
 
 
+def least_composite_start(L: float, mu: float) -> float:
+    """The least start for which eta is at most 1 from the beginning, as f + psi needs it.
+
+    2 when mu = 0, otherwise (2/q) artanh q with q = sqrt(mu/L), infinite when mu = L.
+
+    >>> least_composite_start(1.0, 0.0), least_composite_start(1.0, 1.0)
+    (2.0, inf)
+    >>> round(least_composite_start(1.0, 0.25), 6)
+    2.197225
+    """
+    q = 2.0 * omega(L, mu)
+    if q == 0.0:
+        return 2.0
+    return 2.0 * math.atanh(q) / q if q < 1.0 else math.inf
+
+
 def eta(t: float, L: float, mu: float, start: float) -> float:
     """The rate at which x is drawn to z.  Infinite at t = 0 when start = 0.
 

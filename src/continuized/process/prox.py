@@ -1,7 +1,6 @@
 """Proximal steps, for f + h with f smooth and h simple: prox(v, s) = argmin h(x) + |x - v|^2/(2s).
 
-The paper's theorems are about smooth functions: with h nothing is proved here.  The accelerated
-step is the usual one, with the gradient mapping L (y - x+) in place of the gradient.
+What an event does with them where L is known stands in `composite`, with its theorem.
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ __all__ = [
     "Prox",
     "Separable",
     "Simplex",
+    "mapping_norm",
     "value_after_step",
 ]
 
@@ -88,12 +88,17 @@ def entry_step(v: Any, step: Any, l1: Any, l2: Any, low: Any, high: Any) -> Any:
     return clip((v - clip(v, -least, least)) / (1.0 + l2 * step), low, high)
 
 
+def entry_penalty(x: Any, l1: Any, l2: Any) -> Any:
+    """Return l1 |x| + l2/2 x^2."""
+    return l1 * np.abs(x) + 0.5 * l2 * x * x
+
+
 def entry_value(x: Any, l1: Any, l2: Any, low: Any, high: Any) -> Any:
-    """Return l1 |x| + l2/2 x^2, or infinity where x is not in [low, high]."""
-    return np.where((x >= low) & (x <= high), l1 * np.abs(x) + 0.5 * l2 * x * x, np.inf)
+    """Return `entry_penalty`, or infinity where x is not in [low, high]."""
+    return np.where((x >= low) & (x <= high), entry_penalty(x, l1, l2), np.inf)
 
 
-FORMULAS = (clip, entry_step, entry_value)
+FORMULAS = (clip, entry_step, entry_penalty, entry_value)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -156,6 +161,13 @@ class Separable(ShapedProx):
             # x was rounded to its dtype, and the bounds must be too.
             low, high = (np.asarray(bound, x.dtype) for bound in (self.low, self.high))
             return float(entry_value(x, self.l1, self.l2, low, high).sum())
+
+    def values(self, points: Array) -> Array:
+        """h at each of points[0], points[1], ..."""
+        with np.errstate(over="ignore"):
+            low, high = (np.asarray(bound, points.dtype) for bound in (self.low, self.high))
+            parts = entry_value(points, self.l1, self.l2, low, high)
+        return np.asarray(parts.reshape(len(points), -1).sum(axis=1), dtype=np.float64)
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless there is a constant for each entry of x, or one for all."""
@@ -272,6 +284,9 @@ class LInfBall(Box):
 # of its dtype outside.
 
 SLACK = 1e-9
+TINY = 1e-30  # a step that goes nowhere but into the domain, also in float32
+ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
+LENGTHEN = 16.0  # times, such a step
 
 
 def is_at_most(number: float, bound: float, x: Array, size: float | None = None) -> bool:
@@ -549,6 +564,7 @@ class _UserProx(Prox):
     """The user's prox(v, step); h itself is not known, so that f alone is reported."""
 
     function: Callable[[Array, float], Any]
+    value_is_known: ClassVar[bool] = False
 
     def __call__(self, v: Array, step: float) -> Array:
         return self.function(v.copy(), step)  # type: ignore[no-any-return]
@@ -567,6 +583,43 @@ def proximal_step(prox: Prox, v: Array, step: float) -> Array:
                 f"and dtype {x.dtype}"
             )
         return x.astype(v.dtype, copy=False)
+
+
+def nearest_in_domain(prox: Prox, x: Array) -> Array:
+    """Return the point of the domain of h that is nearest to x: where a tiny step leads.
+
+    >>> nearest_in_domain(Box(0.0, 1.0), np.array([-3.0, 0.5])).tolist()
+    [0.0, 0.5]
+    """
+    if isinstance(prox, Separable):
+        with np.errstate(over="ignore"):
+            return _in_dtype_of(x, clip(x, prox.low, prox.high))
+    return proximal_step(prox, x, TINY)
+
+
+def mapping_norm(prox: Prox, y: Array, g: Array, gamma: float, x: Array | None = None) -> float:
+    """Return the norm of the gradient mapping, |y - x| / gamma, x = prox(y - gamma g, gamma).
+
+    Far away, or with a small gamma, a step of length gamma is lost in rounding, whatever the
+    gradient is: then it becomes longer, but no longer than it must, for a long one reaches the
+    least value of h, wherever it began.
+
+    >>> mapping_norm(L1(0.5), np.array([2.0]), np.array([2.0]), 1.0)
+    2.0
+    """
+    x = proximal_step(prox, y - gamma * g, gamma) if x is None else x
+    slope, visible = _finite_norm(g), ROUNDED * float(np.finfo(y.dtype).eps) * _finite_norm(y)
+    longest = visible / slope if slope > 0.0 else 0.0
+    while gamma < longest < math.inf and _finite_norm(y - x) < visible:
+        gamma = min(LENGTHEN * gamma, longest)
+        x = proximal_step(prox, y - gamma * g, gamma)
+    return _finite_norm(y - x) / gamma
+
+
+def _finite_norm(v: Array) -> float:
+    """The Euclidean norm, in the quick way where squares do not overflow."""
+    quick = norm(v)
+    return quick if quick < math.inf else length(v)
 
 
 def value_after_step(prox: Prox, f: float, g: Array, move: Array, x: Array, step: float) -> float:

@@ -98,15 +98,18 @@ def judge(watch: Array, g2: float, y2: float, dg2: float, dgdy: float, dy2: floa
     return g2
 
 
-def verdict(watch: Array, g2: float, gamma: float, gamma_prime: float) -> int:
-    """The signal of an event with these steps, |g|^2 being what `judge` said."""
+def verdict(watch: Array, g2: float, small2: float, gamma: float, gamma_prime: float) -> int:
+    """The signal of an event with these steps, |g|^2 being what `judge` said.
+
+    small2: the square of what tol is compared with, |g| itself or the norm of a gradient mapping.
+    """
     longest = max(gamma, gamma_prime)
     huge = HUGE if watch[EPS] < 1e-10 else HUGE_FLOAT32
     if not longest * longest * g2 < huge * huge:
         return NOT_FINITE  # so is a g2 that is NaN
     if g2 > watch[LIMIT2]:
         return DIVERGED
-    return SMALL_GRADIENT if g2 <= watch[TOL2] else GO_ON
+    return SMALL_GRADIENT if small2 <= watch[TOL2] else GO_ON
 
 
 FORMULAS = (seen_L, seen_mu, errors)

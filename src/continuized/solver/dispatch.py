@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from continuized.marked.dual import DualCoordinate
-from continuized.problems.base import Problem
+from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.linear import Linear
 from continuized.process import clock as clocks
+from continuized.process.composite import Composite
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
+from continuized.process.mirror import MirrorComposite, make_composite
 from continuized.process.parameters import check_constants
 from continuized.process.prox import check_prox
 from continuized.process.random_streams import Root
@@ -30,13 +32,15 @@ DEFAULT_PASSES = 1_000  # of a marked method, over its coordinates or rows
 FEW = 300  # variables: a factorisation takes no time
 MOST_KAPPA = 1e4  # of the dual: beyond, it takes hundreds of passes
 REASON_KNOWN_L = 'It is the process with the constants of the problem (method="continuized").'
+PROX_AND_METRIC = "metric= and prox= do not go together: prox is a step in the plain norm"
+MIRROR_AND_METRIC = "metric= and mirror= do not go together: each is a geometry of its own"
 REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method="continuized").'
 
 # Options of SciPy's minimize, and what to use here instead.
 ELSEWHERE = {
     "bounds": "use prox=cz.prox.Box(low, high)",
     "args": "use a function of x alone, such as lambda x: fun(x, *args)",
-    "constraints": "only sets with a simple projection can be had, as prox=",
+    "constraints": "only sets with a simple projection can be had, as prox= or mirror=",
     "hess": "leave it out, or give its bound as metric=",
     "options": "give each option by its own name",
     "gtol": "use tol=",
@@ -148,10 +152,9 @@ def check_nonfinite(nonfinite: Any, checkpoint: Any) -> None:
         )
 
 
-def check_array_api(method: Any, metric: Any, prox: Any, noise: Any, checkpoint: Any) -> None:
+def check_array_api(method: Any, **numpy_only: Any) -> None:
     """Raise ValueError for what is NumPy's only, where x0 is an array of another library."""
-    given = {"metric": metric, "prox": prox, "noise": noise, "checkpoint": checkpoint}
-    for name, value in given.items():
+    for name, value in numpy_only.items():
         if value is not None:
             raise ValueError(f"{name}= is for NumPy arrays only; drop it, or give a NumPy x0")
     if hasattr(method, "prepare"):
@@ -164,7 +167,7 @@ def check_array_api(method: Any, metric: Any, prox: Any, noise: Any, checkpoint:
 def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any, str]:
     """Choose (method, metric, the reason in a sentence) for method="auto".
 
-    `asked`: whether other options ask for the process itself (L, mu, prox, noise, a path).
+    `asked`: whether other options ask for the process itself (L, prox, mirror, noise, a path...).
     """
     if metric is not None or asked:
         return "continuized", metric, 'Full gradients (method="continuized"), as the options ask.'
@@ -192,8 +195,37 @@ def _dual_is_well_conditioned(problem: Any) -> bool:
     return bool(problem.curvature * problem.row_norms2.mean() <= MOST_KAPPA * n * problem.l2)
 
 
+def as_composite(
+    method: Any, L: Any, metric: Any, prox: Any, mirror: Any, noise: Any, shape: tuple[int, ...]
+) -> Composite | None:
+    """Return f + psi where its constants are known: L is given, or a Continuized, or the geometry
+    finds L; None otherwise.
+
+    Raises ValueError where psi goes with nothing else that is given.
+    """
+    by_name = isinstance(method, str) and method == "continuized"
+    is_known = isinstance(method, Continuized) or (by_name and L is not None)
+    if mirror is not None and not (is_known or by_name):
+        raise ValueError('mirror= goes with method="continuized" or a cz.Continuized(L) only')
+    if mirror is None and (prox is None or not is_known):
+        return None
+    if metric is not None:
+        raise ValueError(PROX_AND_METRIC if mirror is None else MIRROR_AND_METRIC)
+    return make_composite(prox, mirror, shape, noise)
+
+
+def composite_method(
+    composite: Composite, method: Any, problem: Problem, L: Any, mu: Any, x0: Array
+) -> Continuized:
+    """Return the method of a run on f + psi from x0, with its constants and its start."""
+    if isinstance(composite, MirrorComposite) and isinstance(method, str):
+        L = composite.find_L(problem, x0.shape) if L is None else L
+        mu = 0.0 if mu is None else mu  # not the problem's own: there is no use for it
+    return composite.begin(as_method(method, problem, L, mu), x0)
+
+
 def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise: Any) -> bool:
-    """Tell whether the stepper for unknown constants, metrics and proximal steps is the one.
+    """Tell whether the stepper for unknown constants, and for metrics, is the one.
 
     Raises ValueError where a metric or a prox is given to a stepper that has neither.
     """
@@ -201,8 +233,13 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if isinstance(method, str) and method == "continuized" and noise is None:
         # A regression computes its L when asked: do not ask where it is not needed.
         return given or (L is None and problem.L is None)
-    if given:
-        raise ValueError('metric= and prox= go with method="continuized" and without noise=')
+    if metric is not None:
+        raise ValueError('metric= goes with method="continuized" and without noise=')
+    if prox is not None:
+        raise ValueError(
+            'prox= goes with method="continuized" and without noise=, or with L= or a '
+            "cz.Continuized(L, mu)"
+        )
     return False
 
 
@@ -216,7 +253,7 @@ def adaptive_options(
     step = check_prox(prox, shape)
     named = isinstance(metric, str)
     if metric is not None and step is not None:
-        raise ValueError("metric= and prox= do not go together: prox is a step in the plain norm")
+        raise ValueError(PROX_AND_METRIC)
     made = make_factory(metric, problem, root) if named else None
     if mu is not None and L is None:
         raise ValueError("mu without L: give both, or neither (restarts stand in for mu)")

@@ -21,7 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
+from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
+from continuized.process.mirror import make_composite
 from continuized.process.noise import Noise, check_noise, draw_noise
 from continuized.process.random_streams import (
     MARKS,
@@ -146,6 +148,21 @@ class Task(NamedTuple):
     noise: Noise | None
     root: Root
     compiled: Compiled | None  # the problem
+    composite: Composite | None  # psi, where there is one
+
+    @property
+    def psi(self) -> Array | None:
+        """The constants of psi for compiled loops, where it is a sum over entries."""
+        return None if self.composite is None else self.composite.entry_constants(self.x0)
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether compiled loops can take its events."""
+        from continuized.process.compiled import runs_compiled
+
+        has_both = self.compiled is not None and self.compiled.fun is not None
+        knows_psi = self.composite is None or self.psi is not None
+        return has_both and knows_psi and runs_compiled(self.method)
 
     @property
     def columns(self) -> int:
@@ -158,7 +175,7 @@ class Task(NamedTuple):
 
         Users' own gradients may take longer, those in Python about 5 microseconds at least.
         """
-        if self.compiled is None:
+        if self.compiled is None or not self.is_compiled:
             return 5e-6
         return 5e-8 + 5e-10 * (self.x0.size + sum(part.size for part in self.compiled.data))
 
@@ -186,14 +203,16 @@ def ensemble(
     times: ArrayLike | None = None,
     rng: Seed = None,
     noise: Noise | None = None,
+    prox: Any = None,
+    mirror: Any = None,
     keep: str = "all",
     threads: int | None = None,
     progress: bool = False,
 ) -> Ensemble:
     """Many independent runs from x0, `steps` events each, or up to the last of `times`.
 
-    Compiled and parallel where the problem has a compiled gradient and value; otherwise the
-    runs are made one by one with the Python gradient.
+    Compiled and parallel where the problem has a compiled gradient and value, and prox, if any, is
+    a `cz.prox.Separable`; otherwise the runs are made one by one in Python.
 
     Parameters
     ----------
@@ -209,6 +228,10 @@ def ensemble(
     rng : int, SeedSequence or Generator
         Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    prox : an object such as `cz.prox.L1(0.1)`
+        Minimise problem + psi, as `minimize` does with known constants; `fun` is then its value.
+    mirror : an object such as `cz.mirror.Entropy()`
+        The geometry, as for `minimize`.  These runs are in Python.
     keep : "all" or "mean"
         "mean" keeps only the moments of f over the runs, in memory that does not grow with them.
     threads : int
@@ -234,7 +257,12 @@ def ensemble(
     ((100, 51), True)
     """
     runs = check.whole(runs, "runs", minimum=1, maximum=MOST)
-    task = _make_task(problem, method, x0, steps, times, rng, noise)
+    start = check_start(x0, check_problem(problem))
+    composite = None
+    if prox is not None or mirror is not None:
+        composite = make_composite(prox, mirror, start.shape, noise)
+        method = composite.begin(method, start)
+    task = _make_task(problem, method, start, steps, times, rng, noise, composite)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
     workers = os.cpu_count() or 1
@@ -268,10 +296,10 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Chunk]:
 
 
 def _make_task(
-    problem: Any, method: Any, x0: Any, steps: Any, times: Any, rng: Any, noise: Any
-) -> Task:
+    problem: Problem, method: Any, start: Array, steps: Any, times: Any, rng: Any, noise: Any,
+    composite: Composite | None,
+) -> Task:  # fmt: skip
     check_method(method)
-    start = check_start(x0, check_problem(problem))
     check_noise(noise)
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
@@ -282,7 +310,8 @@ def _make_task(
     if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
     compiled = problem.compile(start.dtype)
-    return Task(problem, method, start, int(steps or 0), asked, noise, root, compiled)
+    steps = int(steps or 0)
+    return Task(problem, method, start, steps, asked, noise, root, compiled, composite)
 
 
 def _check_hours(task: Task, runs: int, workers: int) -> None:
@@ -339,13 +368,14 @@ def _compile_loop(task: Task) -> Any:
 
     All is compiled here, before the threads start: there it would be once for each of them.
     """
-    from continuized.process.compiled import compile_fill, runs_compiled
+    from continuized.process.compiled import compile_fill
     from continuized.solver.kernels.ensemble import compile_flow, compile_steps, compile_times
 
-    if not runs_compiled(task.method) or task.compiled is None or task.compiled.fun is None:
+    if task.compiled is None or not task.is_compiled:
         return None
     compile_fill(task.method.rule)
-    loop = task.x0.dtype, task.compiled.kind, task.noise is not None
+    extras = task.noise is not None, task.composite is not None
+    loop = task.x0.dtype, task.compiled.kind, *extras
     if task.steps:
         return compile_steps(*loop)
     return partial(compile_times(*loop), compile_flow(task.method.flow_rule))
@@ -367,8 +397,11 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     roots = branches(task.root, range(rows.first, rows.first + runs), keys)
     streams = [task.method.clock(root).stream() for root in roots]
     rngs = [] if task.noise is None else [generator(root, MARKS) for root in roots]
+    psi = task.psi
     if task.steps:
         rows.t[:, 0], rows.fun[:, 0] = 0.0, fun(states[0, 0], data)
+        if task.composite is not None:
+            rows.fun[:, 0] += task.composite.value(task.x0)
     k, most = 0, max(1, int(BLOCK_SECONDS / (runs * task.seconds)))
     while not over and (k < task.steps or np.any(passed < task.times.size)):
         n, started = min(most, _block(task, k, runs)), time.perf_counter()
@@ -385,7 +418,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
             rows.t[:, k + 1 : k + 1 + n] = t
         else:
             where = Asked(task.method.constants, t0, t, task.times, passed)
-        loop(*pointers, data, states, scratch, coefs, noise, where, rows.fun)
+        loop(*pointers, data, psi, states, scratch, coefs, noise, where, rows.fun)
         k, t0, carry = k + n, t[:, -1].copy(), coefs[:, -1, -1].copy()
         if time.perf_counter() - started > BLOCK_SECONDS:
             most = max(1, n // 2)
@@ -414,6 +447,8 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
             steps += int(np.searchsorted(events.t, task.times[-1], side="right"))
         steps += 1
     how: dict[str, Any] = {"maxiter": steps, "record": True if task.steps else "path"}
+    if task.composite is not None:
+        how.update(task.composite.given)
     r = minimize(task.problem, task.x0, method=task.method, noise=task.noise, rng=root, **how)
     t[:], fun[:] = np.nan, np.nan
     if task.steps:
@@ -421,4 +456,7 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     last = r.trace.t[-1]
     for j, s in enumerate(task.times.tolist()):
         if s <= last:
-            fun[j] = task.problem.fun(r.at(s)[0])
+            x = r.at(s)[0]
+            fun[j] = task.problem.fun(x)
+            if task.composite is not None:
+                fun[j] += task.composite.value(task.composite.bring_back(x))

@@ -36,6 +36,7 @@ def minimize(
     method: str | Method | Marked = "continuized",
     metric: Any = None,
     prox: Any = None,
+    mirror: Any = None,
     noise: Noise | None = None,
     clock: clocks.Clock | None = None,
     rng: Seed = None,
@@ -65,7 +66,8 @@ def minimize(
     L, mu : float
         Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
         Where L is not known, or not given beside `metric` or `prox`, "continuized" finds it on
-        the way, and restarts in place of mu; what it found is in `r.constants`.
+        the way, and restarts in place of mu; what it found is in `r.constants`.  A mu without L
+        is refused there.
     method : "auto", "continuized", "nesterov", "gradient-descent", or a method object
         Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
         find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
@@ -77,7 +79,16 @@ def minimize(
         object with solve(g) = P^-1 g.
         L and mu, if given, are those in the norm of P.
     prox : None, an object such as `cz.prox.L1(0.1)`, or a function prox(v, step)
-        Minimise fun + h by proximal steps.  The paper's theorems do not cover this.
+        Minimise fun + psi by proximal steps.  With L= (and mu=), or a `cz.Continuized`, the bounds
+        of the paper hold for fun + psi (`cz.theory.bound`): x0 must be in the domain of psi, and so
+        is every x; where mu = 0 the start of the parameters is 2 by default, and not less.  With
+        tol, r.x is one proximal step beyond the last event, where fun + psi is no larger, and has
+        exact zeros.  Where L is not given, no theorem covers the run, and x0 may be anywhere.
+    mirror : None, `cz.mirror.Entropy()`, `cz.mirror.PNorm(p)`, or an object of your own
+        Take the steps of z in the geometry of a function h (`cz.mirror`): x on the simplex, or on a
+        product of simplices, or with few entries.  L is the smoothness in its norm, by default
+        what the geometry finds for a problem; mu must be 0.  The bounds hold with the divergence
+        of h.  With Entropy, tol is compared with a gap, at least fun - f*.
     noise : noise model, such as `cz.noise.Gaussian(1e-4)`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
     rng : int, SeedSequence or Generator
@@ -109,8 +120,8 @@ def minimize(
         one problem from another, f and its gradient are asked for once more, at x0.
     every : float
         Seconds between checkpoints.  0: as often as the state can be kept, which is after every
-        block of events (0.1 s of work or so); where L is found on the way, or with `metric` or
-        `prox`, after every event; for a marked method after every pass (without record, after
+        block of events (0.1 s of work or so); where L is found on the way, or with `metric`,
+        after every event; for a marked method after every pass (without record, after
         4,096 events, if that is more).
     resume : bool
         Go on from the checkpoint, if there is one: the same run, bit by bit, as one that was
@@ -147,16 +158,22 @@ def minimize(
     if arrays.namespace(x0) is None:
         start = check_start(x0, problem)
     else:
-        dispatch.check_array_api(method, metric, prox, noise, checkpoint)
+        numpy_only = {"metric": metric, "prox": prox, "mirror": mirror, "noise": noise}
+        dispatch.check_array_api(method, **numpy_only, checkpoint=checkpoint)
         problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
-        asked = any(option is not None for option in (L, mu, prox, noise))
+        asked = any(option is not None for option in (L, mu, prox, mirror, noise))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
-    adapts = dispatch.is_adaptive(method, problem, L, metric, prox, noise)
-    chosen: Any = method if is_marked or adapts else dispatch.as_method(method, problem, L, mu)
+    composite = dispatch.as_composite(method, L, metric, prox, mirror, noise, start.shape)
+    adapts = composite is None and dispatch.is_adaptive(method, problem, L, metric, prox, noise)
+    chosen: Any = method
+    if composite is not None:
+        chosen = dispatch.composite_method(composite, method, problem, L, mu, start)
+    elif not (is_marked or adapts):
+        chosen = dispatch.as_method(method, problem, L, mu)
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
@@ -189,6 +206,7 @@ def minimize(
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
             how["rng"] = None if noise is None else generator(root, MARKS)
+            how["composite"] = composite
             stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
         ticking = chosen.clock(root) if clock is None else clock
 

@@ -39,7 +39,7 @@ class Trace(Table):
 
     Where L is found on the way, or there is a metric, fun is f where the event asked for a
     gradient (x_k would cost a further evaluation); with prox, f + h after the event, as
-    estimated from there (`prox.value_after_step`).
+    estimated from there (`prox.value_after_step`), and where L is known f + h at x_k itself.
 
     Without recording (`record=False`), only the start and the end.  `passes` counts passes over
     the data (events times their cost, over the size of the data); a marked method has one row a
@@ -112,6 +112,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
         Of a marked method: passes over the data.
     gap : float or None
         The duality gap, where it is known: at least fun - f*.
+    prox, mirror
+        Of a run with known constants, the prox and the geometry that it was given, if any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 
 from continuized.problems.base import Array, Problem
-from continuized.process.prox import Prox, proximal_step
+from continuized.process.prox import Prox, mapping_norm
 from continuized.solver.array_api import eps_of, inner, norm
 from continuized.solver.steppers.evaluations import Evaluation
 
@@ -17,8 +17,6 @@ from continuized.solver.steppers.evaluations import Evaluation
 FIRST_LOOK, LOOK_FACTOR = 1024, 9
 FAR_TO_TELL = 1e4  # of 1 + |x_0|: a run that ends there says that x went away
 FAR_TO_STOP, FAR_TO_STOP_FLOAT32 = 1e100, 1e25  # of 1 + |x_0|: a run ends there
-ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
-LENGTHEN = 16.0  # times, such a step
 GOES_AWAY = (
     " x went far away and the gradient did not get smaller: f may have no minimum, or jac may not "
     "be its gradient."
@@ -70,20 +68,7 @@ class Criterion:
             return norm(at.g)
         if self._prox is None:
             return math.sqrt(max(inner(at.g, at.q), 0.0))
-        return self._mapping(self._prox, at, x, gamma)
-
-    def _mapping(self, prox: Prox, at: Evaluation, x: Array, gamma: float) -> float:
-        """Return |y - x| / gamma, of a longer step where one of length gamma is lost in rounding.
-
-        Far away, or with a large L, x is y itself, whatever the gradient is.  The step becomes no
-        longer than it must: a long one reaches the least value of h, wherever it began.
-        """
-        slope, visible = norm(at.g), ROUNDED * eps_of(at.y) * norm(at.y)
-        longest = visible / slope if slope > 0.0 else 0.0
-        while gamma < longest < math.inf and norm(at.y - x) < visible:
-            gamma = min(LENGTHEN * gamma, longest)
-            x = proximal_step(prox, at.y - gamma * at.q, gamma)
-        return norm(at.y - x) / gamma
+        return mapping_norm(self._prox, at.y, at.g, gamma, x)
 
 
 def is_far(x: Array, start: Array) -> bool:

@@ -15,7 +15,9 @@ from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem, check_problem, check_start
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized, Method, check_method
+from continuized.process.mirror import MirrorComposite
 from continuized.support import validation as check
+from continuized.theory.composite import CompositeProblem, as_composite_problem
 
 ROUNDING = 1e-12  # relative; L of a regression comes from a numerical eigenvalue
 NETWORK_NAMES = {Gossip: "gossip", A2CiD2: "A²CiD²", Dual: "the dual method", DADAO: "DADAO"}
@@ -50,6 +52,16 @@ def start_of(problem: Any, x0: ArrayLike) -> Array:
     return x
 
 
+def with_composite(
+    method: Any, problem: Any, x0: ArrayLike, prox: Any, mirror: Any, x_star: Any
+) -> tuple[Continuized, CompositeProblem]:
+    """Return the method as it is run on f + psi, and f + psi; raise where no theorem covers it."""
+    method = check_continuized(method, "a bound with prox= or mirror=")
+    x = start_of(problem, x0)
+    F = as_composite_problem(problem, x, prox, mirror, x_star)
+    return F.composite.begin(method, x), F
+
+
 def known_L(problem: Problem) -> float:
     """Return L; raise ValueError where it is not known."""
     L = check_problem(problem).L
@@ -77,7 +89,9 @@ def _unknown(problem: Problem, what: str, needed: str) -> ValueError:
 
 
 def squared_distance(problem: Problem, x0: Array) -> float:
-    """Return |x_0 - x*|^2 (and z_0 = x_0)."""
+    """Return |x_0 - x*|^2 (and z_0 = x_0), or twice the divergence in another geometry."""
+    if isinstance(problem, CompositeProblem):
+        return float(problem.distances(x0[np.newaxis])[0])
     difference = x0.ravel() - minimiser(problem).ravel()
     return float(difference @ difference)
 
@@ -95,6 +109,10 @@ def check_counts(k: ArrayLike) -> Array:
 def check_constants_hold(method: Any, problem: Problem) -> None:
     """Refuse a theorem whose L or mu is known not to hold for the function."""
     check_method(method)
+    if isinstance(problem, CompositeProblem):
+        if isinstance(problem.composite, MirrorComposite):
+            return  # L is in another norm
+        problem = problem.smooth
     L, mu = problem.L, problem.mu
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller

@@ -3,6 +3,10 @@
 The proof of Theorem 3 (appendix B) says that phi is a supermartingale for convex f.  Here
 that is checked without sampling: by the generator I_t, and by integrating over the gap to
 the next event.
+
+For f + psi (docs/proofs/composite.md) f(x_t) - f* is replaced by f(x_t) + psi^_t - F*: psi^ and
+zeta^ begin as psi(x_0), mix as x and z do, and at an event zeta^ becomes psi(z+), psi^ follows as x
+does.  psi^ is at least psi(x); it is carried along where x is.
 """
 
 from __future__ import annotations
@@ -18,14 +22,15 @@ from continuized.problems.base import Array, Problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.flow import mix
-from continuized.process.methods import Continuized, Method, jump
+from continuized.process.methods import Continuized, Method, follow, jump
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_continuized, check_fits, minimiser, minimum
+from continuized.theory.composite import CompositeProblem, as_composite_problem
 
 if TYPE_CHECKING:
-    from continuized.solver.result import Result
+    from continuized.solver.result import Path, Result
 
 NODES = 12  # Gauss-Legendre points to a panel
 TOLERANCE = 1e-9  # of the quadrature, relative to phi
@@ -35,11 +40,12 @@ TAIL = 45.0  # e^-45 is below rounding
 LARGEST_LOG = 700.0  # e^710 overflows
 
 
-def lyapunov(r: Result, p: Problem) -> Lyapunov:
+def lyapunov(r: Result, p: Problem, *, x_star: ArrayLike | None = None) -> Lyapunov:
     """Return phi_t along a recorded path of `Continuized`: at the events, and at any time.
 
     r is of `minimize(p, ...)` with record="path"; ValueError where it is not, or of another
-    method.  phi is a supermartingale: it decreases in expectation, not on every path.
+    method.  phi is a supermartingale: it decreases in expectation, not on every path.  Of a run
+    with prox= or mirror=, phi is that of f + psi and of the geometry, and x_star as for `bound`.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -48,13 +54,14 @@ def lyapunov(r: Result, p: Problem) -> Lyapunov:
     >>> phi.phi.shape, bool(phi.at(r.trace.t[7]) == phi.phi[7])
     ((51,), True)
     """
-    return Lyapunov(r, p)
+    return Lyapunov(r, p, x_star)
 
 
 class Lyapunov:
     """phi along one path.  `t` and `phi` have one row per event, row 0 the start.
 
-    `log_phi` and `log_at` are for where phi overflows.  Made by `lyapunov(r, p)`.
+    `log_phi` and `log_at` are for where phi overflows.  Of a run with prox=, `psi_hat` is what
+    stands for psi(x) in phi, at least as large.  Made by `lyapunov(r, p)`.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -63,7 +70,9 @@ class Lyapunov:
     (0.65, (2,))
     """
 
-    def __init__(self, r: Result, p: Problem) -> None:
+    psi_hat: Array | None = None
+
+    def __init__(self, r: Result, p: Problem, x_star: ArrayLike | None = None) -> None:
         from continuized.solver.result import Result
 
         what = 'a result of minimize(p, ..., record="path")'
@@ -72,10 +81,33 @@ class Lyapunov:
             raise ValueError('the path was not recorded; call minimize with record="path"')
         self.method = check_continuized(r.method, "lyapunov")
         check_fits(p, r.path.x)
-        self.problem, self.result = p, r
-        self.t = r.path.t
+        prox, mirror = r.get("prox"), r.get("mirror")
+        is_composite = prox is not None or mirror is not None
+        if x_star is not None and not is_composite:
+            raise ValueError("x_star= is for runs with prox= or mirror=; set p.x_star, or drop it")
+        self.problem, self.t = p, r.path.t
         x, z = (path.astype(np.float64, copy=False) for path in (r.path.x, r.path.z))
-        self.log_phi = _log_phi(self.method, p, self.t, x, z)
+        self._shape = x.shape[1:]
+        path = r.path._replace(x=x.reshape(len(x), -1), z=z.reshape(len(z), -1))
+        if is_composite:
+            if r.skipped:
+                raise ValueError("the path has events without a jump; use nonfinite='stop'")
+            F = as_composite_problem(p, x[0], prox, mirror, x_star)
+            surrogates = _carry_psi(self.method, F.composite.values(z), path)
+            path = path._replace(
+                x=np.column_stack([path.x, surrogates[0]]),
+                z=np.column_stack([path.z, surrogates[1]]),
+            )
+            self.problem, self.psi_hat = F, surrogates[0]
+        # A path of its own, in which psi^ and zeta^ are further entries of x and z.
+        self._result = Result(path=path, method=r.method)
+        self.log_phi = self._log_phi(self.t, path.x, path.z)
+
+    def _log_phi(self, t: Array, x: Array, z: Array) -> Array:
+        n = math.prod(self._shape)
+        psi = x[:, n] if x.shape[1] > n else None
+        x, z = (v[:, :n].reshape(len(v), *self._shape) for v in (x, z))
+        return _log_phi(self.method, self.problem, t, x, z, psi)
 
     @property
     def phi(self) -> Array:
@@ -89,8 +121,8 @@ class Lyapunov:
     def log_at(self, t: ArrayLike, side: str = "right") -> Array:
         """Return log phi_t, as `at` (t, side)."""
         times = check.times(t, "t")
-        x, z = (path.astype(np.float64) for path in self.result.at(times.ravel(), side))
-        return _log_phi(self.method, self.problem, times.ravel(), x, z).reshape(times.shape)[()]
+        x, z = self._result.at(times.ravel(), side)
+        return self._log_phi(times.ravel(), x, z).reshape(times.shape)[()]
 
     def _facts(self) -> dict[str, Any]:
         return {"rows": len(self.t), "method": self.method, "problem": self.problem}
@@ -99,8 +131,29 @@ class Lyapunov:
     _repr_html_ = show_html
 
 
+def _carry_psi(method: Continuized, psi_z: Array, path: Path) -> tuple[Array, Array]:
+    """Return psi^ and zeta^ after the start and after every event; psi_z is psi at the z."""
+    psi, zeta = [float(psi_z[0])], [float(psi_z[0])]
+    times, gaps = path.t.tolist(), path.dt.tolist()
+    for k in range(1, len(times)):
+        a, b, gamma, gamma_prime, _ = method.coefficients(k, times[k - 1], times[k], gaps[k], 0.0)
+        mixed, old = mix(psi[-1], zeta[-1], a, b)
+        psi.append(follow(mixed, old, float(psi_z[k]), gamma / gamma_prime))
+        zeta.append(float(psi_z[k]))
+    return np.array(psi), np.array(zeta)
+
+
 def drift(
-    method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike, sigma2: float = 0.0
+    method: Method,
+    p: Problem,
+    t: ArrayLike,
+    x: ArrayLike,
+    z: ArrayLike,
+    sigma2: float = 0.0,
+    *,
+    prox: Any = None,
+    mirror: Any = None,
+    x_star: ArrayLike | None = None,
 ) -> Array:
     """Compute the exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
 
@@ -115,6 +168,9 @@ def drift(
     isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
     other methods than Continuized, and for states that do not fit.
 
+    With prox=, of psi, phi is that of f + psi, whose drift is a function of the same state, for
+    psi^ and zeta^ cancel; mirror= is the geometry; x_star as for `bound`; noise is refused.
+
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
     >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
@@ -123,7 +179,12 @@ def drift(
     """
     method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    is_composite = prox is not None or mirror is not None
+    if is_composite:
+        method = method.for_composite()
     t, x, z, single = _states(method, p, t, x, z)
+    if is_composite:
+        p = as_composite_problem(p, x[0], prox, mirror, x_star)
     if np.any(t + method.start == 0.0):
         raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
     rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
@@ -132,10 +193,9 @@ def drift(
     gamma = parameters.gamma(method.L)
     A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
-    f, w2 = _excess_and_distance(p, x, z)
+    f, w2 = _excess_and_distance(p, x, z, 0.0)
     flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
-    step_z: Any = gamma_prime.reshape(-1, *[1] * (x.ndim - 1))
-    f1, w1 = _excess_and_distance(p, *jump(x, z, g, gamma, step_z))
+    f1, w1 = _excess_and_distance(p, *_jump_rows(p, x, z, g, gamma, gamma_prime))
     value = flow + A * (f1 - f) + B * (w1 - w2)
     if sigma2 > 0.0:
         if not isinstance(p, Quadratic):
@@ -164,15 +224,24 @@ class Gap(NamedTuple):
 
 
 def supermartingale_gap(
-    method: Method, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+    method: Method,
+    p: Problem,
+    t: ArrayLike,
+    x: ArrayLike,
+    z: ArrayLike,
+    *,
+    prox: Any = None,
+    mirror: Any = None,
+    x_star: ArrayLike | None = None,
 ) -> Gap:
     """Compute E[phi at the next event | state (t, x, z)] - phi_t, which must be <= 0.
 
     Integrates over the gap, Exp(1), by composite Gauss-Legendre on panels that grow
     geometrically; they are halved until the change is at most 1e-9 phi, or three times
     (`error` is the last change).  The step is taken from the method itself, so that a wrong
-    step is seen.  One state or many; states that share their t cost least.  method, p, t, x, z and
-    the errors: as for `drift`.
+    step is seen.  One state or many; states that share their t cost least.  method, p, t, x, z,
+    prox, mirror, x_star and the errors: as for `drift`; with prox, psi^ = psi(x) and
+    zeta^ = psi(z) at t.
 
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
@@ -181,7 +250,12 @@ def supermartingale_gap(
     True
     """
     method = check_continuized(method, "supermartingale_gap")
+    is_composite = prox is not None or mirror is not None
+    if is_composite:
+        method = method.for_composite()
     t, x, z, single = _states(method, p, t, x, z)
+    if is_composite:
+        p = as_composite_problem(p, x[0], prox, mirror, x_star)
     found = np.empty((3, len(t)))
     for moment in np.unique(t).tolist():
         rows = t == moment
@@ -230,18 +304,46 @@ def _expected_phi(
         a, b, gamma, gamma_prime = np.array(steps).reshape(NODES, 4, *[1] * x.ndim).swapaxes(0, 1)
         y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
         rows = (-1, *x.shape[1:])
-        g = p.grads(y.reshape(rows)).reshape(y.shape)
-        x1, z1 = (v.reshape(rows) for v in jump(y, w, g, gamma, gamma_prime))
-        f, w2 = (v.reshape(NODES, -1) for v in _excess_and_distance(p, x1, z1))
+        y, w = y.reshape(rows), w.reshape(rows)
+        psi = _psi_rows(p, x, z, a.reshape(NODES, 1), b.reshape(NODES, 1))
+        each = (np.repeat(step.ravel(), len(x)) for step in (gamma, gamma_prime))
+        after = _jump_rows(p, y, w, p.grads(y), *each, *psi)
+        f, w2 = (v.reshape(NODES, -1) for v in _excess_and_distance(p, *after))
         log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
         A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
         total += A @ f + B @ w2
     return total
 
 
-def _log_phi(method: Continuized, p: Problem, t: Array, x: Array, z: Array) -> Array:
+def _psi_rows(p: Problem, x: Array, z: Array, a: Array, b: Array) -> tuple[Any, Any]:
+    """Return psi^ and zeta^, psi(x) and psi(z) at first, after mixing by a and b, a row each."""
+    if not isinstance(p, CompositeProblem):
+        return 0.0, 0.0
+    values = (p.composite.values(states)[np.newaxis] for states in (x, z))
+    psi, zeta = mix(*values, a, b)  # type: ignore[arg-type]
+    return psi.ravel(), zeta.ravel()
+
+
+def _jump_rows(
+    p: Problem, x: Array, z: Array, g: Array, gamma: Any, gamma_prime: Array,
+    psi: Any = 0.0, zeta: Any = 0.0,
+) -> tuple[Array, Array, Any]:  # fmt: skip
+    """Return x, z and psi^ of many states, one to a row, after an event; likewise its steps."""
+    column = (-1, *[1] * (x.ndim - 1))
+    if not isinstance(p, CompositeProblem):
+        step: Any = np.broadcast_to(gamma, gamma_prime.shape).reshape(column)
+        return *jump(x, z, g, step, gamma_prime.reshape(column)), None  # type: ignore[arg-type]
+    eta = gamma / gamma_prime
+    z_plus = p.composite.move_rows(z, g, gamma_prime)
+    psi = follow(psi, zeta, p.composite.values(z_plus), eta)
+    return follow(x, z, z_plus, eta.reshape(column)), z_plus, psi
+
+
+def _log_phi(
+    method: Continuized, p: Problem, t: Array, x: Array, z: Array, psi: Array | None = None
+) -> Array:
     with np.errstate(divide="ignore"):
-        in_x, in_z = np.log(_excess_and_distance(p, x, z))
+        in_x, in_z = np.log(np.maximum(_excess_and_distance(p, x, z, psi), 0.0))
     return np.logaddexp(log_A(method, t) + in_x, log_B(method, t) + in_z)  # type: ignore[no-any-return]
 
 
@@ -270,8 +372,14 @@ def _states(
     return times, x, z, single
 
 
-def _excess_and_distance(p: Problem, x: Array, z: Array) -> tuple[Array, Array]:
-    """f - f* and |z - x*|^2 of many states, one to a row."""
+def _excess_and_distance(p: Problem, x: Array, z: Array, psi: Any = None) -> tuple[Array, Array]:
+    """f - f* and |z - x*|^2 of many states, one to a row.
+
+    Of a CompositeProblem, f + psi^ - F*, psi^ being psi(x) where it is None.
+    """
+    if isinstance(p, CompositeProblem):
+        values = p.values(x) if psi is None else p.smooth.values(x) + psi
+        return values - minimum(p), p.distances(z)
     w = z - minimiser(p).reshape(x.shape[1:])
     return np.maximum(p.values(x) - minimum(p), 0.0), _dot(w, w)
 

@@ -68,6 +68,42 @@ def iterate(
         yield x, z
 
 
+def composite_iterate(
+    grad: Callable[[Array], Array], move: Callable[[Array, Array, float], Array], x0: Array,
+    times: Array, L: float, mu: float, start: float,
+) -> Iterator[tuple[Array, Array]]:  # fmt: skip
+    """(x_k, z_k), k = 1, 2, ..., where `move` takes z to z+ and x follows by eta (z+ - z).
+
+    The flow over a gap is integrated numerically where start is finite and mu > 0.
+    """
+    x = z = x0
+    last, q = 0.0, math.sqrt(mu / L)
+    for t in times.tolist():
+        if mu == 0.0:
+            a, b = 1.0 - ((last + start) / (t + start)) ** 2, 0.0
+        elif start == math.inf:
+            a = b = 0.5 * (1.0 - math.exp(-2.0 * q * (t - last)))
+        else:
+            a, b = _integrate_flow(0.5 * q * (last + start), 0.5 * q * (t + start))
+        now = process_parameters(t, L, mu, start)
+        x, z = x + a * (z - x), z + b * (x - z)
+        z_plus = move(z, grad(x), now.gamma_prime)
+        x, z, last = x + now.eta * (z_plus - z), z_plus, t
+        yield x, z
+
+
+def _integrate_flow(u: float, v: float) -> tuple[float, float]:
+    """a and b for eta = q coth, eta' = q tanh: S^2 times the integrals of 2 coth / sinh^2 2s and
+    2 tanh / sinh^2 2s over s from u to v, S = sinh 2u."""
+    from scipy.integrate import quad
+
+    S2 = math.sinh(2.0 * u) ** 2
+    exact: Any = {"epsabs": 0.0, "epsrel": 1e-13}
+    a = quad(lambda s: 2.0 / math.tanh(s) / math.sinh(2.0 * s) ** 2, u, v, **exact)[0]
+    b = quad(lambda s: 2.0 * math.tanh(s) / math.sinh(2.0 * s) ** 2, u, v, **exact)[0]
+    return S2 * a, S2 * b
+
+
 def nesterov_steps(k: int, L: float, mu: float) -> tuple[float, float, float, float]:
     """(tau, tau', gamma, gamma') of the iteration from k to k + 1, Theorem 2."""
     if mu > 0.0:

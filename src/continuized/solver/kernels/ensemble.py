@@ -1,7 +1,8 @@
 """Many independent runs, one at a time in cache, without the interpreter lock.
 
 States and outputs are arrays with a row for each run of a chunk; events come in blocks.  The
-arithmetic of an event is that of `loop`, without its checks: the bits are the same.
+arithmetic of an event is that of `loop`, without its checks: the bits are the same.  Where psi is
+a sum over entries, f + psi is run here too (`process.composite`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from continuized.problems.base import Array
 from continuized.problems.kernels import Questions, questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
-from continuized.process.methods import jump
+from continuized.process.methods import follow, jump
+from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step
 from continuized.solver.kernels.loop import add_noise
 from continuized.support import jit as numba_types
 from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, vector
@@ -26,6 +28,7 @@ class Run(NamedTuple):
     """The problem, as compiled code takes it, and x, z and a scratch vector of one run.
 
     grad, fun: pointers to the functions, None where they are written into the loop.
+    psi: the constants of `prox.entry_step` for each entry, a row each; None where there is none.
     """
 
     grad: Any
@@ -34,6 +37,39 @@ class Run(NamedTuple):
     x: Array
     z: Array
     g: Array
+    psi: Array | None
+
+
+# One entry; that psi is None is known when compiling.
+
+
+def jump_entry(x, z, g, gamma, gamma_prime, psi, c):
+    """Return x and z of entry c after an event, as `Composite.jump` does."""
+    if psi is None:
+        return jump(x, z, g, gamma, gamma_prime)
+    low, high = psi[2, c], psi[3, c]
+    z_plus = entry_step(z - gamma_prime * g, gamma_prime, psi[0, c], psi[1, c], low, high)
+    return clip(follow(x, z, z_plus, gamma / gamma_prime), low, high), z_plus
+
+
+def psi_of_entry(x, psi, c):
+    """Return psi of entry c, in the domain but for rounding."""
+    if psi is None:
+        return 0.0
+    return entry_penalty(clip(x, psi[2, c], psi[3, c]), psi[0, c], psi[1, c])
+
+
+def psi_of(x, psi):
+    """Return psi of all entries."""
+    total = 0.0
+    if psi is not None:
+        for c in range(x.size):
+            total += psi_of_entry(x[c], psi, c)
+    return total
+
+
+compile_formulas(*FORMULAS)
+compile_formulas(jump_entry, psi_of_entry, psi_of, forceinline=True, **UNCOUNTED)
 
 
 def make_events(asked: Questions) -> tuple[Any, Any]:
@@ -52,15 +88,15 @@ def make_events(asked: Questions) -> tuple[Any, Any]:
         gamma, gamma_prime = real(row[GAMMA]), real(row[GAMMA_PRIME])
         for c in range(x.size):
             g_c = real(add_noise(g[c], noise, r, i, c))
-            x[c], z[c] = jump(x[c], z[c], g_c, gamma, gamma_prime)
-        return value(run.fun, x, run.data) if want else 0.0
+            x[c], z[c] = jump_entry(x[c], z[c], g_c, gamma, gamma_prime, run.psi, c)
+        return value(run.fun, x, run.data) + psi_of(x, run.psi) if want else 0.0
 
     def value_between(run, a, b):
         real = run.x.dtype.type
         a, b, x, z, g = real(a), real(b), run.x, run.z, run.g
         for c in range(x.size):
             g[c] = mix(x[c], z[c], a, b)[0]
-        return value(run.fun, g, run.data)
+        return value(run.fun, g, run.data) + psi_of(g, run.psi)
 
     return take_event, value_between
 
@@ -77,10 +113,10 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
         for c in range(x.size):
             y, z_c = mix(x[c], z[c], a, b)
             g = real(add_noise(slope(c, y, data), noise, r, i, c))
-            x_c, z[c] = jump(y, z_c, g, gamma, gamma_prime)
+            x_c, z[c] = jump_entry(y, z_c, g, gamma, gamma_prime, run.psi, c)
             x[c] = x_c
             if want:
-                total += part(c, x_c, data)
+                total += part(c, x_c, data) + psi_of_entry(x_c, run.psi, c)
         return total
 
     def value_between(run, a, b):
@@ -88,7 +124,8 @@ def make_entrywise_events(asked: Questions) -> tuple[Any, Any]:
         a, b, x, z, data = real(a), real(b), run.x, run.z, run.data
         total = 0.0
         for c in range(x.size):
-            total += part(c, mix(x[c], z[c], a, b)[0], data)
+            y = mix(x[c], z[c], a, b)[0]
+            total += part(c, y, data) + psi_of_entry(y, run.psi, c)
         return total
 
     return take_event, value_between
@@ -107,10 +144,10 @@ def make_steps(kind: str) -> Any:
     """Make the loop over the events of runs, with f after each of them."""
     take_event, _ = _events(kind)
 
-    def take_steps(grad, fun, data, states, scratch, coefficients, noise, k, out):
+    def take_steps(grad, fun, data, psi, states, scratch, coefficients, noise, k, out):
         """A block of events of every run; out[r, k + 1 + i] takes f after event k + 1 + i."""
         for r in range(states.shape[1]):
-            run = Run(grad, fun, data, states[0, r], states[1, r], scratch)
+            run = Run(grad, fun, data, states[0, r], states[1, r], scratch, psi)
             for i in range(coefficients.shape[1]):
                 row = coefficients[r, i]
                 out[r, k + 1 + i] = take_event(run, noise, r, i, row, True)
@@ -133,14 +170,14 @@ def make_times(kind: str) -> Any:
     """Make the loop over the events of runs, with f at fixed times."""
     take_event, value_between = _events(kind)
 
-    def pass_times(flow, grad, fun, data, states, scratch, coefficients, noise, asked, out):
+    def pass_times(flow, grad, fun, data, psi, states, scratch, coefficients, noise, asked, out):
         """A block of events of every run, up to the last of `asked.times`.
 
         out[r, j] takes f(x_t) at t = times[j]; passed[r] counts how many of them are behind.
         """
         (L, mu, start), t0, t, times, passed = asked
         for r in range(states.shape[1]):
-            run = Run(grad, fun, data, states[0, r], states[1, r], scratch)
+            run = Run(grad, fun, data, states[0, r], states[1, r], scratch, psi)
             last = t0[r]
             for i in range(coefficients.shape[1]):
                 while passed[r] < times.size and times[passed[r]] < t[r, i]:
@@ -156,30 +193,34 @@ def make_times(kind: str) -> Any:
     return pass_times
 
 
-def _shared_types(dtype: Any, kind: str, noisy: bool) -> tuple[Any, ...]:
+def _shared_types(dtype: Any, kind: str, noisy: bool, composite: bool) -> tuple[Any, ...]:
     """The types of the arguments that both loops have."""
     signatures = numba_types.gradient_type(dtype), numba_types.value_type(dtype)
     grad, fun = (types.none if kind else types.FunctionType(s) for s in signatures)
     blocks, coefficients = (types.Array(t, 3, "C") for t in (matrix(dtype).dtype, types.float64))
     data, noise = numba_types.data_type(dtype), blocks if noisy else types.none
-    return grad, fun, data, blocks, vector(dtype), coefficients, noise
+    psi = matrix(dtype) if composite else types.none
+    return grad, fun, data, psi, blocks, vector(dtype), coefficients, noise
 
 
 @cache
-def compile_steps(dtype: Any, kind: str, noisy: bool) -> Any:
-    """`take_steps` for iterates of this dtype and problems of this kind, with or without noise."""
-    shared = _shared_types(dtype, kind, noisy)
+def compile_steps(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
+    """`take_steps` for iterates of this dtype and problems of this kind, with or without noise and
+    psi."""
+    shared = _shared_types(dtype, kind, noisy, composite)
     signature = types.void(*shared, types.int64, matrix(np.float64))
     return jit(make_steps(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
 
 
 @cache
-def compile_times(dtype: Any, kind: str, noisy: bool) -> Any:
-    """`pass_times` for iterates of this dtype and problems of this kind, with or without noise."""
+def compile_times(dtype: Any, kind: str, noisy: bool, composite: bool) -> Any:
+    """`pass_times` for iterates of this dtype and problems of this kind, with or without noise and
+    psi."""
     floats = vector(np.float64)
     three, numbers = types.UniTuple(types.float64, 3), vector(np.int64)
     asked = types.NamedTuple((three, floats, matrix(np.float64), floats, numbers), Asked)
-    flow, shared = types.FunctionType(numba_types.flow_type()), _shared_types(dtype, kind, noisy)
+    flow = types.FunctionType(numba_types.flow_type())
+    shared = _shared_types(dtype, kind, noisy, composite)
     signature = types.void(flow, *shared, asked, matrix(np.float64))
     return jit(make_times(kind), signature, no_cfunc_wrapper=True, **UNCOUNTED)
 

@@ -79,7 +79,7 @@ def decide(watch, sums, row):
     """Return the signal of an event with these sums and this row of coefficients."""
     g2, y2, dg2, dgdy, dy2 = sums
     size2 = judge(watch, float(g2), float(y2), float(dg2), float(dgdy), float(dy2))
-    return verdict(watch, size2, row[GAMMA], row[GAMMA_PRIME])
+    return verdict(watch, size2, size2, row[GAMMA], row[GAMMA_PRIME])
 
 
 compile_formulas(add_noise, add_squares, add_products)

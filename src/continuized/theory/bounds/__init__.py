@@ -6,7 +6,7 @@ The right-hand sides are in `paper` (full gradients), `marked` (coordinates and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,13 @@ from continuized.process.methods import Continuized, Method
 from continuized.support import validation as check
 from continuized.theory.bounds import network
 from continuized.theory.bounds.paper import THEOREMS, Query, log_A, log_scale, theorem_of
-from continuized.theory.checks import check_constants_hold, check_counts, name_of, start_of
+from continuized.theory.checks import (
+    check_constants_hold,
+    check_counts,
+    name_of,
+    start_of,
+    with_composite,
+)
 
 if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
@@ -41,6 +47,10 @@ def bound(
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
+    *,
+    prox: Any = None,
+    mirror: Any = None,
+    x_star: ArrayLike | None = None,
 ) -> Array:
     """The theorem's right-hand side for a method, at times t or at the k-th event.
 
@@ -62,7 +72,9 @@ def bound(
     - network.Dual and network.DADAO on a pair (Graph, network.Objective): E mean_i |w_i - x*|^2,
       w_i the estimates of the nodes, with such a weight too.  The start of DADAO must be 0.
 
-    Noise is refused but for Continuized: no theorem covers it.
+    With prox=, for Continuized only, f + psi stands in place of f throughout, and the bounds are
+    the same (docs/proofs/composite.md); x0 must be in the domain of psi, and the start as
+    `minimize` takes it.  Noise is refused but for Continuized: no theorem covers it.
 
     Parameters
     ----------
@@ -76,6 +88,13 @@ def bound(
         Exactly one of them: times, or numbers of events.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    prox : an object such as `cz.prox.L1(0.1)`
+        Of psi, as for `minimize`.
+    mirror : an object such as `cz.mirror.Entropy()`
+        The geometry, as for `minimize`: twice its divergence stands for |z_0 - x*|^2, and L is that
+        in its norm.
+    x_star : array
+        With either, the minimiser of f + psi; by default it is computed, to about 1e-10.
 
     Returns
     -------
@@ -92,7 +111,9 @@ def bound(
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
     0.5
     """
-    return np.exp(log_bound(method, problem, x0, t, k, sigma2))
+    return np.exp(
+        log_bound(method, problem, x0, t, k, sigma2, prox=prox, mirror=mirror, x_star=x_star)
+    )
 
 
 def log_bound(
@@ -102,10 +123,14 @@ def log_bound(
     t: ArrayLike | None = None,
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
+    *,
+    prox: Any = None,
+    mirror: Any = None,
+    x_star: ArrayLike | None = None,
 ) -> Array:
     """The logarithm of `bound`, where the bound itself overflows or underflows.
 
-    method, problem, x0, t, k, sigma2 and the errors: as for `bound`.
+    method, problem, x0, t, k, sigma2, prox, mirror, x_star and the errors: as for `bound`.
 
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0])
@@ -118,8 +143,15 @@ def log_bound(
     if sigma2 > 0.0 and not isinstance(method, Continuized):
         name = name_of(method)
         raise ValueError(f"no theorem covers noise for {name}; use Continuized, or sigma2=0")
+    is_composite = prox is not None or mirror is not None
+    if x_star is not None and not is_composite:
+        raise ValueError("x_star= goes with prox= or mirror=; set problem.x_star, or drop it")
+    if mirror is not None and sigma2 > 0.0:
+        raise ValueError("no theorem here covers noise with mirror=; use sigma2=0")
     times = None if t is None else check.times(t, "t")
     query = Query(times, None if k is None else check_counts(k), sigma2)
+    if is_composite:
+        method, problem = with_composite(method, problem, x0, prox, mirror, x_star)
     if isinstance(method, tuple(ON_NETWORKS)):
         return theorem_of(method, ON_NETWORKS)(method, problem, x0, query)
     p, x = check_problem(problem), start_of(problem, x0)
