@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from continuized.app.verify.claims import Subject
-from continuized.marked.coordinate import (
-    BlockStepper,
-    CoordinateDescent,
-    CoordinateStepper,
-    partition,
-)
+from continuized.marked.blocks import partition
+from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
 from continuized.marked.rows import RowStepper, StochasticLeastSquares
 from continuized.marked.separable import primal_form
 from continuized.problems import Quadratic

@@ -18,19 +18,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels.layout import BETA, REBASED, at_factor, pairs_at
+from continuized.marked.kernels.layout import BETA, at_factor
 from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
-from continuized.process.coefficients import GAMMA_PRIME
+from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
 from continuized.support import validation as check
 from continuized.support.threads import inner
 
-SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
+SMALLEST_LOCAL = 1024  # coordinates: with fewer, what is done between passes takes longer
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
-ANEW = 0.9  # of S: where a norm has less, the process begins anew in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,20 +122,20 @@ class DualStepper(CoordinateStepper):
         self.metric = np.ones(x0.size)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
-        entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
+        entropic, many = form.entropy is not None, x0.size >= SMALLEST_LOCAL
         self.law_changes = self.accelerated and follows and exponential and entropic and many
         if self.law_changes:
             self.changing = (*self.changing, "metric")
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
-        return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
+        return Stratified(self.p) if self.form.entropy is not None else super()._law()
 
     def take(self, marks: Array, coefficients: Array) -> None:
         if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
             super().take(marks, coefficients)
             return
-        n, before, cautious = self.metric.size, self.events.item(), self.S
+        n, before = self.metric.size, self.events.item()
         is_begun = before >= FIRST_METRIC * n
         super().take(marks, coefficients if is_begun else self._plain(marks, coefficients))
         if self.events.item() >= next_metric(before // n) * n:
@@ -146,20 +145,13 @@ class DualStepper(CoordinateStepper):
             smooth = (self.form.L_i - self.form.mu) / self.form.mu
             self.metric[:] = local_metric(self.coordinates(), z, margins, smooth)
             self._follow_metric()
-            if ANEW * cautious > self.S:
-                self._begin_anew()
 
     def _plain(self, marks: Array, coefficients: Array) -> Array:
         """Return coefficients with which x and z do not mix, and take the same steps."""
         together = np.zeros_like(coefficients)
-        together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
+        together[:, GAMMA_PRIME] = (self.p / self.form.L_i)[marks]
+        together[:, GAMMA] = together[:, GAMMA_PRIME] * self.p[marks]
         return together
-
-    def _begin_anew(self) -> None:
-        """Let z be x."""
-        for pairs in (self.pairs, self.image_pairs):
-            pairs[:] = pairs_at(self.at_x(pairs))
-        self.scalars[:] = REBASED
 
     def _follow_metric(self) -> None:
         roots = np.sqrt(self.form.L_i / self.metric)
@@ -180,7 +172,7 @@ class DualStepper(CoordinateStepper):
 
         p: Any = self.problem
         a, w = self.coordinates(), self.images()
-        if self.form.entropy > 0.0:
+        if self.form.entropy is not None:
             # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
             # nearest point inside, and w with it, for the gap to be a bound.
             b = np.clip(a, 0.0, 1.0)

@@ -101,8 +101,12 @@ class MarkedStepper(Stepper):
         raise NotImplementedError
 
     def value(self) -> float:
-        """Return f at the point; where a row was made there, it is known."""
-        return self.last_fun if self.recorded == self.k else self.problem.fun(self.point())
+        """Return what is minimised at the point; where a row was made there, it is known."""
+        return self.last_fun if self.recorded == self.k else self.evaluate(self.point())
+
+    def evaluate(self, x: Array) -> float:
+        """Return what is minimised at x, in the problem's own variables."""
+        return float(self.problem.fun(x))
 
     def evaluate_criterion(self) -> float:
         """Return what tol is compared with."""
@@ -184,7 +188,7 @@ class MarkedStepper(Stepper):
         x = self.good.reshape(self.like.shape)
         # The run stands where it stopped, which where it left the finite numbers is not x.
         at_x = status is not Status.NOT_FINITE
-        fun, gap = self.value() if at_x else self.problem.fun(x), None
+        fun, gap = self.value() if at_x else self.evaluate(x.ravel()), None
         if at_x and self.criterion_is_gap:
             gap = round_gap(self.evaluate_criterion(), fun, self.problem)
         return {

@@ -89,7 +89,7 @@ def _let_z_be_x(m: PairMoments) -> PairMoments:
 def coordinate_marks(stepper: Any) -> Marks:
     """Find the marks of coordinates of any quadratic form, or of blocks of them."""
     form: SeparableForm = stepper.form
-    if form.entropy > 0.0:
+    if form.entropy is not None:
         raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
     A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
     hessian = form.c * (A.T @ A) + np.diag(form.ridge)
