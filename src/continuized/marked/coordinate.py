@@ -264,7 +264,7 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
     >>> find_start(1.0, 0.0, 2.0, 0.25)
     Traceback (most recent call last):
         ...
-    ValueError: with prox, start must be at least 8 for eta <= 0.25, the least probability, got 2
+    ValueError: start must be at least 8, for eta <= 0.25, the least probability, got 2
     """
     least = 2.0 / least_p
     if mu > 0.0:
@@ -276,8 +276,8 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
     start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
     if start < least * (1.0 - ROUNDING):
         raise ValueError(
-            f"with prox, start must be at least {least:.6g} for eta <= {least_p:.6g}, the least "
-            f"probability, got {start:.6g}"
+            f"start must be at least {least:.6g}, for eta <= {least_p:.6g}, the least probability, "
+            f"got {start:.6g}"
         )
     return start
 

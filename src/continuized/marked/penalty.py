@@ -108,7 +108,7 @@ class Penalty:
             raise ValueError(
                 f"x0 is outside the domain of prox, by {np.linalg.norm(nearest - x0):.3g}: entry "
                 f"{i} is {x0[i]:.6g}, the nearest allowed is {nearest[i]:.6g}; give "
-                "prox(x0, 1.0), the nearest point"
+                "np.clip(x0, low, high)"
             )
 
     @property
