@@ -108,7 +108,9 @@ def change_x(process, state, event, problem, prox, p, blocks, t, factor):
     a, b = process.coefficients(event.k, state.t, event.t, event.dt, 0.0)[:2]
     x, z = reference.mix(state.x, state.z, a, b)
     move = after.z - z
-    return after._replace(x=x + parameters.eta(t, *process.constants) * factor / p[event.mark] * move)
+    return after._replace(
+        x=x + parameters.eta(t, *process.constants) * factor / p[event.mark] * move
+    )
 
 
 def no_p_in_z(process, state, event, problem, prox, p, blocks):
@@ -266,9 +268,7 @@ def test_without_a_dual_tol_is_for_the_gradient_mapping():
         assert r.message == "The norm of the gradient mapping is at most tol."
         assert r.gap is None
         L = (p.X**2).mean(axis=0)
-        moved = [
-            L[i] * (r.x[i] - prox(r.x - p.grad(r.x) / L[i], 1.0 / L[i])[i]) for i in range(12)
-        ]
+        moved = [L[i] * (r.x[i] - prox(r.x - p.grad(r.x) / L[i], 1.0 / L[i])[i]) for i in range(12)]
         assert 0.0 < np.linalg.norm(moved) <= 1e-8
 
 
