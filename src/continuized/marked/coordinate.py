@@ -149,11 +149,13 @@ class CoordinateStepper(MarkedStepper):
             raise ValueError(
                 "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
             )
-        mu = min(self.form.mu, self.S)
-        start = self.start
-        if self.accelerated and self.form.is_penalised:
-            start = find_start(self.S, mu, start, float(p[p > 0.0].min()))
-        self.process = Continuized(self.S, mu, start)
+        if not self.accelerated:
+            self.process = Continuized(self.S)  # of which plain steps take nothing
+        else:
+            mu, start = min(self.form.mu, self.S), self.start
+            if self.form.is_penalised:
+                start = find_start(self.S, mu, start, float(p[p > 0.0].min()))
+            self.process = Continuized(self.S, mu, start)
         self.weights = _invert(p * metric)
         # With psi, x_i moves by (eta / p_i) times what z_i does.
         self.steps = _invert(p if self.accelerated and self.form.is_penalised else self.form.L_i)
@@ -165,8 +167,8 @@ class CoordinateStepper(MarkedStepper):
     @property
     def constants(self) -> dict[str, float]:
         """The constants that were used, given or computed."""
-        found = {"mu": self.form.mu, self.largest: float(self.form.L_i.max(initial=0.0))}
-        return {"S": self.S, **found} if self.accelerated else found
+        found = {self.largest: float(self.form.L_i.max(initial=0.0))}
+        return {"S": self.S, "mu": self.form.mu, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
         first = FIRST_REFRESH * self.p.size

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,11 +41,16 @@ class SeparableForm:
     columns: layout.SparseColumns
     targets: Array
     L_i: Array
-    mu: float
+    find_mu: Callable[[], float]
     kept: Any
     length: int
     penalty: Penalty | None = None
     entropy: float | None = None
+
+    @cached_property
+    def mu(self) -> float:
+        """The strong convexity: of a regression it takes long to find, and plain steps need none."""
+        return float(self.find_mu())
 
     @property
     def is_penalised(self) -> bool:
@@ -72,7 +79,7 @@ def primal_form(problem: Problem) -> SeparableForm:
         kept, no_columns = layout.columns_of(np.zeros((d, 0)))
         return SeparableForm(
             SQUARED, 0.0, lam, problem.x_star, np.ones(d), no_columns, np.zeros(0), lam,
-            problem.mu, kept, 0,
+            lambda: problem.mu, kept, 0,
         )  # fmt: skip
     if not isinstance(problem, LeastSquares | LogisticRegression):
         raise TypeError(
@@ -85,7 +92,7 @@ def primal_form(problem: Problem) -> SeparableForm:
     kept, columns = layout.columns_of(problem.columns.T)
     return SeparableForm(
         problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), np.ones(d), columns,
-        problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
+        problem.y[kept], problem.coordinate_L, lambda: problem.mu, kept, n,
     )  # fmt: skip
 
 
@@ -105,8 +112,10 @@ def add_penalty(
     L_i[moves & (L_i == 0.0)] = least if least < np.inf else 1.0
     ridge = form.ridge + penalty.l2
     share = np.divide(form.ridge, ridge, out=np.zeros_like(ridge), where=ridge > 0.0)
-    mu = form.mu + float(penalty.l2.min(initial=np.inf))
-    return replace(form, ridge=ridge, center=form.center * share, L_i=L_i, mu=mu, penalty=penalty)
+    return replace(
+        form, ridge=ridge, center=form.center * share, L_i=L_i, penalty=penalty,
+        find_mu=lambda: form.mu + float(penalty.l2.min()),
+    )  # fmt: skip
 
 
 def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
@@ -127,7 +136,7 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
         a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), None, 1.0 / n
     form = SeparableForm(
         SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, scale, columns,
-        np.zeros(d)[kept], smooth + mu, mu, kept, d, entropy=entropy,
+        np.zeros(d)[kept], smooth + mu, lambda: mu, kept, d, entropy=entropy,
     )  # fmt: skip
     w = form.image(a0)
     with np.errstate(over="ignore"):  # if the first does, the best scale is 0

@@ -68,13 +68,12 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
 def _coordinates(
     method: Any, stepper: CoordinateStepper, problem: Problem, x0: Array
 ) -> TheoremTerms:
-    process, penalty = stepper.process, stepper.penalty
+    S, mu, penalty = stepper.S, min(stepper.form.mu, stepper.S), stepper.penalty
     if penalty is None:
-        check_constants_hold(process, problem)
+        check_constants_hold(Continuized(S, mu), problem)
         u = x0.ravel() - minimiser(problem).ravel()
         return _coordinate_terms(stepper, u, lambda: excess(problem, x0))
-    given = process.mu - float(penalty.l2.min())  # by psi
-    check_constants_hold(Continuized(process.L, max(given, 0.0)), problem)
+    check_constants_hold(Continuized(S, max(mu - float(penalty.l2.min()), 0.0)), problem)
     star = minimise_penalised(method, problem, x0)
     difference = stepper.evaluate(x0.ravel()) - stepper.evaluate(star)
     return _coordinate_terms(stepper, x0.ravel() - star, lambda: max(difference, 0.0))
@@ -116,7 +115,7 @@ def _coordinate_terms(
     stepper: CoordinateStepper, u: Array, excess_0: Callable[[], float]
 ) -> TheoremTerms:
     live = stepper.form.L_i > 0.0
-    p, L, mu = stepper.p[live], stepper.form.L_i[live], stepper.process.mu
+    p, L, mu = stepper.p[live], stepper.form.L_i[live], min(stepper.form.mu, stepper.S)
     ratio = np.zeros(live.size)
     ratio[live] = L / p
     return TheoremTerms(
