@@ -1,5 +1,7 @@
 """Coordinates with a separable prox: the compiled steps, the solutions, the gap, and bad input."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -64,7 +66,7 @@ def blocks_of(stepper):
     if not hasattr(stepper, "partition"):
         return None
     members, bounds = stepper.partition
-    return [members[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [members[first:last] for first, last in pairwise(bounds)]
 
 
 def run_reference(step, stepper, problem, prox, x0, events):
@@ -143,10 +145,9 @@ def test_an_l2_in_prox_is_one_in_f():
             np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
-def solve(problem, tol=1e-13, **options):
-    r = cz.minimize(
-        problem, np.zeros(problem.dim), method=cz.CoordinateDescent(**options), tol=tol, rng=0
-    )
+def solve(problem, sampling="sqrt", tol=1e-13, **options):
+    method = cz.CoordinateDescent(sampling, **options)
+    r = cz.minimize(problem, np.zeros(problem.dim), method=method, tol=tol, rng=0)
     assert r.success, r.message
     return r
 
@@ -294,12 +295,50 @@ def test_x_keeps_its_shape_and_constants_may_have_it():
     np.testing.assert_array_equal(r.x, flat.reshape(3, 4))
 
 
-@PLAIN_AND_NOT
-def test_a_run_resumed_is_the_same(tmp_path, accelerated):
-    p = least_squares()
+@pytest.mark.parametrize("form", FORMS)
+def test_a_working_set_leads_to_the_same_solutions(form):
+    p = least_squares(60, 100, form=form)
+    for prox in (
+        cz.prox.L1(1.0),
+        cz.prox.Box(-0.1, 0.2),
+        cz.prox.GroupLasso(1.0, np.arange(100) // 3),
+    ):
+        expected = solve(p, prox=prox, accelerated=False, tol=1e-10)
+        r = solve(p, "active", prox=prox, accelerated=False, tol=1e-10)
+        np.testing.assert_allclose(r.x, expected.x, atol=1e-4)
+        assert r.passes < 0.7 * expected.passes
+    theirs = Lasso(1.0, fit_intercept=False, tol=1e-12).fit(p.X, p.y).coef_
+    found = solve(p, "active", prox=cz.prox.L1(1.0), accelerated=False)
+    np.testing.assert_allclose(found.x, theirs, atol=1e-6)
+    np.testing.assert_array_equal(found.x == 0.0, theirs == 0.0)
+
+
+def test_a_working_set_is_what_is_off_its_kinks_or_gains_most_by_leaving():
+    p = least_squares(60, 100)
+    stepper = cz.CoordinateDescent("active", prox=cz.prox.L1(0.1), accelerated=False).prepare(
+        p, np.concatenate([np.ones(40), np.zeros(60)])
+    )
+    stepper.configure(np.zeros(100), None, False)
+    stepper.begin()
+    order = stepper.law.now.order
+    np.testing.assert_array_equal(order[:40], np.arange(40))
+    g, L = np.abs(p.grad(stepper.coordinates())), (p.X**2).mean(axis=0)
+    gains = np.maximum(g - 0.1, 0.0)[40:] ** 2 / L[40:]
+    assert len(order) == 40 + min(40, np.count_nonzero(gains))
+    assert gains[order[40:] - 40].min() >= np.sort(gains)[-(len(order) - 40)]
+
+
+METHODS = pytest.mark.parametrize(
+    "options", [{}, {"accelerated": False}, {"sampling": "active", "accelerated": False}]
+)
+
+
+@METHODS
+def test_a_run_resumed_is_the_same(tmp_path, options):
+    p, of_method = least_squares(), options
 
     def run(passes, l1=L1, **options):
-        method = cz.CoordinateDescent(prox=cz.prox.L1(l1), accelerated=accelerated)
+        method = cz.CoordinateDescent(prox=cz.prox.L1(l1), **of_method)
         return cz.minimize(
             p, np.zeros(12), method=method, rng=3, tol=0.0, maxiter=passes * 12, **options
         )
@@ -325,7 +364,8 @@ REFUSED = {
     "a function": ("cz.prox.L1, ElasticNet", lambda: prepare(prox=lambda v, step: v)),
     "no prox": ("3 is not", lambda: prepare(prox=3)),
     "weights": ("weights .* shape", lambda: prepare(prox=cz.prox.L1([0.1, 0.2]))),
-    "groups": ("4 groups .* 6 blocks", lambda: prepare(blocks=2, prox=COMPILED["groups"][1]["prox"])),
+    "groups": ("4 groups .* 6 blocks", lambda: prepare(
+        blocks=2, prox=cz.prox.GroupLasso(0.1, GROUPS))),
     "other groups": ("groups", lambda: prepare(
         blocks=3, prox=cz.prox.GroupLasso(0.1, np.arange(12) % 4))),
     "outside": ("by 3.46: entry 0 is 0, the nearest allowed is 1", lambda: prepare(
@@ -336,6 +376,10 @@ REFUSED = {
         sampling=[0.0, *[1 / 11] * 11], prox=cz.prox.L1(0.1))),
     "p = 0, for psi": ("coordinate 2 has probability 0", lambda: prepare(
         FLAT, np.ones(3), sampling=[0.5, 0.5, 0.0], prox=cz.prox.L1(0.1))),
+    "active, accelerated": ("plain steps with prox", lambda: prepare(
+        sampling="active", prox=cz.prox.L1(0.1))),
+    "active, no prox": ("plain steps with prox", lambda: prepare(
+        sampling="active", accelerated=False)),
     "start of the dual": ("start must be at least", lambda: cz.DualCoordinate(start=1.0).prepare(
         logistic(), np.zeros(12))),
 }  # fmt: skip

@@ -26,10 +26,13 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
+from continuized.process.stepper import Progress
 from continuized.support import validation as check
 from continuized.support.threads import norm
 
 FIRST_REFRESH = 16  # passes; then at each doubling
+CYCLES = 5  # through a working set before it is chosen anew, or as many steps as coordinates
+LEAST_NEW = 32  # coordinates that a working set takes up at once; as many as are in it, if more
 ROUNDING = 1e-12  # relative, of a start at the limit
 
 
@@ -44,6 +47,10 @@ class CoordinateDescent:
     takes a proximal step of length 1/L_i.
 
     sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
+    "active", a heuristic for plain steps with prox: cycles through a working set, the coordinates
+    that are off the kinks and bounds of psi, and those that gain most by leaving them; it is
+    chosen anew now and then.  Nothing is drawn, and no bound is known, but it is the quickest where
+    most coordinates of x* are at rest, as those of a lasso.
     accelerated: False for plain coordinate descent.  start: as in Continuized; with prox it must
     be such that eta <= min p_i, and is 2 / min p_i by default where mu = 0.
     blocks: None for single coordinates; an integer for blocks of so many consecutive ones; or a
@@ -125,9 +132,14 @@ class CoordinateStepper(MarkedStepper):
             )
         # Plain steps are the same whatever the law, as long as every coordinate comes.
         self.for_another_law = "the method sampling= the same" if self.accelerated else ""
-        p = _probabilities(method.sampling, form.L_i, self.unit)
-        self._set_law(p, np.ones(form.L_i.size))
-        self.law = Changing(self._law())
+        self.law_changes = isinstance(method.sampling, str) and method.sampling == "active"
+        if self.law_changes and (self.accelerated or self.penalty is None):
+            raise ValueError(
+                'sampling="active" is for plain steps with prox; give accelerated=False and prox='
+            )
+        sampling = "uniform" if self.law_changes else method.sampling
+        self._set_law(_probabilities(sampling, form.L_i, self.unit), np.ones(form.L_i.size))
+        self.law, self.seen = Changing(self._law()), (-1, x0, 0.0, x0)
         self.events = np.zeros(1, np.int64)
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
@@ -181,6 +193,47 @@ class CoordinateStepper(MarkedStepper):
             if before + now == due:
                 self._refresh()
             marks, coefficients = marks[now:], coefficients[now:]
+        self._follow()
+
+    def begin(self) -> Progress:
+        progress = super().begin()
+        self._follow()
+        return progress
+
+    def _follow(self) -> None:
+        """Choose the working set for the next events, where the marks are those of one."""
+        if self.penalty is None or not self.law_changes:
+            return
+        x, _, g = self._look()
+        L = self._lengths()
+        gains = self.per_mark(L * (x - self.penalty.step(x - g / L, 1.0 / L)) ** 2)
+        free = np.flatnonzero(self.per_mark(~self.penalty.find_resting(x)) > 0)
+        gains[free] = 0.0
+        others = np.flatnonzero(gains)
+        most = max(LEAST_NEW, free.size)
+        if others.size > most:
+            others = others[np.argpartition(-gains[others], most)[:most]]
+        chosen = np.sort(np.concatenate([free, others]))
+        self.law.now = Cycle(chosen if chosen.size else np.arange(self.p.size), self.p.size)
+        self.block = max(self.p.size, CYCLES * chosen.size)
+        self.next_test = 0.0  # the gradient is at hand
+
+    def after_restoring(self) -> None:
+        self._follow()
+        super().after_restoring()
+
+    def _look(self) -> tuple[Array, float, Array]:
+        """Return x, and f and its gradient there, with the l2 of psi; once at an event."""
+        if self.seen[0] != self.events.item():
+            x, l2 = self.coordinates(), 0.0 if self.penalty is None else self.penalty.l2
+            f, g = self.problem.value_and_gradient(x)
+            f, g = f + 0.5 * float((l2 * x * x).sum()), np.asarray(g).ravel() + l2 * x
+            self.seen = self.events.item(), x, f, g
+        return self.seen[1:]
+
+    def _lengths(self) -> Array:
+        """Return the L_i of each coordinate, 1 where it is 0."""
+        return self.per_coordinate(np.where(self.form.L_i > 0.0, self.form.L_i, 1.0))
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         coordinate_events(marks, coefficients, *self._arguments())
@@ -206,6 +259,10 @@ class CoordinateStepper(MarkedStepper):
         """Turn a value for each mark into one for each coordinate."""
         return values
 
+    def per_mark(self, values: Array) -> Array:
+        """Sum a value for each coordinate over the coordinates of each mark."""
+        return values
+
     def coordinates(self) -> Array:
         """Return x, the coordinates now."""
         x = self.at_x(self.pairs)
@@ -216,15 +273,19 @@ class CoordinateStepper(MarkedStepper):
         psi = 0.0 if self.penalty is None else self.penalty.value(x)
         return super().evaluate(x) + psi
 
+    def value(self) -> float:
+        if self.penalty is None or self.recorded == self.k or self.seen[0] != self.events.item():
+            return super().value()
+        _, x, f, _ = self.seen
+        return f - 0.5 * float((self.penalty.l2 * x * x).sum()) + self.penalty.value(x)
+
     def evaluate_criterion(self) -> float:
         if self.penalty is None:
             return super().evaluate_criterion()
-        x, l2 = self.coordinates(), self.penalty.l2
-        f, g = self.problem.value_and_gradient(x)
-        f, g = f + 0.5 * float((l2 * x * x).sum()), np.asarray(g).ravel() + l2 * x
+        x, f, g = self._look()
         if self.criterion_is_gap:
             return self.penalty.find_gap(f, g, x)
-        L = self.per_coordinate(np.where(self.form.L_i > 0.0, self.form.L_i, 1.0))
+        L = self._lengths()
         return norm(L * (x - self.penalty.step(x - g / L, 1.0 / L)))
 
     def images(self) -> Array:
@@ -244,8 +305,8 @@ class BlockStepper(CoordinateStepper):
     def __init__(
         self, form: SeparableForm, method: Any, x0: Array, problem: Problem, blocks: Partition
     ) -> None:
-        super().__init__(form, method, x0, problem)
         self.partition = blocks
+        super().__init__(form, method, x0, problem)
         self.costs = blocks.sum_blocks(self.costs)
 
     def _run(self, marks: Array, coefficients: Array) -> None:
@@ -253,6 +314,21 @@ class BlockStepper(CoordinateStepper):
 
     def per_coordinate(self, values: Array) -> Array:
         return self.partition.per_coordinate(values)
+
+    def per_mark(self, values: Array) -> Array:
+        return self.partition.sum_blocks(values)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """The marks of a list, in turn; size: how many marks there are, in the list or not."""
+
+    order: Array
+    size: int
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Return the first n marks; nothing is drawn."""
+        return np.resize(self.order, n)
 
 
 def find_start(S: float, mu: float, start: float | None, least_p: float) -> float:
@@ -293,7 +369,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if not L_i.size:
         raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
-        check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
+        check.one_of(sampling, "sampling", ("sqrt", "uniform", "active"), other="probabilities")
         by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
         shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
         return np.asarray(shares / shares.sum())

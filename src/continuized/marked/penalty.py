@@ -99,6 +99,13 @@ class Penalty:
             return np.asarray(still)
         return self.groups.per_coordinate(self.groups.sum_blocks(~still) == 0)
 
+    def find_resting(self, x: Array) -> Array:
+        """Tell which coordinates are at a kink or a bound."""
+        bent = self.l1 > 0.0
+        if self.groups is not None and self.weights is not None:
+            bent = self.groups.per_coordinate(self.weights > 0.0)
+        return np.asarray((x == self.low) | (x == self.high) | ((x == 0.0) & bent))
+
     def check_start(self, x0: Array) -> None:
         """Raise ValueError where psi is infinite at x0, a vector."""
         nearest = np.clip(x0, self.low, self.high)

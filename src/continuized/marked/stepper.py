@@ -134,15 +134,15 @@ class MarkedStepper(Stepper):
         return Progress(rows=self._row(self.value()))
 
     def advance(self, events: Events) -> Progress:
+        # A block cut short by maxiter would be a whole one in a longer run, with its row of the
+        # trace and its stopping test elsewhere: that run goes on from before it.
+        self.savable = events.size == self.block
         marks = check_marks(events, self.law)
         coefs = coefficients(self.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])
         self.cost += float(self.costs[marks].sum())
-        # A block cut short by maxiter would be a whole one in a longer run, with its row of the
-        # trace and its stopping test elsewhere: that run goes on from before it.
-        self.savable = events.size == self.block
         with np.errstate(over="ignore", invalid="ignore"):  # they are tested next
             x = self.point()
             fun = self.value() if self.records else 0.0

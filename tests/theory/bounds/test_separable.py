@@ -36,7 +36,7 @@ WEIGHTED = [0.1, 0.4, 0.2, 0.3]
 # name: problem and method; with 3 rows, mu = 0.
 SETTINGS = {
     "lasso, mu = 0": (regression(rows=3), {"prox": cz.prox.L1(0.2)}),
-    "lasso, mu = 0, weighted p": (regression(rows=3), {"prox": cz.prox.L1(0.2), "sampling": WEIGHTED}),
+    "lasso, weighted p": (regression(rows=3), {"prox": cz.prox.L1(0.2), "sampling": WEIGHTED}),
     "lasso": (regression(), {"prox": cz.prox.L1(0.2)}),
     "box, weighted p": (regression(), {"prox": cz.prox.Box(-0.5, 0.8), "sampling": WEIGHTED}),
     "box, mu = 0": (regression(rows=3), {"prox": cz.prox.Box(-0.5, 0.8)}),
@@ -348,6 +348,9 @@ def test_the_dual_bound_of_logistic_regression_holds(accelerated):
 def test_what_no_theorem_covers_is_refused():
     with pytest.raises(ValueError, match="heuristics=False"):
         bound(cz.DualCoordinate(), labelled(), np.zeros(3), t=1.0)
+    active = cz.CoordinateDescent("active", prox=cz.prox.L1(0.1), accelerated=False)
+    with pytest.raises(ValueError, match="active"):
+        bound(active, regression(), np.zeros(D), t=1.0)
     prox = cz.CoordinateDescent(prox=cz.prox.L1(0.1))
     with pytest.raises(TypeError, match="drop prox="):
         cz.theory.moments(regression(), prox, np.zeros(D), [1.0])

@@ -188,6 +188,12 @@ def fall_along(i, v, x, g, step, prepared, convexity, entries, entropy):
 
 
 @uncounted
+def is_at_rest(fall, entries):
+    """Whether a plain step changes nothing: of a lasso, most do not."""
+    return False if entries is None else fall == 0.0
+
+
+@uncounted
 def fall_of_x(g, fall, rate, step, psi, other_psi):
     """Return by how much x_i falls where z_i falls by `fall`: the part step_i eta of it, step_i =
     1/p_i; without psi, step_i g."""
@@ -265,6 +271,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
         fall = fall_along(i, v, x, g, step, prepared, convexity, entries, entropy)
         is_known = False
         if points.ndim == 1:
+            if is_at_rest(fall, entries):
+                continue
             points[i] = x - fall
             ds, dd = scale[i] * fall, 0.0
             is_known = indices is None and e + 1 < marks.size

@@ -1,9 +1,9 @@
 """Bounds for coordinates and rows, proved in docs/proofs/marks.md and docs/proofs/separable.md.
 
-Write e_t for what is bounded: f - f*, or with psi F - F*, for coordinates, |x - x*|^2 / 2 for rows.  Accelerated, the
-bounds are those of Theorem 3 with L = S = max_i L_i / p_i^2, or R2 kappa with |z_0 - x*|^2 in the
-metric of H^{-1}.  Plain, E e falls by a factor 1 - r at an event, and where mu = 0,
-E e_s <= (c e_0 + D_0) / (c + s) for s = t or s = k.
+Write e_t for what is bounded: f - f* for coordinates, or F - F* with psi; |x - x*|^2 / 2 for rows.
+Accelerated, the bounds are those of Theorem 3 with L = S = max_i L_i / p_i^2, or R2 kappa with
+|z_0 - x*|^2 in the metric of H^{-1}.  Plain, E e falls by a factor 1 - r at an event, and where
+mu = 0, E e_s <= (c e_0 + D_0) / (c + s) for s = t or s = k.
 """
 
 from __future__ import annotations
@@ -68,6 +68,8 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
 def _coordinates(
     method: Any, stepper: CoordinateStepper, problem: Problem, x0: Array
 ) -> TheoremTerms:
+    if stepper.law_changes:
+        raise ValueError('no theorem covers sampling="active"; give sampling="sqrt" or "uniform"')
     S, mu, penalty = stepper.S, min(stepper.form.mu, stepper.S), stepper.penalty
     if penalty is None:
         check_constants_hold(Continuized(S, mu), problem)
@@ -81,7 +83,7 @@ def _coordinates(
 
 def minimise_penalised(method: CoordinateDescent, problem: Problem, x0: Array) -> Array:
     """Find the minimiser of f + psi, by plain steps, to rounding; ValueError where it is not."""
-    plain = replace(method, accelerated=False, start=None)
+    plain = replace(method, sampling="active", accelerated=False, start=None)
     criterion = plain.prepare(problem, x0).evaluate_criterion()
     tol = NEGLIGIBLE * (criterion if criterion > 0.0 else 1.0)
     r = minimize(problem, x0, method=plain, tol=tol, rng=0, record=False)
