@@ -157,6 +157,15 @@ class ForgottenP(CoordinateDescent):
         return stepper
 
 
+class ForgottenPOfX(CoordinateDescent):
+    """eta in place of eta/p_i, with prox."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        stepper = super().prepare(problem, x0)
+        stepper.steps = np.ones_like(stepper.steps)
+        return stepper
+
+
 class OtherLaw(CoordinateDescent):
     """The coordinates drawn with probabilities 3 per cent off, in turn more and less."""
 
@@ -282,7 +291,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "p_i forgotten in gamma'/p_i",
         Subject(coordinate_descent=ForgottenP),
-        ("coordinates: E f(x_t)", LAZY),
+        ("coordinates: E f(x_t)", LAZY, "prox: lazy is eager"),
+    ),
+    Mutant(
+        "p_i forgotten in eta/p_i",
+        Subject(coordinate_descent=ForgottenPOfX),
+        ("prox: lazy is eager",),
     ),
     Mutant(
         "S replaced by max L_i",

@@ -49,7 +49,7 @@ class SeparableForm:
 
     @cached_property
     def mu(self) -> float:
-        """The strong convexity; of a regression it takes long to find, and plain steps need none."""
+        """The strong convexity: slow to find for a regression, and plain steps need none."""
         return float(self.find_mu())
 
     @property

@@ -2,8 +2,8 @@
 
 `CoordinateJumps` (one, or a block) and `RowJumps` (one, or a batch) give a `Jump`, eagerly: from x
 as a whole, with no thought of cost; `marked_step` mixes every coordinate and takes it.
-`proximal_coordinate_step` is the same on f + psi.  As `Method.step` does for full gradients, they do
-what the paper says in the fewest lines, for a reader to check.
+`proximal_coordinate_step` is the same on f + psi.  As `Method.step` does for full gradients, they
+do what the paper says in the fewest lines, for a reader to check.
 Users' runs take the same jumps in the compiled loops of `marked.kernels`, which never form x and
 cost what the support costs; that both give the same x is tested, and is a claim of `verify`.
 """

@@ -1,4 +1,4 @@
-"""The theorem of coordinates with a separable psi: its Lyapunov function, its surrogate, its bounds.
+"""The theorem of coordinates with a separable psi: Lyapunov function, surrogate, bounds.
 
 V = A (f(x) + psihat - F*) + B |z - x*|^2, where (psihat, zetahat) mix as (x, z) do, and at mark i
 zetahat_i becomes psi_i(z_i+) and psihat_i moves by eta/p_i times what zetahat_i does.

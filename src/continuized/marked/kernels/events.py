@@ -256,10 +256,8 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
             v = x
         else:
             x, v = points[i, S] + alpha * points[i, D], points[i, S] + beta * points[i, D]
-            step, convexity = (
-                coefficients[e, GAMMA_PRIME] * weights[i],
-                LENT * steps[i] / weights[i],
-            )
+            step = coefficients[e, GAMMA_PRIME] * weights[i]
+            convexity = LENT * steps[i] / weights[i]
         prepared = prepare_step(v, step, convexity, entropy)
         # The gradient along coordinate i at x.
         if not is_known:

@@ -83,7 +83,7 @@ def _coordinates(
 
 def minimise_penalised(method: CoordinateDescent, problem: Problem, x0: Array) -> Array:
     """Find the minimiser of f + psi, by plain steps, to rounding; ValueError where it is not."""
-    plain = replace(method, sampling="active", accelerated=False, start=None)
+    plain: Any = replace(method, sampling="active", accelerated=False, start=None)
     criterion = plain.prepare(problem, x0).evaluate_criterion()
     tol = NEGLIGIBLE * (criterion if criterion > 0.0 else 1.0)
     r = minimize(problem, x0, method=plain, tol=tol, rng=0, record=False)
