@@ -95,7 +95,12 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "CoordinateDescent": marked(
         cz.CoordinateDescent, sampling="sqrt", accelerated=True, start=None, blocks=None
     ),
-    "DualCoordinate": marked(cz.DualCoordinate, sampling="sqrt", accelerated=True, start=None),
+    "CoordinateDescent, prox": marked(
+        cz.CoordinateDescent, sampling="sqrt", accelerated=True, start=None, prox=cz.prox.L1(0.1)
+    ),
+    "DualCoordinate": marked(
+        cz.DualCoordinate, sampling="sqrt", accelerated=True, start=None, heuristics=True
+    ),
     "StochasticLeastSquares": marked(cz.StochasticLeastSquares, **ROWS),
     "Kaczmarz": marked(cz.Kaczmarz, **ROWS),
     "ensemble": (cz.ensemble, {

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized.marked.coordinate import block_L, partition
+from continuized.marked.blocks import block_L, partition
 from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.reference import marked_step
@@ -86,7 +86,7 @@ def test_lazy_blocks_equal_eager_ones(seed, name, start, sampling, accelerated, 
 @pytest.mark.parametrize("how", ["together", "one by one", "lanczos"])
 def test_L_B_is_the_largest_eigenvalue_of_the_block(loss, is_sparse, how, monkeypatch):
     if how != "together":
-        monkeypatch.setattr("continuized.marked.coordinate.SMALL", 1)
+        monkeypatch.setattr("continuized.marked.blocks.SMALL", 1)
     if how == "lanczos":
         monkeypatch.setattr("continuized.problems.regression.spectrum.EXACT_UP_TO", 0)
     X, y = data(4, n=12)

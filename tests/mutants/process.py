@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from continuized.app.verify.claims import Subject
-from continuized.marked.coordinate import (
-    BlockStepper,
-    CoordinateDescent,
-    CoordinateStepper,
-    partition,
-)
+from continuized.marked.blocks import partition
+from continuized.marked.coordinate import BlockStepper, CoordinateDescent, CoordinateStepper
 from continuized.marked.rows import RowStepper, StochasticLeastSquares
 from continuized.marked.separable import primal_form
 from continuized.problems import Quadratic
@@ -176,6 +172,15 @@ class ForgottenP(CoordinateDescent):
         return stepper
 
 
+class ForgottenPOfX(CoordinateDescent):
+    """eta in place of eta/p_i, with prox."""
+
+    def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
+        stepper = super().prepare(problem, x0)
+        stepper.steps = np.ones_like(stepper.steps)
+        return stepper
+
+
 class OtherLaw(CoordinateDescent):
     """The coordinates drawn with probabilities 3 per cent off, in turn more and less."""
 
@@ -310,7 +315,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "p_i forgotten in gamma'/p_i",
         Subject(coordinate_descent=ForgottenP),
-        ("coordinates: E f(x_t)", LAZY),
+        ("coordinates: E f(x_t)", LAZY, "prox: lazy is eager"),
+    ),
+    Mutant(
+        "p_i forgotten in eta/p_i",
+        Subject(coordinate_descent=ForgottenPOfX),
+        ("prox: lazy is eager",),
     ),
     Mutant(
         "S replaced by max L_i",

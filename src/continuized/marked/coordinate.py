@@ -3,51 +3,67 @@
 The bounds are those of the process with S = max_i L_i / p_i^2 for L (Even, Hendrikx and Massoulie
 2020), and `theory.bound` has them.  S is least at p_i proportional to sqrt(L_i): (sum sqrt L_i)^2.
 
-All of this holds for blocks of coordinates, with L_B the smoothness along a block.  Along a block B
-the Hessian is at most L_B, the largest eigenvalue of the rows and columns B of a bound on the
-whole: max of the eigenvalues of a Quadratic, and of X_B^T X_B / n times the curvature of the loss,
-plus l2, of a regression.  It lies between the largest L_i of the block and their sum.
+All of this holds for blocks of coordinates, with L_B the smoothness along a block (`blocks`), and
+for f + psi with a psi that is a sum over them (`penalty`).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
-from itertools import product
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
+from continuized.marked.blocks import Partition, block_L, partition
 from continuized.marked.kernels import layout
 from continuized.marked.kernels.events import block_events, coordinate_events
-from continuized.marked.separable import SeparableForm, primal_form
+from continuized.marked.penalty import Penalty
+from continuized.marked.separable import SeparableForm, add_penalty, primal_form
 from continuized.marked.stepper import MarkedStepper
-from continuized.problems import Problem, Quadratic
+from continuized.problems import Problem
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
-from continuized.problems.regression.spectrum import gram_error, spectrum
 from continuized.process.marks import Categorical, Changing, Finite, check_probabilities
 from continuized.process.methods import Continuized
+from continuized.process.stepper import Progress
 from continuized.support import validation as check
 from continuized.support.display import show_line
+from continuized.support.threads import norm
 
 FIRST_REFRESH = 16  # passes; then at each doubling
-SMALL = 32  # coordinates; sparse blocks up to this size are treated together, a size at a time
+CYCLES = 5  # through a working set before it is chosen anew, or as many steps as coordinates
+LEAST_NEW = 32  # coordinates that a working set takes up at once; as many as are in it, if more
+ROUNDING = 1e-12  # relative, of a start at the limit
 
 
 @dataclass(frozen=True, eq=False)
 class CoordinateDescent:
     """Accelerated (or plain) coordinate descent on a Quadratic, LeastSquares or
-    LogisticRegression.
+    LogisticRegression f, or on f + psi.
 
     At an event of mark i, x_i -= grad_i f / L_i and z_i -= (gamma'/p_i) grad_i f, with the
-    parameters of Continuized(S, mu), S = max_i L_i / p_i^2.
+    parameters of Continuized(S, mu), S = max_i L_i / p_i^2.  With psi = prox, z_i takes a proximal
+    step of length gamma'/p_i instead, and x_i moves by eta/p_i times what z_i does; plain, x_i
+    takes a proximal step of length 1/L_i.
 
     sampling: "sqrt" (p_i proportional to sqrt(L_i)), "uniform", or the probabilities themselves.
-    accelerated: False for plain coordinate descent.  start: as in Continuized.
+    "active", a heuristic for plain steps with prox: cycles through a working set, the coordinates
+    that are off the kinks and bounds of psi, and those that gain most by leaving them; it is
+    chosen anew now and then.  Nothing is drawn, and no bound is known, but it is the quickest where
+    most coordinates of x* are at rest, as those of a lasso.
+    accelerated: False for plain coordinate descent.  start: as in Continuized; with prox it must
+    be such that eta <= min p_i, and is 2 / min p_i by default where mu = 0.
     blocks: None for single coordinates; an integer for blocks of so many consecutive ones; or a
     list of vectors of indices, in which each coordinate is once.  Then a mark is a block B, and
     the constants L_B (the largest eigenvalue of the block of the Hessian, or of a bound on it) and
     p_B in place of L_i and p_i; sampling is over the blocks.
+    prox: a sum over coordinates (`cz.prox.L1`, `ElasticNet`, `Box`, `LInfBall`, `NonNegative`,
+    `Separable`), or `cz.prox.GroupLasso`, whose groups are the blocks.  An l2 in it counts as part
+    of f, which it makes strongly convex.  tol is for the duality gap, a bound on F - F*, on
+    LeastSquares where psi grows in every direction (the lasso, the elastic net, a bounded box),
+    otherwise for the norm of L_i (x_i - a proximal step of length 1/L_i).  The x of accelerated
+    runs is a mean of many z: exact zeros come from plain ones.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -58,6 +74,10 @@ class CoordinateDescent:
     >>> r = cz.minimize(p, np.zeros(4), method=cz.CoordinateDescent(blocks=2), tol=1e-8, rng=0)
     >>> r.success, sorted(r.constants)
     (True, ['S', 'max_L_B', 'mu'])
+    >>> lasso = cz.CoordinateDescent(prox=cz.prox.L1(0.5), accelerated=False)
+    >>> r = cz.minimize(p, np.zeros(4), method=lasso, tol=1e-10, rng=0)
+    >>> r.message, bool(r.gap <= 1e-10)
+    ('The duality gap is at most tol.', True)
     """
 
     __repr__ = show_line
@@ -66,6 +86,7 @@ class CoordinateDescent:
     accelerated: bool = True
     start: float | None = None
     blocks: Any = None
+    prox: Any = None
     name: ClassVar[str] = "coordinate-descent"
 
     def __post_init__(self) -> None:
@@ -74,15 +95,25 @@ class CoordinateDescent:
     def prepare(self, problem: Problem, x0: Array) -> CoordinateStepper:
         """Prepare the run on this problem from x0.
 
-        Raises TypeError or ValueError for problems of other kinds, and for blocks that are empty,
-        overlap, leave out a coordinate or have an index out of range.
+        Raises TypeError or ValueError for problems of other kinds, for blocks that are empty,
+        overlap, leave out a coordinate or have an index out of range, for a prox that is no sum
+        over coordinates or blocks, and for an x0 outside its domain.
         """
         form, x = primal_form(problem), x0.ravel()
-        blocks = partition(1 if self.blocks is None else self.blocks, form.L_i.size)
+        penalty = None if self.prox is None else Penalty(self.prox, x0.shape)
+        blocks = self._find_blocks(penalty, form.L_i.size)
+        if not blocks.is_single:
+            form = replace(form, L_i=block_L(problem, blocks))
+        if penalty is not None:
+            form = add_penalty(form, penalty.along(blocks), blocks, x)
         if blocks.is_single:
             return CoordinateStepper(form, self, x, problem)
-        form = replace(form, L_i=block_L(problem, blocks))
         return BlockStepper(form, self, x, problem, blocks)
+
+    def _find_blocks(self, penalty: Penalty | None, d: int) -> Partition:
+        if self.blocks is None and penalty is not None and penalty.groups is not None:
+            return penalty.groups
+        return partition(1 if self.blocks is None else self.blocks, d)
 
 
 class CoordinateStepper(MarkedStepper):
@@ -96,13 +127,22 @@ class CoordinateStepper(MarkedStepper):
 
     def __init__(self, form: SeparableForm, method: Any, x0: Array, problem: Problem) -> None:
         super().__init__(problem, method, form.columns, x0)
-        self.form, self.start = form, method.start
+        self.form, self.start, self.penalty = form, method.start, form.penalty
+        if self.penalty is not None:
+            self.criterion_is_gap = form.kind == SQUARED and form.c > 0.0 and self.penalty.has_dual
+            self.criterion_name = (
+                "duality gap" if self.criterion_is_gap else "norm of the gradient mapping"
+            )
         # Plain steps are the same whatever the law, as long as every coordinate comes.
         self.for_another_law = "the method sampling= the same" if self.accelerated else ""
-        p = _probabilities(method.sampling, form.L_i, self.unit)
-        self._set_law(p, np.ones(form.L_i.size))
-        self.law = Changing(self._law())
-        self.steps = np.divide(1.0, form.L_i, out=np.zeros_like(self.p), where=form.L_i > 0.0)
+        self.law_changes = isinstance(method.sampling, str) and method.sampling == "active"
+        if self.law_changes and (self.accelerated or self.penalty is None):
+            raise ValueError(
+                'sampling="active" is for plain steps with prox; give accelerated=False and prox='
+            )
+        sampling = "uniform" if self.law_changes else method.sampling
+        self._set_law(_probabilities(sampling, form.L_i, self.unit), np.ones(form.L_i.size))
+        self.law, self.seen = Changing(self._law()), (-1, x0, 0.0, x0)
         self.events = np.zeros(1, np.int64)
         # The kernels keep the residuals for the squared loss, and the images for others.
         self.shift = form.targets if form.kind == SQUARED else 0.0
@@ -124,8 +164,16 @@ class CoordinateStepper(MarkedStepper):
             raise ValueError(
                 "S = max L_i / p_i^2 overflows; give larger probabilities, or rescale the problem"
             )
-        self.process = Continuized(self.S, min(self.form.mu, self.S), self.start)
-        self.weights = np.divide(1.0, p * metric, out=np.zeros_like(p), where=p > 0.0)
+        if not self.accelerated:
+            self.process = Continuized(self.S)  # of which plain steps take nothing
+        else:
+            mu, start = min(self.form.mu, self.S), self.start
+            if self.form.is_penalised:
+                start = find_start(self.S, mu, start, float(p[p > 0.0].min()))
+            self.process = Continuized(self.S, mu, start)
+        self.weights = _invert(p * metric)
+        # With psi, x_i moves by (eta / p_i) times what z_i does.
+        self.steps = _invert(p if self.accelerated and self.form.is_penalised else self.form.L_i)
 
     def _law(self) -> Finite:
         """Make the law of marks with the probabilities p."""
@@ -134,8 +182,8 @@ class CoordinateStepper(MarkedStepper):
     @property
     def constants(self) -> dict[str, float]:
         """The constants that were used, given or computed."""
-        found = {"mu": self.form.mu, self.largest: float(self.form.L_i.max(initial=0.0))}
-        return {"S": self.S, **found} if self.accelerated else found
+        found = {self.largest: float(self.form.L_i.max(initial=0.0))}
+        return {"S": self.S, "mu": self.form.mu, **found} if self.accelerated else found
 
     def take(self, marks: Array, coefficients: Array) -> None:
         first = FIRST_REFRESH * self.p.size
@@ -148,6 +196,47 @@ class CoordinateStepper(MarkedStepper):
             if before + now == due:
                 self._refresh()
             marks, coefficients = marks[now:], coefficients[now:]
+        self._follow()
+
+    def begin(self) -> Progress:
+        progress = super().begin()
+        self._follow()
+        return progress
+
+    def _follow(self) -> None:
+        """Choose the working set for the next events, where the marks are those of one."""
+        if self.penalty is None or not self.law_changes:
+            return
+        x, _, g = self._look()
+        L = self._lengths()
+        gains = self.per_mark(L * (x - self.penalty.step(x - g / L, 1.0 / L)) ** 2)
+        free = np.flatnonzero(self.per_mark(~self.penalty.find_resting(x)) > 0)
+        gains[free] = 0.0
+        others = np.flatnonzero(gains)
+        most = max(LEAST_NEW, free.size)
+        if others.size > most:
+            others = others[np.argpartition(-gains[others], most)[:most]]
+        chosen = np.sort(np.concatenate([free, others]))
+        self.law.now = Cycle(chosen if chosen.size else np.arange(self.p.size), self.p.size)
+        self.block = max(self.p.size, CYCLES * chosen.size)
+        self.next_test = 0.0  # the gradient is at hand
+
+    def after_restoring(self) -> None:
+        self._follow()
+        super().after_restoring()
+
+    def _look(self) -> tuple[Array, float, Array]:
+        """Return x, and f and its gradient there, with the l2 of psi; once at an event."""
+        if self.seen[0] != self.events.item():
+            x, l2 = self.coordinates(), 0.0 if self.penalty is None else self.penalty.l2
+            f, g = self.problem.value_and_gradient(x)
+            f, g = f + 0.5 * float((l2 * x * x).sum()), np.asarray(g).ravel() + l2 * x
+            self.seen = self.events.item(), x, f, g
+        return self.seen[1:]
+
+    def _lengths(self) -> Array:
+        """Return the L_i of each coordinate, 1 where it is 0."""
+        return self.per_coordinate(np.where(self.form.L_i > 0.0, self.form.L_i, 1.0))
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         coordinate_events(marks, coefficients, *self._arguments())
@@ -155,7 +244,8 @@ class CoordinateStepper(MarkedStepper):
     def _arguments(self) -> tuple[Any, ...]:
         """Return what the kernels know of the function, and what they change."""
         f = self.form
-        terms = (self.steps, self.weights, f.ridge, f.center, f.entropy, f.scale)
+        psi = (None, None) if f.penalty is None else (f.penalty.entries, f.penalty.weights)
+        terms = (self.steps, self.weights, f.ridge, f.center, f.scale, *psi, f.entropy)
         loss = layout.Loss(f.kind, f.c, None if f.kind == SQUARED else f.targets)
         state = (self.scalars, self.pairs, self.image_pairs)
         return layout.CoordinateTerms(*terms), loss, f.columns, *state
@@ -172,9 +262,34 @@ class CoordinateStepper(MarkedStepper):
         """Turn a value for each mark into one for each coordinate."""
         return values
 
+    def per_mark(self, values: Array) -> Array:
+        """Sum a value for each coordinate over the coordinates of each mark."""
+        return values
+
     def coordinates(self) -> Array:
         """Return x, the coordinates now."""
-        return self.at_x(self.pairs)
+        x = self.at_x(self.pairs)
+        # Inside the domain up to the rounding of s + alpha d.
+        return x if self.penalty is None else np.clip(x, self.penalty.low, self.penalty.high)
+
+    def evaluate(self, x: Array) -> float:
+        psi = 0.0 if self.penalty is None else self.penalty.value(x)
+        return super().evaluate(x) + psi
+
+    def value(self) -> float:
+        if self.penalty is None or self.recorded == self.k or self.seen[0] != self.events.item():
+            return super().value()
+        _, x, f, _ = self.seen
+        return f - 0.5 * float((self.penalty.l2 * x * x).sum()) + self.penalty.value(x)
+
+    def evaluate_criterion(self) -> float:
+        if self.penalty is None:
+            return super().evaluate_criterion()
+        x, f, g = self._look()
+        if self.criterion_is_gap:
+            return self.penalty.find_gap(f, g, x)
+        L = self._lengths()
+        return norm(L * (x - self.penalty.step(x - g / L, 1.0 / L)))
 
     def images(self) -> Array:
         """Return u = A diag(scale) x, as carried along."""
@@ -193,9 +308,9 @@ class BlockStepper(CoordinateStepper):
     def __init__(
         self, form: SeparableForm, method: Any, x0: Array, problem: Problem, blocks: Partition
     ) -> None:
-        super().__init__(form, method, x0, problem)
         self.partition = blocks
-        self.costs = np.add.reduceat(self.costs[blocks.members], blocks.bounds[:-1])
+        super().__init__(form, method, x0, problem)
+        self.costs = blocks.sum_blocks(self.costs)
 
     def _run(self, marks: Array, coefficients: Array) -> None:
         block_events(marks, coefficients, *self.partition, *self._arguments())
@@ -203,12 +318,61 @@ class BlockStepper(CoordinateStepper):
     def per_coordinate(self, values: Array) -> Array:
         return self.partition.per_coordinate(values)
 
+    def per_mark(self, values: Array) -> Array:
+        return self.partition.sum_blocks(values)
+
+
+@dataclass(frozen=True)
+class Cycle:
+    """The marks of a list, in turn; size: how many marks there are, in the list or not."""
+
+    order: Array
+    size: int
+
+    def draw(self, rng: np.random.Generator, n: int) -> Array:
+        """Return the first n marks; nothing is drawn."""
+        return np.resize(self.order, n)
+
+
+def find_start(S: float, mu: float, start: float | None, least_p: float) -> float:
+    """Return the start of a run with psi: the one given, or by default inf where mu > 0 and the
+    least otherwise; ValueError where eta > least_p, the least probability, at the start.
+
+    Where eta <= p_i from the start on, x_i is a mean of values that z_i had, with weights >= 0.
+
+    >>> find_start(1.0, 0.0, None, 0.25)
+    8.0
+    >>> find_start(1.0, 0.0, 2.0, 0.25)
+    Traceback (most recent call last):
+        ...
+    ValueError: start must be at least 8, for eta <= 0.25, the least probability, got 2
+    """
+    least = 2.0 / least_p
+    if mu > 0.0:
+        q = math.sqrt(mu) / math.sqrt(S)
+        ratio = q / least_p
+        least = 2.0 / q * math.atanh(ratio) if ratio < 1.0 else math.inf
+    if start is None:
+        return math.inf if mu > 0.0 else least
+    start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
+    if start < least * (1.0 - ROUNDING):
+        raise ValueError(
+            f"start must be at least {least:.6g}, for eta <= {least_p:.6g}, the least probability, "
+            f"got {start:.6g}"
+        )
+    return start
+
+
+def _invert(values: Array) -> Array:
+    """Return 1 / values, and 0 where they are 0."""
+    return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0.0)
+
 
 def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if not L_i.size:
         raise ValueError("the problem has no variables: there is no coordinate to draw")
     if isinstance(sampling, str):
-        check.one_of(sampling, "sampling", ("sqrt", "uniform"), other="probabilities")
+        check.one_of(sampling, "sampling", ("sqrt", "uniform", "active"), other="probabilities")
         by_roots = sampling == "sqrt" and np.any(L_i > 0.0)
         shares = np.sqrt(L_i) if by_roots else np.ones(L_i.size)
         return np.asarray(shares / shares.sum())
@@ -218,123 +382,7 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     never = np.flatnonzero((p == 0.0) & (L_i > 0.0))
     if never.size:
         raise ValueError(
-            f"{unit} {never[0]} has probability 0, but f depends on it: it would never be moved"
+            f"{unit} {never[0]} has probability 0, but what is minimised depends on it: it would "
+            "never be moved"
         )
     return p
-
-
-class Partition(NamedTuple):
-    """The coordinates in blocks: block b is members[bounds[b]:bounds[b + 1]]."""
-
-    members: Array
-    bounds: Array
-
-    @property
-    def is_single(self) -> bool:
-        """Whether block i is the coordinate i."""
-        return self.bounds.size == self.members.size + 1 and bool(
-            np.all(self.members == np.arange(self.members.size))
-        )
-
-    def per_coordinate(self, values: Array) -> Array:
-        """Turn a value for each block into one for each coordinate."""
-        out = np.empty(self.members.size, values.dtype)
-        out[self.members] = np.repeat(values, np.diff(self.bounds))
-        return out
-
-
-def partition(blocks: Any, d: int) -> Partition:
-    """Return the blocks of d coordinates.
-
-    blocks: an integer, the size of blocks of consecutive coordinates, of which the last may be
-    smaller; or a sequence of vectors of indices, in which each coordinate is once.  TypeError or
-    ValueError for anything else.
-
-    >>> partition(2, 5)
-    Partition(members=array([0, 1, 2, 3, 4]), bounds=array([0, 2, 4, 5]))
-    >>> partition([[0, 1], [1, 2]], 3)
-    Traceback (most recent call last):
-        ...
-    ValueError: coordinate 1 is in block 0 and in block 1: it must be in one only
-    """
-    if check.is_whole(blocks):
-        size = check.whole(blocks, "the size of blocks", minimum=1)
-        return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
-    what = "None, an integer >= 1 or a list of vectors of indices"
-    listed = check.sequence(blocks, "blocks", what)
-    indices = [_check_block(block, b, d) for b, block in enumerate(listed)]
-    members = np.concatenate([np.zeros(0, np.int64), *indices])
-    _check_each_is_once(indices, members, d)
-    return Partition(members, np.cumsum([0, *(block.size for block in indices)]))
-
-
-def _check_block(block: Any, b: int, d: int) -> Array:
-    noun = "a vector of indices"
-    indices = check.array(block, f"block {b}", dtype=np.int64, ndim=1, noun=noun)
-    if indices.size == 0:
-        raise ValueError(f"block {b} is empty: leave it out")
-    wrong = indices[(indices < 0) | (indices >= d)]
-    if wrong.size:
-        raise ValueError(f"block {b} has the index {wrong[0]}, but indices must be in [0, {d})")
-    return np.sort(indices)
-
-
-def _check_each_is_once(indices: list[Array], members: Array, d: int) -> None:
-    times = np.bincount(members, minlength=d)
-    if np.all(times == 1):
-        return
-    i = int(np.argmax(times != 1))
-    if times[i] == 0:
-        raise ValueError(f"coordinate {i} is in no block: blocks must hold every coordinate")
-    first, second = [b for b, block in enumerate(indices) for _ in range(np.sum(block == i))][:2]
-    raise ValueError(
-        f"coordinate {i} is in block {first} and in block {second}: it must be in one only"
-    )
-
-
-def block_L(problem: Any, blocks: Partition) -> Array:
-    """Return L_B of each block: exact (up to rounding, to the safe side) where the block or the
-    rows it meets are few, else a bound with the certificate of `problems.regression.spectrum`.
-
-    problem: a Quadratic, LeastSquares or LogisticRegression, without weights and intercept.
-    """
-    if isinstance(problem, Quadratic):
-        return np.maximum.reduceat(problem.eigenvalues[blocks.members], blocks.bounds[:-1])
-    firsts, sizes = blocks.bounds[:-1], np.diff(blocks.bounds)
-    L: Array = problem.coordinate_L[blocks.members[firsts]]  # of blocks of one
-    limit = SMALL if problem.is_sparse else 1
-    for size in np.unique(sizes[(sizes > 1) & (sizes <= limit)]).tolist():
-        which = np.flatnonzero(sizes == size)
-        together = blocks.members[firsts[which, np.newaxis] + np.arange(size)]
-        L[which] = problem.curvature * _largest_eigenvalues(problem.columns, together) + problem.l2
-    for b in np.flatnonzero(sizes > limit).tolist():
-        block = blocks.members[blocks.bounds[b] : blocks.bounds[b + 1]]
-        L[b] = problem.curvature * _largest_eigenvalue(problem.columns, block) + problem.l2
-    return L
-
-
-def _largest_eigenvalues(columns: Any, together: Array) -> Array:
-    """Find the largest eigenvalue of X_B^T X_B / n for each row B of `together`, all at once, for
-    many small sparse blocks take long one by one."""
-    n, size = columns.shape[0], together.shape[1]
-    parts = [columns[:, i].astype(np.float64) for i in together.T]
-    gram = np.empty((len(together), size, size))
-    for i, j in product(range(size), repeat=2):
-        if j <= i:
-            gram[:, i, j] = gram[:, j, i] = parts[i].multiply(parts[j]).sum(axis=0) / n
-    trace = np.trace(gram, axis1=1, axis2=2)
-    return np.asarray(np.linalg.eigvalsh(gram)[:, -1] + gram_error(n, size, trace))
-
-
-def _largest_eigenvalue(columns: Any, block: Array) -> float:
-    """Find the largest eigenvalue of X_B^T X_B / n, or a bound of it."""
-    X, n = columns[:, block], int(columns.shape[0])
-    if not isinstance(X, np.ndarray):
-        from scipy import sparse
-
-        # Without empty rows: a block should cost what it holds, not a pass over all rows.
-        kept, row = np.unique(X.indices, return_inverse=True)
-        shape = (max(kept.size, 1), X.shape[1])
-        X = sparse.csc_array((X.data, row, X.indptr), shape).tocsr()
-    rows = int(X.shape[0])
-    return spectrum(X, lambda v: X.T @ (X @ v) / rows).largest * rows / n

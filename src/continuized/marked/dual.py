@@ -1,13 +1,15 @@
 """Coordinate descent on the dual of ridge and of l2-logistic regression.
 
-The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a).  Its curvature
-1/(a(1-a)) is at least 4, which is what the constants of the process start from, but far more where
-a is near 0 or 1: in rows that are fitted well.  So the run takes the norm sum_i m_i v_i^2 with m_i
-the local curvature over 4: mu stays, and S = (sum sqrt(L_i / m_i))^2 falls.  Which rows those are
-shows on the way, and the norm is made anew now and then.  At the start the constants are far too
-cautious, and with them the process may lead away for many passes: it begins after a few passes of
-plain steps.  Where S falls much later on, the process begins anew, from z = x: the steps of a norm
-that was too cautious have led z too far away.
+The conjugate of the logistic loss is the entropy H(a) = a log a + (1-a) log(1-a), the psi of a
+composite function whose f is l2/2 |w|^2.  It is 4-strongly convex: f is given that (`penalty` says
+the same of an l2), and the theorem of f + psi holds, with independent marks and a fixed norm.
+
+Two heuristics make it quicker, and no theorem covers them.  Marks come in stratified passes.  And
+the curvature of H, 1/(a(1-a)), is far more than 4 where a is near 0 or 1, in rows that are fitted
+well: the run takes the norm sum_i m_i v_i^2 with m_i the local curvature over 4, so that mu stays
+and S = (sum sqrt(L_i / m_i))^2 falls.  Which rows those are shows on the way, and the norm is made
+anew now and then.  At the start the constants are far too cautious, and with them the process may
+lead away for many passes: it begins after a few passes of plain steps.
 """
 
 from __future__ import annotations
@@ -18,20 +20,19 @@ from typing import Any, ClassVar
 import numpy as np
 
 from continuized.marked.coordinate import CoordinateStepper
-from continuized.marked.kernels.layout import BETA, REBASED, at_factor, pairs_at
+from continuized.marked.kernels.layout import BETA, at_factor
 from continuized.marked.separable import SeparableForm, dual_form
 from continuized.problems import LeastSquares, LogisticRegression, Problem
 from continuized.problems.base import Array
-from continuized.process.coefficients import GAMMA_PRIME
+from continuized.process.coefficients import GAMMA, GAMMA_PRIME
 from continuized.process.marks import Finite, Stratified
 from continuized.support import validation as check
 from continuized.support.display import show_line
 from continuized.support.threads import inner
 
-SMALLEST_LOCAL = 4096  # coordinates: with fewer, a pass is a small block of events
+SMALLEST_LOCAL = 1024  # coordinates: with fewer, what is done between passes takes longer
 FIRST_METRIC = 3  # passes, plain ones; then whenever there are half as many more
 SHARE = 0.25  # of the smooth part's curvature: what more is claimed hardly quickens the process
-ANEW = 0.9  # of S: where a norm has less, the process begins anew in it
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,14 +42,15 @@ class DualCoordinate:
     Minimises D(a) = mean_i loss*(-a_i) + l2/2 |w|^2, w = sum_i a_i x_i / (l2 n) (signs of the
     labels included for the logistic loss): an event costs a row.  r.x is w, and tol is for the
     duality gap, which bounds f(w) - f*.  The logistic conjugate is not smooth: its coordinate
-    step is the one-dimensional proximal step, and no theorem is claimed for the accelerated form.
-    So its marks need not be independent: every pass takes each row about as often as its
-    probability says (`cz.marks.Stratified`), which saves a third of the passes.
-    With sampling="sqrt", its metric and probabilities follow the curvature of the conjugate
-    (`local_metric`) after three passes of plain steps, where there are 4096 rows or more and the
-    run draws its own marks; now and then, the process begins anew from z = x.
+    step is a proximal step, as CoordinateDescent takes it with prox.
 
-    sampling, accelerated, start: as for CoordinateDescent.
+    sampling, accelerated, start: as for CoordinateDescent; on the logistic loss, start must be
+    such that eta <= min p_i.
+    heuristics: on the logistic loss, whether to do what no theorem covers, but saves passes.  Every
+    pass takes each row about as often as its probability says (`cz.marks.Stratified`); and with
+    sampling="sqrt" and 1024 rows or more, after three passes of plain steps, the metric and the
+    probabilities follow the curvature of the conjugate (`local_metric`), if the run draws its own
+    marks.  With False, marks are independent and the norm is fixed: `theory.bound` holds.
 
     >>> import continuized as cz, numpy as np
     >>> X = np.random.default_rng(0).standard_normal((60, 4))
@@ -63,10 +65,12 @@ class DualCoordinate:
     sampling: Any = "sqrt"
     accelerated: bool = True
     start: float | None = None
+    heuristics: bool = True
     name: ClassVar[str] = "dual-coordinate"
 
     def __post_init__(self) -> None:
         check.flag(self.accelerated, "accelerated")
+        check.flag(self.heuristics, "heuristics")
 
     def prepare(self, problem: Problem, x0: Array) -> DualStepper:
         """Prepare the run; the dual starts from the slopes of the losses at x0, scaled.
@@ -122,24 +126,25 @@ class DualStepper(CoordinateStepper):
     def __init__(
         self, form: SeparableForm, method: DualCoordinate, x0: Array, problem: Problem
     ) -> None:
+        self.heuristics = method.heuristics and form.entropy is not None
         super().__init__(form, method, x0, problem)
         self.metric = np.ones(x0.size)
         follows = isinstance(method.sampling, str) and method.sampling == "sqrt"
         exponential = method.start is None or method.start == np.inf
-        entropic, many = form.entropy > 0.0, x0.size >= SMALLEST_LOCAL
-        self.law_changes = self.accelerated and follows and exponential and entropic and many
+        many = x0.size >= SMALLEST_LOCAL
+        self.law_changes = self.heuristics and self.accelerated and follows and exponential and many
         if self.law_changes:
             self.changing = (*self.changing, "metric")
 
     def _law(self) -> Finite:
         # A row that a pass leaves out delays all: independent marks leave out a third of them.
-        return Stratified(self.p) if self.form.entropy > 0.0 else super()._law()
+        return Stratified(self.p) if self.heuristics else super()._law()
 
     def take(self, marks: Array, coefficients: Array) -> None:
         if not (self.law_changes and self.law.is_drawn):  # marks of another law keep theirs
             super().take(marks, coefficients)
             return
-        n, before, cautious = self.metric.size, self.events.item(), self.S
+        n, before = self.metric.size, self.events.item()
         is_begun = before >= FIRST_METRIC * n
         super().take(marks, coefficients if is_begun else self._plain(marks, coefficients))
         if self.events.item() >= next_metric(before // n) * n:
@@ -149,20 +154,13 @@ class DualStepper(CoordinateStepper):
             smooth = (self.form.L_i - self.form.mu) / self.form.mu
             self.metric[:] = local_metric(self.coordinates(), z, margins, smooth)
             self._follow_metric()
-            if ANEW * cautious > self.S:
-                self._begin_anew()
 
     def _plain(self, marks: Array, coefficients: Array) -> Array:
         """Return coefficients with which x and z do not mix, and take the same steps."""
         together = np.zeros_like(coefficients)
-        together[:, GAMMA_PRIME] = (self.steps / self.weights)[marks]
+        together[:, GAMMA_PRIME] = (self.p / self.form.L_i)[marks]
+        together[:, GAMMA] = together[:, GAMMA_PRIME] * self.p[marks]
         return together
-
-    def _begin_anew(self) -> None:
-        """Let z be x."""
-        for pairs in (self.pairs, self.image_pairs):
-            pairs[:] = pairs_at(self.at_x(pairs))
-        self.scalars[:] = REBASED
 
     def _follow_metric(self) -> None:
         roots = np.sqrt(self.form.L_i / self.metric)
@@ -183,7 +181,7 @@ class DualStepper(CoordinateStepper):
 
         p: Any = self.problem
         a, w = self.coordinates(), self.images()
-        if self.form.entropy > 0.0:
+        if self.form.entropy is not None:
             # Mixing with z may lead out of [0, 1], where the dual is not finite: move to the
             # nearest point inside, and w with it, for the gap to be a bound.
             b = np.clip(a, 0.0, 1.0)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from continuized.marked.blocks import Partition
 from continuized.marked.kernels import layout
+from continuized.marked.penalty import Penalty
 from continuized.problems import LeastSquares, LogisticRegression, Problem, Quadratic
 from continuized.problems.base import Array
 from continuized.problems.losses import LOGISTIC, SQUARED
@@ -19,8 +23,11 @@ BISECTIONS = 12  # for the scale of a start: it need not be exact
 
 @dataclass(frozen=True)
 class SeparableForm:
-    """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i), with
+    """F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + psi(x), with
     u = A diag(scale) x and A by columns; L_i the coordinate smoothness, mu the strong convexity.
+
+    psi: a penalty, without its l2, which ridge and center have; or entropy sum_i H(x_i),
+    H(v) = v log v + (1-v) log(1-v), with L_i and mu as if f had its strong convexity, 4 entropy.
 
     Where A has fewer entries than rows, rows without entries are left out: u is in the order of
     the rows `kept` of all there are, `length`.
@@ -30,14 +37,25 @@ class SeparableForm:
     c: float
     ridge: Array
     center: Array
-    entropy: float
     scale: Array
     columns: layout.SparseColumns
     targets: Array
     L_i: Array
-    mu: float
+    find_mu: Callable[[], float]
     kept: Any
     length: int
+    penalty: Penalty | None = None
+    entropy: float | None = None
+
+    @cached_property
+    def mu(self) -> float:
+        """The strong convexity: slow to find for a regression, and plain steps need none."""
+        return float(self.find_mu())
+
+    @property
+    def is_penalised(self) -> bool:
+        """Whether there is a psi beside f."""
+        return self.penalty is not None or self.entropy is not None
 
     def image(self, x: Array) -> Array:
         """Return A diag(scale) x."""
@@ -60,8 +78,8 @@ def primal_form(problem: Problem) -> SeparableForm:
         lam, d = problem.eigenvalues, problem.dim
         kept, no_columns = layout.columns_of(np.zeros((d, 0)))
         return SeparableForm(
-            SQUARED, 0.0, lam, problem.x_star, 0.0, np.ones(d), no_columns, np.zeros(0), lam,
-            problem.mu, kept, 0,
+            SQUARED, 0.0, lam, problem.x_star, np.ones(d), no_columns, np.zeros(0), lam,
+            lambda: problem.mu, kept, 0,
         )  # fmt: skip
     if not isinstance(problem, LeastSquares | LogisticRegression):
         raise TypeError(
@@ -73,8 +91,30 @@ def primal_form(problem: Problem) -> SeparableForm:
     n, d = problem.X.shape
     kept, columns = layout.columns_of(problem.columns.T)
     return SeparableForm(
-        problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), 0.0, np.ones(d), columns,
-        problem.y[kept], problem.coordinate_L, float(problem.mu), kept, n,
+        problem.loss, 1.0 / n, np.full(d, problem.l2), np.zeros(d), np.ones(d), columns,
+        problem.y[kept], problem.coordinate_L, lambda: problem.mu, kept, n,
+    )  # fmt: skip
+
+
+def add_penalty(
+    form: SeparableForm, penalty: Penalty, blocks: Partition, x0: Array
+) -> SeparableForm:
+    """Return f + psi, f with the l2 of psi; ValueError where x0 is outside the domain.
+
+    Where f is flat along a block, any L_i will do: where psi would move it from x0, it is given the
+    least of the others.
+    """
+    penalty.check_start(x0)
+    firsts = blocks.bounds[:-1]
+    L_i = form.L_i + np.maximum.reduceat(penalty.l2[blocks.members], firsts)
+    moves = np.logical_or.reduceat(~penalty.find_still(x0)[blocks.members], firsts)
+    least = float(L_i[L_i > 0.0].min(initial=np.inf))
+    L_i[moves & (L_i == 0.0)] = least if least < np.inf else 1.0
+    ridge = form.ridge + penalty.l2
+    share = np.divide(form.ridge, ridge, out=np.zeros_like(ridge), where=ridge > 0.0)
+    return replace(
+        form, ridge=ridge, center=form.center * share, L_i=L_i, penalty=penalty,
+        find_mu=lambda: form.mu + float(penalty.l2.min()),
     )  # fmt: skip
 
 
@@ -93,10 +133,10 @@ def dual_form(problem: Any, x0: Array) -> tuple[SeparableForm, Array]:
         a0 = 1.0 / (1.0 + np.exp(np.clip(problem.y * margins, -30, 700)))
         scale, entropy, mu = problem.y * shrink, 1.0 / n, 4.0 / n
     else:
-        a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), 0.0, 1.0 / n
+        a0, scale, entropy, mu = problem.y - margins, np.full(n, shrink), None, 1.0 / n
     form = SeparableForm(
-        SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, entropy, scale, columns,
-        np.zeros(d)[kept], smooth + mu, mu, kept, d,
+        SQUARED, problem.l2, np.full(n, 1.0 / n), problem.y, scale, columns,
+        np.zeros(d)[kept], smooth + mu, lambda: mu, kept, d, entropy=entropy,
     )  # fmt: skip
     w = form.image(a0)
     with np.errstate(over="ignore"):  # if the first does, the best scale is 0

@@ -101,8 +101,12 @@ class MarkedStepper(Stepper):
         raise NotImplementedError
 
     def value(self) -> float:
-        """Return f at the point; where a row was made there, it is known."""
-        return self.last_fun if self.recorded == self.k else self.problem.fun(self.point())
+        """Return what is minimised at the point; where a row was made there, it is known."""
+        return self.last_fun if self.recorded == self.k else self.evaluate(self.point())
+
+    def evaluate(self, x: Array) -> float:
+        """Return what is minimised at x, in the problem's own variables."""
+        return float(self.problem.fun(x))
 
     def evaluate_criterion(self) -> float:
         """Return what tol is compared with."""
@@ -130,15 +134,15 @@ class MarkedStepper(Stepper):
         return Progress(rows=self._row(self.value()))
 
     def advance(self, events: Events) -> Progress:
+        # A block cut short by maxiter would be a whole one in a longer run, with its row of the
+        # trace and its stopping test elsewhere: that run goes on from before it.
+        self.savable = events.size == self.block
         marks = check_marks(events, self.law)
         coefs = coefficients(self.process, events, self.carry)
         self.carry = float(coefs[-1, CARRY])
         self.take(marks, coefs)
         self.k, self.t = self.k + events.size, float(events.t[-1])
         self.cost += float(self.costs[marks].sum())
-        # A block cut short by maxiter would be a whole one in a longer run, with its row of the
-        # trace and its stopping test elsewhere: that run goes on from before it.
-        self.savable = events.size == self.block
         with np.errstate(over="ignore", invalid="ignore"):  # they are tested next
             x = self.point()
             fun = self.value() if self.records else 0.0
@@ -184,7 +188,7 @@ class MarkedStepper(Stepper):
         x = self.good.reshape(self.like.shape)
         # The run stands where it stopped, which where it left the finite numbers is not x.
         at_x = status is not Status.NOT_FINITE
-        fun, gap = self.value() if at_x else self.problem.fun(x), None
+        fun, gap = self.value() if at_x else self.evaluate(x.ravel()), None
         if at_x and self.criterion_is_gap:
             gap = round_gap(self.evaluate_criterion(), fun, self.problem)
         return {

@@ -487,7 +487,7 @@ class GroupLasso(ShapedProx):
         """The number of the group of each entry, if they were given."""
         return np.unique(self.groups, return_inverse=True)[1].ravel()
 
-    def _number_entries(self, x: Array) -> Array:
+    def number_entries(self, x: Array) -> Array:
         """Return the number of the group of each entry."""
         self.check_shape(x.shape)
         if self.groups is not None:
@@ -499,14 +499,14 @@ class GroupLasso(ShapedProx):
         return np.sqrt(np.bincount(number, (x.ravel() / unit).astype(np.float64) ** 2))
 
     def __call__(self, v: Array, step: float) -> Array:
-        number, unit = self._number_entries(v), _largest(v)
+        number, unit = self.number_entries(v), _largest(v)
         norms = self._norms(v, number, unit)
         least = self.weight * step / unit
         kept = np.divide(norms - least, norms, out=np.zeros_like(norms), where=norms > least)
         return _in_dtype_of(v, v * kept[number].reshape(v.shape))
 
     def value(self, x: Array) -> float:
-        number, unit = self._number_entries(x), _largest(x)
+        number, unit = self.number_entries(x), _largest(x)
         return unit * float((self.weight * self._norms(x, number, unit)).sum())
 
     def check_shape(self, shape: tuple[int, ...]) -> None:

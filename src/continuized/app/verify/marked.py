@@ -7,6 +7,7 @@ kernels against steps that mix everything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -21,11 +22,14 @@ from continuized.process import clock as clocks
 from continuized.process import reference
 from continuized.process.compiled import coefficients
 from continuized.process.flow import mix
+from continuized.process.methods import State
+from continuized.process.prox import L1, Box
 from continuized.process.random_streams import Seed
-from continuized.process.reference import marked_step
+from continuized.process.reference import marked_step, proximal_coordinate_step
 from continuized.support.checkpoints.state import capture
 from continuized.support.statistics import SampleMoments, mean_test
 
+Step = Callable[[State, clocks.Event], State]
 BLOCKS = [[0, 2, 4, 5], [1, 3]]
 # One of so many of the runs of other checks: these are not compiled as a whole.
 RUNS, ROW_RUNS = 6, 4
@@ -147,14 +151,14 @@ def compare_with_bound(cases_of: Callable[[Subject], Cases]) -> Callable[[Subjec
     return check
 
 
-def compare_lazy(stepper: Any, jumps: Any, seed: int) -> Found:
+def compare_lazy(stepper: Any, step: Step, seed: int) -> Found:
     """Compare after every twenty events: in the end both are at the solution."""
     stream = clocks.Poisson(seed, marks=stepper.law).stream()
     state = stepper.process.init(stepper.point())
     for _ in range(20):
         block = stream.draw(20)
         for event in block.each():
-            state = marked_step(stepper.process, state, event, jumps)
+            state = step(state, event)
         stepper.take(block.marks, coefficients(stepper.process, block, 0.0))
         yield at_most(1e-12, np.abs(stepper.point() - state.x) / (1.0 + np.abs(state.x).max()))
 
@@ -273,8 +277,25 @@ def compare_with_eager(
             method: Any = subject.coordinate_descent(start=start, blocks=blocks)
             stepper: Any = method.prepare(p, np.zeros(p.dim or 0))
             jumps: Any = reference.CoordinateJumps(p, stepper.form.L_i, stepper.p, groups)
-            yield from compare_lazy(stepper, jumps, effort.seed)
+            yield from compare_lazy(stepper, _eager(stepper, jumps), effort.seed)
         method = subject.stochastic_least_squares(start=start, batch=batch)
         stepper = method.prepare(rows, np.zeros(rows.dim))
         jumps = reference.RowJumps(rows, stepper.R2, stepper.factors)
-        yield from compare_lazy(stepper, jumps, effort.seed)
+        yield from compare_lazy(stepper, _eager(stepper, jumps), effort.seed)
+
+
+def _eager(stepper: Any, jumps: Any) -> Step:
+    return lambda state, event: marked_step(stepper.process, state, event, jumps)
+
+
+def lazy_proximal_steps_are_eager(subject: Subject, effort: Effort) -> Found:
+    """The same of proximal steps: the lasso and a box, with unequal p_i, from x_0 = 0."""
+    p = least_squares(noise=1.0)
+    shares = np.arange(1.0, p.dim + 1.0)
+    for prox in (L1(0.1), Box(-0.2, 0.3)):
+        for sampling in ("sqrt", shares / shares.sum()):
+            method = subject.coordinate_descent(sampling, prox=prox)
+            stepper = method.prepare(p, np.zeros(p.dim))
+            step = partial(proximal_coordinate_step, stepper.process)
+            known = {"problem": p, "prox": prox, "p": stepper.p}
+            yield from compare_lazy(stepper, partial(step, **known), effort.seed)

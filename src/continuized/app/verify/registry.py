@@ -80,6 +80,7 @@ CHECKS: tuple[Check, ...] = (
     Check("rows: E |x_t - x*|^2", MARKS, Z, marked.row_equality, True),
     Check("rows: E |x_t - x*|^2 is below its bound", MARKS, EXACT_SQUARE, marked.row_bound),
     Check("lazy mixing is eager mixing", MARKS, "distance", marked.lazy_is_eager),
+    Check("prox: lazy is eager", MARKS, "distance", marked.lazy_proximal_steps_are_eager),
     Check("blocks: E f(x_t)", MARKS, Z, marked.block_equality, True),
     Check("blocks: E f(x_t) is below its bound", MARKS, EXACT, marked.block_bound),
     Check("batches: E |x_t - x*|^2", MARKS, Z, marked.batch_equality, True),

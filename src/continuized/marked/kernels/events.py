@@ -20,14 +20,20 @@ function of their own, given the arrays, an event takes up to three times as lon
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from continuized.marked.kernels.entropy import entropy_step, logit
-from continuized.marked.kernels.layout import ALPHA, BETA, REBASED, D, S
+from continuized.marked.kernels.layout import ALPHA, BETA, HIGH, L1, LOW, REBASED, D, S
 from continuized.problems.losses import SQUARED, loss_slope
-from continuized.process.coefficients import GAMMA_PRIME, A, B
+from continuized.process import prox
+from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B
 from continuized.process.flow import mix
-from continuized.support.jit import fetch, jit, subtract_pair, uncounted
+from continuized.process.prox import entry_step
+from continuized.support.jit import compile_formulas, fetch, jit, subtract_pair, uncounted
+
+compile_formulas(*prox.FORMULAS)
 
 ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core
@@ -36,6 +42,7 @@ SMALLEST = 1e-30  # alpha - beta
 
 AHEAD = 5  # events
 IMAGES_AHEAD = 2  # events: long after the indices were asked for
+LENT = 4.0  # the strong convexity of the entropy, which f is given
 ONE = np.uintp(1)  # unsigned, an index is not tested for counting from the end
 
 
@@ -140,29 +147,72 @@ def subtract_then_slope(kind, alpha, begin, end, following, values, ds, dd, targ
 
 
 @uncounted
-def fetch_constants(i, steps, ridge, center, entropy, scale):
+def fetch_constants(i, steps, ridge, center, scale, entries, entropy):
     """Ask for a coordinate's constants ahead of their use, as `fetch_column` for its column."""
     fetch(steps, i)
     fetch(scale, i)
-    if entropy == 0.0:
+    if entropy is None:
         fetch(ridge, i)
         fetch(center, i)
+    if entries is not None:
+        fetch(entries, entries.shape[1] * i)
+
+
+# The step of an event along coordinate i, from v = z_i, or v = x_i where there is no z:
+#
+#     v+ = argmin over u of  g u + psi_i(u) + (u - v)^2 / (2 step),     g = df/dx_i at x,
+#
+# psi_i: nothing; a term of cz.prox.Separable without its l2 (`entries`), which stands in f; or the
+# entropy H less convexity/2 u^2, which stands in f.  What is None is compiled out.
+
+
+@uncounted
+def prepare_step(v, step, convexity, entropy):
+    """Return what an entropy step needs and takes long to find, before its slope is known: logit(v)
+    and the curvature that (u - v)^2 / (2 step) has left beside what was lent, in units of H."""
+    if entropy is None:
+        return 0.0, 0.0
+    return logit(v), max(1.0 / (step * entropy) - convexity, 0.0)
+
+
+@uncounted
+def fall_along(i, v, x, g, step, prepared, convexity, entries, entropy):
+    """Return v - v+."""
+    if entropy is not None:
+        k = g / entropy + convexity * (x - v)
+        return v - entropy_step(v, prepared[0], k, prepared[1])
+    if entries is not None:
+        low, high = entries[i, LOW], entries[i, HIGH]
+        return v - entry_step(v - step * g, step, entries[i, L1], 0.0, low, high)
+    return step * g
+
+
+@uncounted
+def is_at_rest(fall, entries):
+    """Whether a plain step changes nothing: of a lasso, most do not."""
+    return False if entries is None else fall == 0.0
+
+
+@uncounted
+def fall_of_x(g, fall, rate, step, psi, other_psi):
+    """Return by how much x_i falls where z_i falls by `fall`: the part step_i eta of it, step_i =
+    1/p_i; without psi, step_i g."""
+    if psi is None and other_psi is None:
+        return step * g
+    return rate * step * fall
 
 
 @jit
 def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points, images):
     """Take coordinate steps on
 
-        F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + entropy H(x_i),
+        F(x) = c sum_r loss(u_r, y_r) + sum_i ridge_i/2 (x_i - center_i)^2 + psi_i(x_i),
 
-    u = A diag(scale) x, A given by columns, H(v) = v log v + (1-v) log(1-v) (`layout` has the
-    arguments).  At a mark i, with g = dF/dx_i (with entropy: the gradient mapping of the proximal
-    step), x_i -= steps_i g and z_i -= gamma' weights_i g.  points are x and z as pairs, or where
-    the steps are plain x alone, a vector; so are their images.
-
-    With entropy, the curvature 1/steps_i is that of the smooth part and the 4 entropy that H
-    lends (its strong convexity): the step ends at the v where
-    g + (1/steps_i - 4 entropy)(v - x_i) + entropy logit(v) = 0, g the slope of the smooth part.
+    u = A diag(scale) x, A given by columns (`layout` has the arguments).  At a mark i,
+    g = df/dx_i of what comes before psi.  Without psi x_i -= steps_i g and z_i -= gamma' weights_i
+    g; with psi z_i takes the step above, of length gamma' weights_i, and x_i moves by
+    eta steps_i (z_i+ - z_i), eta = gamma / gamma'.  points are x and z as pairs, or where the steps
+    are plain x alone, a vector, with steps of length steps_i; so are their images.
 
     An event has five parts: ask memory for what later events read; mix alpha and beta; find g; step
     x_i and z_i; carry the change on to the images.  Where columns are dense, the last part already
@@ -170,11 +220,11 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     next event has its slope, and its alpha and beta, and skips those parts.
     """
     # Unpacked once: what is taken out of a tuple at an event counts references.
-    steps, weights, ridge, center, entropy, scale = terms
+    steps, weights, ridge, center, scale, entries, _, entropy = terms
     kind, c, targets = loss
     indptr, indices, values = columns
     alpha, beta = scalars[ALPHA], scalars[BETA]
-    slope, is_known, theta, L, m = 0.0, False, 0.0, 0.0, 0.0
+    slope, is_known = 0.0, False
     far = are_far(indices, images)
     for e in range(marks.size):
         # Ask for what the coming events read: their constants and columns, then the images.
@@ -185,7 +235,7 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
             else:
                 fetch(points, 2 * coming)
                 fetch(weights, coming)
-            fetch_constants(coming, steps, ridge, center, entropy, scale)
+            fetch_constants(coming, steps, ridge, center, scale, entries, entropy)
             fetch_column(coming, indptr, indices, values)
         if e + 2 * AHEAD < marks.size:
             fetch(indptr, marks[e + 2 * AHEAD])  # which fetch_column reads
@@ -200,33 +250,34 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
                 rebase(alpha, beta, points)
                 rebase(alpha, beta, images)
                 alpha, beta = REBASED
-        # The gradient along coordinate i at x, or the gradient mapping, and the step dx.
-        x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
-        if entropy > 0.0:
-            # All that does not depend on the slope, which takes long, comes before it.
-            theta = logit(x)
-            if points.ndim == 1:
-                m = 1.0 / (steps[i] * entropy) - 4.0
-            else:
-                L = 1.0 / steps[i]
-                m = L / entropy - 4.0
+        # Where to step from and how far, and all that does not wait for the slope.
+        if points.ndim == 1:
+            x, step, convexity = points[i], steps[i], LENT
+            v = x
+        else:
+            x, v = points[i, S] + alpha * points[i, D], points[i, S] + beta * points[i, D]
+            step = coefficients[e, GAMMA_PRIME] * weights[i]
+            convexity = LENT * steps[i] / weights[i]
+        prepared = prepare_step(v, step, convexity, entropy)
+        # The gradient along coordinate i at x.
         if not is_known:
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
         g = c * scale[i] * slope
-        if entropy > 0.0:
-            dx = x - entropy_step(x, theta, g / entropy, m)
-            g = dx * L
-        else:
+        if entropy is None:
             g += ridge[i] * (x - center[i])
-            dx = steps[i] * g
         # The jump, as a change (ds, dd) of (s_i, d_i); and what the next event can know of it.
+        fall = fall_along(i, v, x, g, step, prepared, convexity, entries, entropy)
         is_known = False
         if points.ndim == 1:
-            points[i] = x - dx
-            ds, dd = scale[i] * dx, 0.0
+            if is_at_rest(fall, entries):
+                continue
+            points[i] = x - fall
+            ds, dd = scale[i] * fall, 0.0
             is_known = indices is None and e + 1 < marks.size
         else:
-            dd = (dx - coefficients[e, GAMMA_PRIME] * weights[i] * g) / (alpha - beta)
+            rate = coefficients[e, GAMMA] / coefficients[e, GAMMA_PRIME]
+            dx = fall_of_x(g, fall, rate, steps[i], entries, entropy)
+            dd = (dx - fall) / (alpha - beta)
             ds = dx - alpha * dd
             points[i, S] -= ds
             points[i, D] -= dd
@@ -247,22 +298,42 @@ def coordinate_events(marks, coefficients, terms, loss, columns, scalars, points
     scalars[ALPHA], scalars[BETA] = alpha, beta
 
 
+@uncounted
+def shrink_block(falls, first, last, step, members, points, beta, block, norms):
+    """Let the falls be those of a step on a weighted norm of the block.
+
+    v+ = w max(0, 1 - weight step / |w|), w = v - fall, fall = step g.
+    """
+    if norms is not None:
+        square = 0.0
+        for j in range(first, last):
+            i = np.uintp(members[j])
+            v = points[i] if points.ndim == 1 else points[i, S] + beta * points[i, D]
+            square += (v - falls[j]) ** 2
+        size, least = math.sqrt(square), norms[block] * step
+        lost = least / size if size > least else 1.0
+        for j in range(first, last):
+            i = np.uintp(members[j])
+            v = points[i] if points.ndim == 1 else points[i, S] + beta * points[i, D]
+            falls[j] += lost * (v - falls[j])
+
+
 @jit
 def block_events(
     marks, coefficients, members, bounds, terms, loss, columns, scalars, points, images
 ):
-    """Take a step on a block B at each mark: with g = dF/dx_B, x_B -= steps_B g and z_B -= gamma'
-    weights_B g.
+    """Take a step on a block B at each mark: with g = df/dx_B, x_B -= steps_B g and z_B -= gamma'
+    weights_B g; with psi as in `coordinate_events`.
 
     Block B is members[bounds[B]:bounds[B + 1]].  The other arguments are those of
     `coordinate_events`, on a function without entropy and with scale 1.
 
     All of g is of the same x: it is taken before anything is subtracted.
     """
-    steps, weights, ridge, center, _, _ = terms
+    steps, weights, ridge, center, _, entries, norms, _ = terms
     kind, c, targets = loss
     indptr, indices, values = columns
-    g = np.empty(members.size)
+    slopes, falls = np.empty(members.size), np.empty(members.size)
     alpha, beta = scalars[ALPHA], scalars[BETA]
     for e in range(marks.size):
         if points.ndim == 2:
@@ -272,22 +343,31 @@ def block_events(
                 rebase(alpha, beta, images)
                 alpha, beta = REBASED
         block = marks[e]
-        for j in range(bounds[block], bounds[block + 1]):
+        first, last = bounds[block], bounds[block + 1]
+        step = steps[block]
+        if points.ndim == 2:
+            step = coefficients[e, GAMMA_PRIME] * weights[block]
+        for j in range(first, last):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
             slope = column_slope(kind, alpha, begin, end, indices, values, targets, images)
             x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
-            g[j] = c * slope + ridge[i] * (x - center[i])
-        for j in range(bounds[block], bounds[block + 1]):
+            v = x if points.ndim == 1 else points[i, S] + beta * points[i, D]
+            g = c * slope + ridge[i] * (x - center[i])
+            slopes[j] = g
+            falls[j] = fall_along(i, v, x, g, step, (0.0, 0.0), 0.0, entries, None)
+        shrink_block(falls, first, last, step, members, points, beta, block, norms)
+        for j in range(first, last):
             i = np.uintp(members[j])
             begin, end = np.uintp(indptr[i]), np.uintp(indptr[i + 1])
-            ds, dd = steps[block] * g[j], 0.0
+            ds, dd = falls[j], 0.0
             if points.ndim == 1:
                 points[i] -= ds
             else:
-                dz = coefficients[e, GAMMA_PRIME] * weights[block] * g[j]
-                dd = (ds - dz) / (alpha - beta)
-                ds -= alpha * dd
+                rate = coefficients[e, GAMMA] / coefficients[e, GAMMA_PRIME]
+                dx = fall_of_x(slopes[j], falls[j], rate, steps[block], entries, norms)
+                dd = (dx - falls[j]) / (alpha - beta)
+                ds = dx - alpha * dd
                 points[i, S] -= ds
                 points[i, D] -= dd
             subtract_column(begin, end, indices, values, ds, dd, images)

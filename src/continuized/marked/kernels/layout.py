@@ -13,6 +13,9 @@ ALPHA, BETA = 0, 1  # the entries of `scalars`
 REBASED = (0.5, -0.5)  # those at the start, and after a `events.rebase`
 
 
+L1, LOW, HIGH = 0, 1, 2  # the columns of `CoordinateTerms.entries`
+
+
 class SparseColumns(NamedTuple):
     """The columns of A: column i is values[indptr[i]:indptr[i + 1]], in the rows `indices`; where
     it is dense there are no indices (None)."""
@@ -32,14 +35,20 @@ class Loss(NamedTuple):
 
 
 class CoordinateTerms(NamedTuple):
-    """What an event needs of its coordinate: the steps of x and z, and the separable terms."""
+    """What an event needs of its coordinate: the steps of x and z, and the separable terms.
+
+    psi: entries, a row (l1, low, high) for each coordinate, of cz.prox.Separable; or norms, the
+    weight of the norm of each block; or entropy, its factor.  What there is not is None.
+    """
 
     steps: Array
     weights: Array
     ridge: Array
     center: Array
-    entropy: float
     scale: Array
+    entries: Any
+    norms: Any
+    entropy: Any
 
 
 def pairs_at(x: Array) -> Array:

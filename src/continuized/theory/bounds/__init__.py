@@ -63,8 +63,10 @@ def bound(
     - Continuized, t (Theorems 3 and 6): E f(x_t) - f*, with noise E|noise|^2 <= sigma2.
     - Continuized, k (Theorem 5): the *weighted* E[weight(T_k) (f(x_k) - f*)], with `weight`.  It
       bounds no unweighted E f(x_k).
-    - CoordinateDescent: the same as for Continuized, and unweighted with accelerated=False.
-    - DualCoordinate on ridge regression: the same for the *dual* objective, not for f.
+    - CoordinateDescent: the same as for Continuized, and unweighted with accelerated=False.  With
+      prox, for F = f + prox, whose minimiser is computed.
+    - DualCoordinate on ridge regression, and on logistic regression with heuristics=False: the same
+      for the *dual* objective, not for f.
     - StochasticLeastSquares and Kaczmarz: the *distance* E |x - x*|^2 / 2, not f; labels with
       noise are refused.
     - network.Gossip, and the exchanges of network.A2CiD2, on a Graph: E |x - mean|^2, with the

@@ -1,15 +1,16 @@
-"""Bounds for coordinates and rows, proved in docs/proofs/marks.md.
+"""Bounds for coordinates and rows, proved in docs/proofs/marks.md and docs/proofs/separable.md.
 
-Write e_t for what is bounded: f - f* for coordinates, |x - x*|^2 / 2 for rows.  Accelerated, the
-bounds are those of Theorem 3 with L = S = max_i L_i / p_i^2, or R2 kappa with |z_0 - x*|^2 in the
-metric of H^{-1}.  Plain, E e falls by a factor 1 - r at an event, and where mu = 0,
-E e_s <= (c e_0 + D_0) / (c + s) for s = t or s = k.
+Write e_t for what is bounded: f - f* for coordinates, or F - F* with psi; |x - x*|^2 / 2 for rows.
+Accelerated, the bounds are those of Theorem 3 with L = S = max_i L_i / p_i^2, or R2 kappa with
+|z_0 - x*|^2 in the metric of H^{-1}.  Plain, E e falls by a factor 1 - r at an event, and where
+mu = 0, E e_s <= (c e_0 + D_0) / (c + s) for s = t or s = k.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from continuized.marked.rows import (
 )
 from continuized.problems import LeastSquares
 from continuized.problems.base import Array, Problem
+from continuized.process.methods import Continuized
+from continuized.solver.minimize import minimize
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.paper import (
     Query,
@@ -34,8 +37,9 @@ from continuized.theory.bounds.paper import (
     log_of,
     theorem_of,
 )
-from continuized.theory.checks import ROUNDING, check_constants_hold, excess, minimiser
+from continuized.theory.checks import ROUNDING, check_constants_hold, excess, minimiser, minimum
 
+NEGLIGIBLE = 1e-13  # of the criterion at x_0: what is left of it at an x* that is computed
 CONSISTENT = 1e-8  # relative residual below which x* counts as a solution of Xx = y
 
 
@@ -65,21 +69,48 @@ def log_bound(method: Any, problem: Problem, x0: Array, query: Query) -> Array:
 def _coordinates(
     method: Any, stepper: CoordinateStepper, problem: Problem, x0: Array
 ) -> TheoremTerms:
-    check_constants_hold(stepper.process, problem)
-    u = x0.ravel() - minimiser(problem).ravel()
-    return _coordinate_terms(stepper, u, lambda: excess(problem, x0))
+    if stepper.law_changes:
+        raise ValueError('no theorem covers sampling="active"; give sampling="sqrt" or "uniform"')
+    S, mu, penalty = stepper.S, min(stepper.form.mu, stepper.S), stepper.penalty
+    if penalty is None:
+        check_constants_hold(Continuized(S, mu), problem)
+        u = x0.ravel() - minimiser(problem).ravel()
+        return _coordinate_terms(stepper, u, lambda: excess(problem, x0))
+    check_constants_hold(Continuized(S, max(mu - float(penalty.l2.min()), 0.0)), problem)
+    star = minimise_penalised(method, problem, x0)
+    difference = stepper.evaluate(x0.ravel()) - stepper.evaluate(star)
+    return _coordinate_terms(stepper, x0.ravel() - star, lambda: max(difference, 0.0))
+
+
+def minimise_penalised(method: CoordinateDescent, problem: Problem, x0: Array) -> Array:
+    """Find the minimiser of f + psi, by plain steps, to rounding; ValueError where it is not."""
+    plain: Any = replace(method, sampling="active", accelerated=False, start=None)
+    criterion = plain.prepare(problem, x0).evaluate_criterion()
+    tol = NEGLIGIBLE * (criterion if criterion > 0.0 else 1.0)
+    r = minimize(problem, x0, method=plain, tol=tol, rng=0, record=False)
+    if not r.success:
+        raise ValueError(
+            f"the theorem is about |z_0 - x*|, but x* of f + prox was not found: {r.message}"
+        )
+    return np.asarray(r.x).ravel()
 
 
 def _dual(method: Any, stepper: DualStepper, problem: Problem, x0: Array) -> TheoremTerms:
-    if not isinstance(problem, LeastSquares):
+    if stepper.heuristics:
         raise ValueError(
-            "no theorem is known for DualCoordinate on the logistic loss, whose conjugate is not "
-            "smooth; use CoordinateDescent"
+            "no theorem covers stratified marks and a norm that changes; on the logistic loss give "
+            "DualCoordinate(heuristics=False)"
         )
-    # At the optimum the dual variables are the residuals, y - X w*.
-    u = stepper.coordinates() - (problem.y - problem.X @ minimiser(problem).ravel())
-    w, form = stepper.form.image(u), stepper.form
-    D = 0.5 * float(form.c * (w @ w) + np.sum(form.ridge * u * u))
+    predictions = problem.X @ minimiser(problem).ravel()  # type: ignore[attr-defined]
+    y: Array = problem.y  # type: ignore[attr-defined]
+    if isinstance(problem, LeastSquares):
+        # At the optimum the dual variables are the residuals, y - X w*.
+        u = stepper.coordinates() - (y - predictions)
+        w, form = stepper.form.image(u), stepper.form
+        D = 0.5 * float(form.c * (w @ w) + np.sum(form.ridge * u * u))
+    else:
+        u = stepper.coordinates() - 1.0 / (1.0 + np.exp(np.clip(y * predictions, -700.0, 700.0)))
+        D = max(minimum(problem) - stepper.dual_value(), 0.0)
     return _coordinate_terms(stepper, u, lambda: D)
 
 
@@ -87,7 +118,7 @@ def _coordinate_terms(
     stepper: CoordinateStepper, u: Array, excess_0: Callable[[], float]
 ) -> TheoremTerms:
     live = stepper.form.L_i > 0.0
-    p, L, mu = stepper.p[live], stepper.form.L_i[live], stepper.process.mu
+    p, L, mu = stepper.p[live], stepper.form.L_i[live], min(stepper.form.mu, stepper.S)
     ratio = np.zeros(live.size)
     ratio[live] = L / p
     return TheoremTerms(

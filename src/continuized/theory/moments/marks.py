@@ -45,6 +45,8 @@ def marked_moments(p: Problem, method: Any, x0: ArrayLike, t: Array, show: Bar) 
     For rows x* is the solution nearest x_0, and the labels must have no noise.
     """
     x, is_coordinate = start_of(check_problem(p), x0), isinstance(method, CoordinateDescent)
+    if is_coordinate and method.prox is not None:
+        raise TypeError("proximal steps are not linear: their moments are not known; drop prox=")
     if is_coordinate and isinstance(p, Quadratic):
         stepper = method.prepare(p, x)
         mean = stepper.per_coordinate(stepper.p) * p.eigenvalues  # events move x_i at the rate p_i
@@ -89,7 +91,7 @@ def _let_z_be_x(m: PairMoments) -> PairMoments:
 def coordinate_marks(stepper: Any) -> Marks:
     """Find the marks of coordinates of any quadratic form, or of blocks of them."""
     form: SeparableForm = stepper.form
-    if form.entropy > 0.0:
+    if form.entropy is not None:
         raise TypeError("the logistic conjugate is no quadratic: its moments are not known")
     A = np.stack([form.image(e) for e in np.eye(form.scale.size)], axis=1)
     hessian = form.c * (A.T @ A) + np.diag(form.ridge)
