@@ -83,7 +83,7 @@ class Objective(NamedTuple):
 
     def value_and_gradient(self, x: Tree) -> tuple[Any, Tree]:
         """f and its gradient."""
-        return jax.value_and_grad(self.fun)(x, *self.args)  # type: ignore[no-any-return]
+        return jax.value_and_grad(self.fun)(x, *self.args)
 
     def add_h(self, f: Any, x: Tree) -> Any:
         """f + h at x, where h is known; its dtype is that of f."""
@@ -247,7 +247,7 @@ def run_adaptive(f: Objective, x0: Tree, run: Inputs) -> End:
     """
     eps, start = process.eps_of(x0), process.norm(x0)
     least_L, most_L = (adaptive.LEAST_L, adaptive.MOST_L)
-    if jnp.finfo(real_dtype()).eps > 1e-10:
+    if process.eps_of(start) > 1e-10:
         least_L, most_L = FLOAT32_L
     find_gamma, find_gamma_prime = map(in_jax, (parameters.gamma, parameters.convex_gamma_prime))
 

@@ -237,7 +237,8 @@ def subtract(u: Tree, v: Tree, scale: Any = 1.0) -> Tree:
 
 def eps_of(tree: Tree) -> float:
     """Return the rounding unit of the least exact dtype."""
-    return max((float(jnp.finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(tree)), default=0.0)
+    finfo: Any = jnp.finfo
+    return max((float(finfo(leaf.dtype).eps) for leaf in jax.tree.leaves(tree)), default=0.0)
 
 
 def where(test: Any, yes: Tree, no: Tree) -> Tree:

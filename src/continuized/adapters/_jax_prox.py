@@ -183,7 +183,7 @@ def _check_fit(prox: Any, kind: type, constants: tuple[Any, ...], x0: Tree, name
     """Raise unless x0 is one array of a fitting shape; with numbers, entries may be in a tree."""
     leaves = jax.tree.leaves(x0)
     numbers = all(jnp.ndim(constant) == 0 for constant in constants)
-    if jax.tree.structure(x0) != jax.tree.structure(0) and not (kind in ENTRYWISE and numbers):
+    if not isinstance(x0, jax.Array) and not (kind in ENTRYWISE and numbers):
         raise ValueError(f"{name} {'with arrays ' if kind in ENTRYWISE else ''}{ONE_ARRAY}")
     if isinstance(prox, operators.ShapedProx):
         for leaf in leaves:

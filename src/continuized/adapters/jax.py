@@ -61,8 +61,11 @@ class Result(NamedTuple):
         one = jnp.ndim(self.status) == 0 and not isinstance(self.status, jax.core.Tracer)
         return ({"message": self.message} if one else {}) | self._asdict()
 
-    __repr__ = show_lines
-    _repr_html_ = show_html
+    def __repr__(self) -> str:
+        return show_lines(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
     @property
     def message(self) -> str:

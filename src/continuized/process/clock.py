@@ -70,7 +70,8 @@ class Events(NamedTuple):
     dt: Floats
     marks: NDArray[Any] | None = None
 
-    __repr__ = show_line
+    def __repr__(self) -> str:
+        return show_line(self)
 
     def each(self) -> Iterator[Event]:
         """Yield the events one by one."""

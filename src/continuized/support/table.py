@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, ClassVar
 
 from continuized.support.display import LEFT, escape, make_table, show
@@ -40,14 +41,11 @@ class Table:
         return len(getattr(self, self.names[0]))
 
     def __iter__(self) -> Iterator[Any]:
-        row = namedtuple("Row", self.names)
-        return map(row._make, zip(*(column.tolist() for column in self._arrays()), strict=True))
+        columns = (column.tolist() for column in self.columns.values())
+        return map(_make_kind(self.names)._make, zip(*columns, strict=True))
 
     def __getitem__(self, k: int) -> Any:
-        return namedtuple("Row", self.names)._make(column[k].item() for column in self._arrays())
-
-    def _arrays(self) -> list[Any]:
-        return list(self.columns.values())
+        return _make_kind(self.names)._make(column[k].item() for column in self.columns.values())
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} rows: {', '.join(self.names)})"
@@ -60,6 +58,12 @@ class Table:
             rows.insert(SHOWN, ("...",) * len(self.names))
         lines = [_make_row("th", self.names), *(_make_row("td", row) for row in rows)]
         return make_table(f"{type(self).__name__}, {n} rows", lines)
+
+
+@cache
+def _make_kind(names: tuple[str, ...]) -> Any:
+    """Make the class of the rows of a table."""
+    return namedtuple("Row", names)
 
 
 def _make_row(tag: str, texts: tuple[str, ...]) -> str:

@@ -219,8 +219,11 @@ class Gap(NamedTuple):
     error: Array
     phi: Array
 
-    __repr__ = show_line
-    _repr_html_ = show_html
+    def __repr__(self) -> str:
+        return show_line(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
 
 def supermartingale_gap(

@@ -55,8 +55,11 @@ class ScalingDistance(NamedTuple):
     error: Array
     rate: float
 
-    __repr__ = show_line
-    _repr_html_ = show_html
+    def __repr__(self) -> str:
+        return show_line(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
 
 def scaling_limit(p: Problem, x0: ArrayLike, times: ArrayLike, *, progress: bool = False) -> Array:

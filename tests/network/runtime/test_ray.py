@@ -80,6 +80,15 @@ def test_a_ray_that_does_not_start_is_said_in_a_sentence(monkeypatch: pytest.Mon
     assert 'transport="local"' in text
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems need no folder of their own")
+def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "absent"))
+    text = refusal(FailingRay("127.0.0.1:6379"), monkeypatch)
+    assert text.startswith("Ray did not start on this machine (FileNotFoundError: ")
+
+
 def test_a_ray_at_another_address_than_asked_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     text = refusal(FailingRay("192.0.2.2:6379"), monkeypatch)
     assert text.startswith("Ray listens at 192.0.2.2, where others may reach it, and not at 127.0")

@@ -97,7 +97,7 @@ class Graph:
 
     def _facts(self) -> dict[str, Any]:
         """Tell what is shown of it; constants only where they were asked for already."""
-        facts = {"name": self.name} if self.name else {}
+        facts: dict[str, Any] = {"name": self.name} if self.name else {}
         facts |= {"nodes": self.nodes, "edges": len(self.edges)}
         known = {"mu_g": "mu_g_range", "R": "R_range"}
         return facts | {name: getattr(self, name) for name in known if known[name] in vars(self)}

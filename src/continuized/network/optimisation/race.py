@@ -119,8 +119,11 @@ class Racer(NamedTuple):
     t: Array
     error: Array
 
-    __repr__ = show_line
-    _repr_html_ = show_html
+    def __repr__(self) -> str:
+        return show_line(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
 
 def race(

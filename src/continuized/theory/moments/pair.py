@@ -48,8 +48,11 @@ class Moments(NamedTuple):
     xz: Array
     zz: Array
 
-    __repr__ = show_line
-    _repr_html_ = show_html
+    def __repr__(self) -> str:
+        return show_line(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
 
     @classmethod
     def from_rows(cls, t: Array | None, k: Array | None, fun: Array, rows: Array) -> Moments:

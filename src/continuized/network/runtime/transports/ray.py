@@ -118,16 +118,9 @@ class RayTransport:
     def _start_own(self) -> None:
         """Start a cluster of this machine, which ends with this process, however that ends."""
         own: dict[str, Any] = {"include_dashboard": False, "_node_ip_address": HOST}
-        if sys.platform == "linux":
-            # Short, for the names of sockets in it may have 107 letters.
-            folder = tempfile.mkdtemp(prefix="cz-ray-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
-            self._watch = subprocess.Popen(
-                [sys.executable, "-P", ray_watch.__file__, folder],
-                stdin=subprocess.PIPE,
-                start_new_session=True,  # Ctrl-C is not for it
-            )
-            own["_temp_dir"] = folder
         try:
+            if sys.platform == "linux":
+                own["_temp_dir"] = self._start_watch()
             self._init(address="local", **own)
         except Exception as error:
             raise RuntimeError(
@@ -141,6 +134,17 @@ class RayTransport:
                 "was ended; set RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER=0 before Ray is imported"
             )
 
+    def _start_watch(self) -> str:
+        """Make a folder for Ray, and start what ends its processes; return the folder."""
+        # Short, for the names of sockets in it may have 107 letters.
+        folder = tempfile.mkdtemp(prefix="cz-ray-", dir=os.environ.get("RAY_TMPDIR", "/tmp"))
+        self._watch = subprocess.Popen(
+            [sys.executable, "-P", ray_watch.__file__, folder],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is not for it
+        )
+        return folder
+
     def _join(self, address: str) -> None:
         """Join a cluster; ConnectionError, with what may be the reason, where that fails."""
         host, _, port = address.rpartition(":")
@@ -153,7 +157,8 @@ class RayTransport:
             raise ConnectionError(
                 f"the Ray cluster at {address!r} cannot be joined ({_first_line(error)}); give "
                 "the address that `ray start --head` tells, which may not be 127.0.0.1, and if the "
-                "cluster wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it"
+                "cluster wants a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to it (the file "
+                "~/.ray/auth_token where `ray start` was called)"
             ) from error
 
     def _init(self, **where: Any) -> None:
