@@ -20,8 +20,8 @@ from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
 from continuized.solver.metric import FEW, make_factory
 from continuized.solver.result import Result
+from continuized.solver.sparse_newton import LassoGap, SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
-from continuized.solver.support import LassoGap, SupportSolver
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
 

@@ -27,9 +27,9 @@ from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
+from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
-from continuized.solver.support import SupportSolver
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first

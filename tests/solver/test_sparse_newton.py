@@ -18,9 +18,9 @@ from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits, Status
 from continuized.solver.loop import Loop
 from continuized.solver.result import Result
+from continuized.solver.sparse_newton import LassoGap, SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.solver.steppers.evaluations import Evaluation
-from continuized.solver.support import LassoGap, SupportSolver
 
 pytestmark = pytest.mark.blas
 
