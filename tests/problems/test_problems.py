@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import mpmath as mp
@@ -213,3 +214,15 @@ def test_an_array_is_no_flag() -> None:
         cz.minimize(p, np.zeros(3), progress=both)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"^progress must be True or False, got array"):
         cz.ensemble(p, cz.Continuized(1.0), np.zeros(3), runs=2, steps=2, progress=both)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("on", [name for name in PROBLEMS if not name.startswith("user")])
+@pytest.mark.parametrize("size", [1e200, 1e308, np.inf, np.nan])
+def test_far_away_no_warning_of_numpy_is_heard(on: str, size: float) -> None:
+    p = problem(on)
+    for x in (np.full(p.dim, size), np.resize([size, -size], p.dim)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            values = p.fun(x), p.value_and_gradient(x)[0]
+            p.grad(x)
+        assert np.array_equal(*values, equal_nan=True)

@@ -161,3 +161,31 @@ def test_arrays_of_other_shapes_are_refused(name: str, tmp_path: Path) -> None:
                 checkpointer.save(tmp_path / "run", header, arrays | {part: other}, keep=False)
                 with pytest.raises(cz.CheckpointError):
                     cz.minimize(p, np.zeros(3), maxiter=30, resume=True, **options)
+
+
+SOFTMAX = cz.problems.SoftmaxRegression(X[:30], np.arange(30) % 3, l2=0.1)
+
+
+@pytest.mark.parametrize(
+    ("p", "metric", "taken"),
+    [
+        (cz.problems.LogisticRegression(X, np.where(Y > 0, 1.0, -1.0)), "diag", {"diag"}),
+        (cz.problems.LogisticRegression(X, np.where(Y > 0, 1.0, -1.0)), "gram", {"gram"}),
+        (SOFTMAX, "gram", {"gram", "blocks"}),
+        (SOFTMAX, "blocks", {"blocks"}),
+    ],
+)
+def test_a_metric_that_such_a_run_does_not_make_is_refused(
+    p: Any, metric: str, taken: set[str], path: Path
+) -> None:
+    given: dict[str, Any] = {"metric": metric, "rng": 1, "checkpoint": path}
+    cz.minimize(p, np.zeros(p.dim), maxiter=5, **given)
+    header, arrays = checkpointer.load(path)
+    for kind in ("diag", "gram", "blocks", "nystrom", ""):
+        header["state"]["stepper"]["metric_kind"] = kind
+        checkpointer.save(path, header, arrays, keep=False)
+        if kind in taken:
+            cz.minimize(p, np.zeros(p.dim), maxiter=6, resume=True, **given)
+        else:
+            with pytest.raises(cz.CheckpointError, match="does not hold the state of such a run"):
+                cz.minimize(p, np.zeros(p.dim), maxiter=6, resume=True, **given)

@@ -15,9 +15,10 @@ from continuized.adapters._jax_prox import Operator
 from continuized.process import parameters
 from continuized.process.coefficients import Rule
 from continuized.process.flow import convex_flow
+from continuized.process.prox import LENGTHEN, ROUNDED
 from continuized.process.stepper import Status
 from continuized.solver.steppers import adaptive, evaluations
-from continuized.solver.stopping import LENGTHEN, ROUNDED, find_farthest
+from continuized.solver.stopping import find_farthest
 
 STATUSES = (
     Status.CONVERGED,

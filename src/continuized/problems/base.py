@@ -16,6 +16,9 @@ from continuized.support.validation import short_repr
 
 Array = NDArray[Any]
 
+# For np.errstate: far away f is infinite or NaN, without a warning; those who ask look at it.
+NOT_FINITE: dict[str, Any] = {"over": "ignore", "invalid": "ignore"}
+
 
 class Compiled(NamedTuple):
     """A problem as Numba sees it: grad(x, out, data), fun(x, data) -> float, and data.

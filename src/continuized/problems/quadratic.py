@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, flat, pack
+from continuized.problems.base import NOT_FINITE, Array, Compiled, Problem, flat, pack
 from continuized.support import validation as check
 
 
@@ -74,7 +74,8 @@ class Quadratic(Problem):
         """The gradient of f at x, in the shape of x."""
         x = np.asarray(x)
         distance = flat(x, self.dim) - self.x_star
-        g: Array = linear_slope(self.eigenvalues, distance).reshape(x.shape)
+        with np.errstate(**NOT_FINITE):
+            g: Array = linear_slope(self.eigenvalues, distance).reshape(x.shape)
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
@@ -85,7 +86,7 @@ class Quadratic(Problem):
         """f at each of points[0], points[1], ..."""
         points = np.asarray(points).reshape(len(points), self.dim)
         batch = max(1, BATCH_NUMBERS // max(1, self.dim))
-        with np.errstate(over="ignore"):  # f is infinite there
+        with np.errstate(**NOT_FINITE):
             totals = [
                 half_square(self.eigenvalues, points[i : i + batch] - self.x_star).sum(axis=-1)
                 for i in range(0, max(1, len(points)), batch)
@@ -96,7 +97,8 @@ class Quadratic(Problem):
         """The gradient at each of points[0], points[1], ..."""
         points = np.asarray(points)
         rows = points.reshape(len(points), self.dim) - self.x_star
-        slopes: Array = linear_slope(self.eigenvalues, rows)
+        with np.errstate(**NOT_FINITE):
+            slopes: Array = linear_slope(self.eigenvalues, rows)
         return slopes.reshape(points.shape)
 
     def proves(self, L: float, mu: float) -> bool:

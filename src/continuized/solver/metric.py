@@ -305,13 +305,18 @@ class MetricFactory:
         """The kind of the first metric of a run."""
         return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
+    @property
+    def kinds(self) -> set[str]:
+        """The kinds that the metrics of a run may have: not the whole Hessian where it is large."""
+        return {self.first_kind} | ({self.kind} if self.problem.dim <= MOST_GRAM else set())
+
     def next_kind(self, kind: str, k: int, fell: float) -> str:
         """Choose the kind of the next metric, after k steps.
 
         f fell in this metric by `fell` times what it did in the one before: where that does not
         become small with blocks, the whole Hessian is worth its cost, if memory has room for it.
         """
-        is_due = fell > SLOW and k >= self.steps["gram"] and self.problem.dim <= MOST_GRAM
+        is_due = fell > SLOW and k >= self.steps["gram"] and self.kind in self.kinds
         return self.kind if is_due else kind
 
     @cached_property

@@ -165,7 +165,7 @@ def _proximal(case: Case) -> Any:
             return np.clip(v, -0.3, 0.6)
         u = np.sort(v)[::-1]
         c = (np.cumsum(u) - 1.0) / np.arange(1, len(v) + 1)
-        return np.maximum(v - c[np.flatnonzero(u > c)[-1]], 0.0)
+        return np.asarray(np.maximum(v - c[np.flatnonzero(u > c)[-1]], 0.0))
 
     return move
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, flat, pack
+from continuized.problems.base import NOT_FINITE, Array, Compiled, flat, pack
 from continuized.problems.losses import LOGISTIC, SOFTMAX, SQUARED, logistic_second_slope
 from continuized.problems.regression.data import INT32_MAX, check_class_labels, check_labels
 from continuized.problems.regression.linear import Linear, squares_of
@@ -83,7 +83,10 @@ class SingleOutput(Linear):
         f, g = self._pass(w, self._parts, value=value, gradient=gradient)
         if not gradient:
             return f, g
-        return f, (g if g.dtype == w.dtype else g.astype(w.dtype)).reshape(np.shape(x))
+        if g.dtype != w.dtype:
+            with np.errstate(**NOT_FINITE):
+                g = g.astype(w.dtype)
+        return f, g.reshape(np.shape(x))
 
     @cached_property
     def _pass(self) -> Callable[..., tuple[float, Array]]:
@@ -364,8 +367,9 @@ class SoftmaxRegression(Linear):
         cuts = [n * part // parts for part in range(parts + 1)]
         with threads.blas_on_one_thread():
             sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
-        gradient = sum(slopes for _, slopes in sums) / n
-        gradient[:, :d] += self.l2 * W[:, :d]
+        with np.errstate(**NOT_FINITE):
+            gradient = sum(slopes for _, slopes in sums) / n
+            gradient[:, :d] += self.l2 * W[:, :d]
         f = sum(total for total, _ in sums) / n + 0.5 * self.l2 * threads.norm(W[:, :d]) ** 2
         return f, gradient.T.astype(point.dtype, copy=False).reshape(np.shape(x))
 
@@ -378,15 +382,16 @@ class SoftmaxRegression(Linear):
         d = self.X.shape[1]
         gradient, total = np.zeros_like(W), 0.0
         at_once = max(BLOCK // max(d, 1), LEAST_ROWS)
-        for start in range(first, last, at_once):
-            rows = slice(start, min(start + at_once, last))
-            X = self.X[rows]
-            # Of a sparse X the product has another order.
-            scores = np.ascontiguousarray(W[:, :d] @ X.T) + W[:, d:].sum(axis=1, keepdims=True)
-            value, slopes = self._losses(scores, rows)
-            total += value
-            gradient[:, :d] += slopes @ X
-            gradient[:, d:] += slopes.sum(axis=1, keepdims=True)
+        with np.errstate(**NOT_FINITE):  # here: the threads of a pool do not have the caller's
+            for start in range(first, last, at_once):
+                rows = slice(start, min(start + at_once, last))
+                X = self.X[rows]
+                # Of a sparse X the product has another order.
+                scores = np.ascontiguousarray(W[:, :d] @ X.T) + W[:, d:].sum(axis=1, keepdims=True)
+                value, slopes = self._losses(scores, rows)
+                total += value
+                gradient[:, :d] += slopes @ X
+                gradient[:, d:] += slopes.sum(axis=1, keepdims=True)
         return total, gradient
 
     def _losses(self, scores: Array, rows: slice) -> tuple[float, Array]:

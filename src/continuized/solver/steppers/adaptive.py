@@ -465,6 +465,8 @@ class AdaptiveStepper(Stepper):
     def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
         """Go on from there.  A metric is made again from where it was made, and first: that
         forgets what the evaluator has seen, which is put back next."""
+        if plain["metric_kind"] not in ({""} if self.factory is None else self.factory.kinds):
+            raise ValueError("the metric is none that such a run makes")
         if self.factory is not None:
             w = arrays[plain["metric_from"][ARRAY]]
             metric = self.factory.build(w, plain["metrics_made"] - 1, plain["metric_kind"])
