@@ -108,7 +108,7 @@ class Composite:
         """Return |u - z|^2 of each z of points[0], points[1], ...: twice the divergence of u from
         z in the geometry."""
         differences = (points - u).reshape(len(points), -1)
-        return np.einsum("ij,ij->i", differences, differences)
+        return np.asarray(np.einsum("ij,ij->i", differences, differences))
 
     def check_start(self, x0: Array, name: str = "x0") -> None:
         """Raise ValueError where x0, of this name, is not in the domain of psi."""
