@@ -46,6 +46,17 @@ METHODS: dict[str, Callable[[float, float], Any]] = {
 }
 
 
+# psi, in whose domains x0_of(p) is.
+PENALTIES: dict[str, Any] = {
+    "L1": cz.prox.L1(0.1),
+    "elastic net": cz.prox.ElasticNet(0.1, 0.2),
+    "box": cz.prox.Box(-0.5, 0.4),
+    "non-negative": cz.prox.NonNegative(),
+    "ball": cz.prox.L2Ball(10.0),
+    "a function": lambda v, step: v / (1.0 + 0.3 * step),
+}
+
+
 def data(n: int = 30, d: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(20)
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.6)
@@ -131,6 +142,7 @@ PAIRS = [
 ]
 PYTHON_PROBLEMS = ("user", "user, value and gradient")
 
+every_penalty = pytest.mark.parametrize("penalty", PENALTIES)
 every_method = pytest.mark.parametrize("name", METHODS)
 every_pair = pytest.mark.parametrize(("name", "on"), PAIRS)
 
@@ -152,12 +164,14 @@ def oracle_of(p: Any) -> Callable[[Any, Any], Any]:
     return lambda x, mark: p.grad(x) if mark is None else p.grad(x) + mark
 
 
-def plain_loop(m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None) -> list[Any]:
+def plain_loop(
+    m: Any, p: Any, x0: np.ndarray, events: Any, marks: Any = None, move: Any = None
+) -> list[Any]:
     """The states of a run, by nothing but `init` and `step`."""
     states = [m.init(x0)]
     for i, event in enumerate(events.each()):
         mark = None if marks is None else marks[i]
-        states.append(m.step(states[-1], event._replace(mark=mark), oracle_of(p))[0])
+        states.append(m.step(states[-1], event._replace(mark=mark), oracle_of(p), move)[0])
     return states
 
 

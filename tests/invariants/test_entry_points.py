@@ -38,6 +38,10 @@ G = network.Graph.of("cycle:5")
 PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
 
+PROX_RUN = cz.minimize(
+    P, np.zeros(3), method=M, prox=cz.prox.L1(0.1), maxiter=20, record="path", rng=0
+)
+
 
 def fun(x: Any) -> float:
     with np.errstate(all="ignore"):
@@ -88,6 +92,14 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "fun": fun, "x0": np.ones(3), "jac": jac, "metric": None, "prox": cz.prox.L1(0.1),
         "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
     }),
+    "minimize, prox": (cz.minimize, {
+        "fun": fun, "x0": np.ones(3), "jac": jac, "prox": cz.prox.L1(0.1), "L": 1.0, "mu": 0.5,
+        "tol": 1e-3, "maxiter": 30, "rng": 0, "noise": None, "record": True,
+    }),
+    "minimize, mirror": (cz.minimize, {
+        "fun": fun, "x0": np.full(3, 1.0 / 3.0), "jac": jac, "mirror": cz.mirror.Entropy(),
+        "L": 1.0, "mu": None, "prox": None, "tol": 1e-3, "maxiter": 30, "rng": 0,
+    }),
     "minimize, a regression": (cz.minimize, {
         "fun": cz.problems.LogisticRegression(X, SIGNS, 0.1), "x0": np.zeros(3), "metric": "gram",
         "method": "auto", "tol": 1e-3, "maxiter": 30, "rng": 0, "noise": None, "L": None,
@@ -106,6 +118,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "ensemble": (cz.ensemble, {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None,
+    }),
+    "ensemble, prox": (cz.ensemble, {
+        "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
+        "rng": 0, "noise": None, "prox": cz.prox.Box(-1.0, 1.0), "mirror": None,
     }),
     "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None}),
     "Nesterov": (cz.Nesterov, {"L": 2.0, "mu": 0.5}),
@@ -150,16 +166,24 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "NuclearNorm": (cz.prox.NuclearNorm, {"weight": 0.1}),
     "Box": (cz.prox.Box, {"low": 0.0, "high": 1.0}),
     "Simplex": (cz.prox.Simplex, {"total": 1.0}),
+    "PNorm": (cz.mirror.PNorm, {"p": 1.5}),
     "check_constants": (cz.parameters.check_constants, {"L": 2.0, "mu": 0.5}),
     "Result.at": (RUN.at, {"t": 1.0}),
     "bound": (theory.bound, THEOREM),
     "log_bound": (theory.log_bound, THEOREM),
+    "bound, prox": (theory.bound, THEOREM | {
+        "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
+    }),
     "weight": (theory.weight, {"method": M, "t": 1.0}),
     "time_to": (theory.time_to, TO),
     "events_to": (theory.events_to, TO),
     "drift": (theory.drift, AT | {"sigma2": 0.0}),
     "supermartingale_gap": (theory.supermartingale_gap, AT),
+    "drift, prox": (theory.drift, AT | {
+        "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95], "sigma2": 0.0,
+    }),
     "lyapunov": (theory.lyapunov, {"r": RUN, "p": P}),
+    "lyapunov, prox": (theory.lyapunov, {"r": PROX_RUN, "p": P, "x_star": [0.8, 0.9, 0.95]}),
     "moments": (theory.moments, {"p": P, "method": M, "x0": np.zeros(3), "times": [1.0]}),
     "event_count_quantile": (theory.event_count_quantile, {"t": 3.0, "q": 0.5}),
     "event_time_quantile": (theory.event_time_quantile, {"k": 3, "q": 0.5}),

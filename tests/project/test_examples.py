@@ -49,6 +49,16 @@ def process_in_the_plane(made: Made) -> None:
             assert parallel(after[k, i] - before[k, i], H @ before[k, 0])
 
 
+def simplex(made: Made) -> None:
+    """All states are on the simplex, x and z reach an edge or come near it, and x comes near x*."""
+    for name, path in made["paths"].items():
+        assert np.all(path >= -1e-15)
+        np.testing.assert_allclose(path.sum(axis=-1), 1.0, rtol=1e-12)
+        on_edge = path[1, :, 1].min(axis=-1) == 0.0
+        assert np.any(on_edge) == (name == "prox")
+        assert np.linalg.norm(path[1, -1, 0] - made["best"]) < 0.2
+
+
 def parallel(u: Any, v: Any) -> bool:
     return abs(u[0] * v[1] - u[1] * v[0]) <= 1e-12 * (1.0 + np.linalg.norm(u) * np.linalg.norm(v))
 
@@ -137,7 +147,7 @@ SHOWN = {
     check.__name__: check
     for check in (
         coordinate_descent, figure1, figure2, gossip_grid, logistic_regression, lyapunov,
-        mu_to_zero, noise_floor, process_in_the_plane, scaling_limit,
+        mu_to_zero, noise_floor, process_in_the_plane, scaling_limit, simplex,
     )
 }  # fmt: skip
 

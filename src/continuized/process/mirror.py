@@ -30,7 +30,7 @@ from continuized.support.checkpoints.state import probe
 from continuized.support.threads import inner
 from continuized.support.validation import short_repr
 
-__all__ = ["Entropy", "Geometry", "Mirror", "PNorm"]
+__all__ = ["Entropy", "Mirror", "PNorm"]
 
 ROUNDING = 1e-9  # relative: what a step may seem to lose by rounding, when it is first looked at
 MOST_COLUMNS = 4_000  # for a whole Hessian

@@ -61,7 +61,7 @@ class Lyapunov:
     """phi along one path.  `t` and `phi` have one row per event, row 0 the start.
 
     `log_phi` and `log_at` are for where phi overflows.  Of a run with prox=, `psi_hat` is what
-    stands for psi(x) in phi, at least as large.  Made by `lyapunov(r, p)`.
+    stands for psi(x) in phi, at least as large.  Made by `lyapunov(r, p, x_star=x_star)`.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -308,9 +308,9 @@ def _expected_phi(
         y, w = mix(x[np.newaxis], z[np.newaxis], a, b)
         rows = (-1, *x.shape[1:])
         y, w = y.reshape(rows), w.reshape(rows)
-        psi = _psi_rows(p, x, z, a.reshape(NODES, 1), b.reshape(NODES, 1))
-        each = (np.repeat(step.ravel(), len(x)) for step in (gamma, gamma_prime))
-        after = _jump_rows(p, y, w, p.grads(y), *each, *psi)
+        psi, zeta = _psi_rows(p, x, z, a.reshape(NODES, 1), b.reshape(NODES, 1))
+        each, each_prime = (np.repeat(step.ravel(), len(x)) for step in (gamma, gamma_prime))
+        after = _jump_rows(p, y, w, p.grads(y), each, each_prime, psi, zeta)
         f, w2 = (v.reshape(NODES, -1) for v in _excess_and_distance(p, *after))
         log_share = np.log(0.5 * (right - left) * weights) - gaps - unit
         A, B = (np.exp(log_share + log(method, t + gaps)) for log in (log_A, log_B))
@@ -322,8 +322,8 @@ def _psi_rows(p: Problem, x: Array, z: Array, a: Array, b: Array) -> tuple[Any, 
     """Return psi^ and zeta^, psi(x) and psi(z) at first, after mixing by a and b, a row each."""
     if not isinstance(p, CompositeProblem):
         return 0.0, 0.0
-    values = (p.composite.values(states)[np.newaxis] for states in (x, z))
-    psi, zeta = mix(*values, a, b)  # type: ignore[arg-type]
+    at_x, at_z = (p.composite.values(states)[np.newaxis] for states in (x, z))
+    psi, zeta = mix(at_x, at_z, a, b)  # type: ignore[arg-type]
     return psi.ravel(), zeta.ravel()
 
 

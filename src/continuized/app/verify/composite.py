@@ -162,7 +162,7 @@ def _proximal(case: Case) -> Any:
         if isinstance(case.prox, L1):
             return soft(v, 0.1 * step)
         if isinstance(case.prox, Box):
-            return np.clip(v, -0.3, 0.6)
+            return np.asarray(np.clip(v, -0.3, 0.6))
         u = np.sort(v)[::-1]
         c = (np.cumsum(u) - 1.0) / np.arange(1, len(v) + 1)
         return np.asarray(np.maximum(v - c[np.flatnonzero(u > c)[-1]], 0.0))
