@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llvmlite.binding.executionengine import ExecutionEngine
 from numba.core import caching
 
 from continuized.support import jit
@@ -88,3 +90,32 @@ def test_a_cache_of_other_sources_is_not_opened(
     monkeypatch.setattr(ours, "_index_path", other._index_path)
     monkeypatch.setattr(caching.pickle, "loads", never)
     assert ours._load_index() == {}
+
+
+def double(x: float) -> float:
+    return 2.0 * x
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_ctrl_c_that_comes_while_llvm_calls_python_is_heard(
+    cached: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Such a call prints errors and loses them; with a cache, Numba then missed the code."""
+    lost: list[Any] = []
+    find = ExecutionEngine._find_module_ptr
+
+    def find_interrupted(self: Any, pointer: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return find(self, pointer)
+
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", str(tmp_path))
+    compiled = jit.jit(double, cached=cached)
+    with monkeypatch.context() as patch:
+        patch.setattr(ExecutionEngine, "_find_module_ptr", find_interrupted)
+        patch.setattr(sys, "unraisablehook", lost.append)
+        with pytest.raises(KeyboardInterrupt):
+            compiled(3.0)
+    assert all(error.exc_type is KeyboardInterrupt for error in lost)
+    assert lost
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert compiled(3.0) == 6.0

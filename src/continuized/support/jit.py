@@ -12,7 +12,10 @@ from __future__ import annotations
 
 import gc
 import hashlib
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -68,7 +71,8 @@ class _Cache(caching.FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return what was kept for these types, if all classes that are named can be found."""
         try:
-            return super().load_overload(sig, target_context)
+            with _hear_interrupts():
+                return super().load_overload(sig, target_context)
         except (ImportError, AttributeError):
             return None
 
@@ -124,12 +128,44 @@ def _compile_alone(compile: Callable[..., Any]) -> Callable[..., Any]:
         collects = gc.isenabled()
         gc.disable()
         try:
-            return compile(*arguments)
+            with _hear_interrupts():
+                return compile(*arguments)
         finally:
             if collects:
                 gc.enable()
 
     return compile_alone
+
+
+@contextmanager
+def _hear_interrupts() -> Iterator[None]:
+    """Raise KeyboardInterrupt where Ctrl-C came within the block, whatever became of it there.
+
+    LLVM calls Python to have its code kept, and errors do not come through: a KeyboardInterrupt is
+    printed and lost, and Numba goes on, or raises an error of its own for want of the code.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGINT) if in_main_thread else None
+    if handler is not signal.default_int_handler:  # the user's own may not raise
+        yield
+        return
+    heard: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        heard.append(number)
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except Exception as error:
+        if heard:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _fetch(typing_context: Any, array: Any, index: Any) -> Any:
