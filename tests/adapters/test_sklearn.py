@@ -16,21 +16,47 @@ from sklearn.utils import validation
 from sklearn.utils.estimator_checks import check_estimator
 
 from continuized.adapters import sklearn as adapter
-from continuized.adapters.sklearn import ContinuizedLogisticRegression, ContinuizedRidge
+from continuized.adapters.sklearn import (
+    ContinuizedElasticNet,
+    ContinuizedHuberRegressor,
+    ContinuizedLasso,
+    ContinuizedLogisticRegression,
+    ContinuizedPoissonRegressor,
+    ContinuizedRidge,
+)
 from tests.helpers.sklearn_data import CLOSE, agree, classification, given, logistic, regression
 from tests.invariants.registry import same_bits
 
-ESTIMATORS = (ContinuizedRidge, ContinuizedLogisticRegression)
+ESTIMATORS = (
+    ContinuizedRidge,
+    ContinuizedLogisticRegression,
+    ContinuizedLasso,
+    ContinuizedElasticNet,
+    ContinuizedPoissonRegressor,
+    ContinuizedHuberRegressor,
+)
 # What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.
 NOT_HERE = ("pandas is not installed", "SCIPY_ARRAY_API is not set")
+# One check compares a fit with weights to one with repeated rows, to 7 digits.
+CHECKED = (
+    ContinuizedRidge(),
+    ContinuizedLogisticRegression(tol=1e-10),
+    ContinuizedLasso(),
+    ContinuizedPoissonRegressor(tol=1e-10),
+    pytest.param(ContinuizedHuberRegressor(tol=1e-8), marks=pytest.mark.slow),
+    pytest.param(ContinuizedElasticNet(), marks=pytest.mark.slow),
+    pytest.param(ContinuizedLasso(positive=True), marks=pytest.mark.slow),
+    pytest.param(ContinuizedRidge(positive=True), marks=pytest.mark.slow),
+    pytest.param(ContinuizedLogisticRegression(l1_ratio=0.5, tol=1e-10), marks=pytest.mark.slow),
+)
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_the_checks_of_scikit_learn(kind: Any) -> None:
+@pytest.mark.parametrize("model", CHECKED, ids=repr)
+def test_the_checks_of_scikit_learn(model: Any) -> None:
     with warnings.catch_warnings():
         # One check has weights of 1000 and 1e-4 for two classes, and 1000 iterations.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        results = check_estimator(kind(), on_skip=None, on_fail="raise")
+        results = check_estimator(model, on_skip=None, on_fail="raise")
     assert len(results) > 50
     for result in results:
         skipped = result["status"] == "skipped"
@@ -46,9 +72,9 @@ def cases() -> list[Any]:
     return [
         (ContinuizedRidge(), *regression()),
         (ContinuizedRidge(), *regression(targets=2)),
-        (ContinuizedLogisticRegression(), *classification(2)),
-        (ContinuizedLogisticRegression(fit_intercept=False), *classification(5)),
-        (ContinuizedLogisticRegression(), *classification(5)),
+        (ContinuizedLogisticRegression(tol=1e-10), *classification(2)),
+        (ContinuizedLogisticRegression(fit_intercept=False, tol=1e-10), *classification(5)),
+        (ContinuizedLogisticRegression(tol=1e-10), *classification(5)),
     ]
 
 
@@ -74,9 +100,9 @@ def test_warm_start(case: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     solve = adapter.LinearEstimator._solve
 
-    def watched(self: Any, problem: Any, w0: np.ndarray, seed: Any) -> Any:
+    def watched(self: Any, problem: Any, w0: np.ndarray, seed: Any, **options: Any) -> Any:
         slopes.append(float(np.linalg.norm(problem.grad(w0))))
-        return solve(self, problem, w0, seed)
+        return solve(self, problem, w0, seed, **options)
 
     monkeypatch.setattr(adapter.LinearEstimator, "_solve", watched)
     model.set_params(warm_start=True, random_state=0).fit(X, y)
@@ -123,13 +149,13 @@ def test_rows_of_weight_zero_do_not_count() -> None:
     weights[:30] = 0.0
     wild = X.copy()
     wild[:30] *= 1e6
-    model = ContinuizedLogisticRegression(random_state=0)
+    model = ContinuizedLogisticRegression(random_state=0, tol=1e-10)
     agree(clone(model).fit(wild, y, weights), clone(model).fit(X[30:], y[30:]))
 
 
 def test_separable_data() -> None:
     X, y = np.array([[-2.0], [-1.0], [1.0], [2.0]]), np.array([0, 0, 1, 1])
-    ours = ContinuizedLogisticRegression(C=1e4, random_state=0).fit(X, y)
+    ours = ContinuizedLogisticRegression(C=1e4, random_state=0, tol=1e-10).fit(X, y)
     agree(ours, logistic(ours).fit(X, y), rtol=1e-4, atol=1e-4)
     with pytest.warns(ConvergenceWarning, match="took 50 iterations"):
         model = ContinuizedLogisticRegression(C=np.inf, tol=0.0, max_iter=50).fit(X, y)
@@ -144,10 +170,11 @@ def test_separable_data() -> None:
 
 def test_single_precision_is_not_widened() -> None:
     X, y = classification(2)
-    wide = ContinuizedLogisticRegression(random_state=0).fit(X.astype(np.float32).astype(float), y)
+    model = ContinuizedLogisticRegression(random_state=0, tol=1e-10)
+    wide = clone(model).fit(X.astype(np.float32).astype(float), y)
     for form in ("dense", "int32"):
         single = given(X.astype(np.float32), form)
-        agree(ContinuizedLogisticRegression(random_state=0).fit(single, y), wide)
+        agree(clone(model).fit(single, y), wide)
 
 
 def test_names_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +209,19 @@ BAD = [
         r"sample_weight must be finite and >= 0, but sample_weight\[0\] is -1.0",
     ),
     (ContinuizedRidge(), {"sample_weight": 0.0}, "every sample_weight is zero"),
+    (ContinuizedLasso(-1.0), {}, "alpha must be finite and >= 0, got -1.0"),
+    (ContinuizedElasticNet(l1_ratio=1.5), {}, "l1_ratio must be a number in .0, 1., got 1.5"),
+    (
+        ContinuizedLogisticRegression(l1_ratio=-0.1),
+        {},
+        "l1_ratio must be a number in .0, 1., got -0.1",
+    ),
+    (ContinuizedPoissonRegressor(alpha=-1.0), {}, "alpha must be a finite number >= 0, got -1.0"),
+    (ContinuizedPoissonRegressor(), {"y": [0, 1, -2, 1]}, r"counts >= 0, but y\[2\] is -2.0"),
+    (ContinuizedPoissonRegressor(), {"y": [0, 0, 0, 0]}, "every y is 0, or has no weight"),
+    (ContinuizedPoissonRegressor(verbose=-1), {}, "verbose must be an integer >= 0, got -1"),
+    (ContinuizedHuberRegressor(epsilon=0.9), {}, "epsilon must be a finite number >= 1, got 0.9"),
+    (ContinuizedHuberRegressor(alpha=-1.0), {}, "alpha must be a finite number >= 0, got -1.0"),
     (ContinuizedLogisticRegression(C=0.0), {}, "C must be a number > 0 or infinity, got 0.0"),
     (ContinuizedLogisticRegression(class_weight="even"), {}, 'class_weight must be None, "bal'),
     (
@@ -215,6 +255,9 @@ def test_bad_arguments(model: Any, options: dict[str, Any], message: str) -> Non
     [
         (ContinuizedRidge(alpha="a"), "alpha must be a number, or one for each target, got 'a'"),
         (ContinuizedRidge(tol="1"), "tol must be a number >= 0, got '1'"),
+        (ContinuizedLasso(positive=1), "positive must be True or False, got 1"),
+        (ContinuizedElasticNet(l1_ratio="1"), "l1_ratio must be a number in .0, 1., got '1'"),
+        (ContinuizedHuberRegressor(epsilon=None), "epsilon must be a finite number >= 1, got None"),
         (ContinuizedRidge(max_iter=True), "max_iter must be an integer >= 1, got True"),
         (ContinuizedLogisticRegression(C="1"), "C must be a number > 0 or infinity, got '1'"),
         (ContinuizedLogisticRegression(class_weight=3), "class_weight must be None, .* got 3"),
@@ -255,7 +298,7 @@ def test_wrong_sparse_indices_are_refused_in_fits_and_predictions(kind: Any, for
         estimator.predict(X)
 
 
-@pytest.mark.parametrize("model", [ContinuizedRidge, ContinuizedLogisticRegression])
+@pytest.mark.parametrize("model", ESTIMATORS)
 def test_huge_integers_and_arrays_for_flags_get_a_sentence(model: Any) -> None:
     X, y = np.arange(12.0).reshape(6, 2), np.array([0, 1, 0, 1, 0, 1])
     huge = 10**400

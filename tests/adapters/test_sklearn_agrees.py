@@ -49,7 +49,7 @@ def test_logistic_regression_agrees(
 ) -> None:
     X, y = classification(classes)
     weights = weights_of(len(y)) if weighted else None
-    ours = ContinuizedLogisticRegression(C, fit_intercept=intercept, random_state=0)
+    ours = ContinuizedLogisticRegression(C, fit_intercept=intercept, random_state=0, tol=1e-10)
     theirs = logistic(ours).fit(X, y, weights)
     agree(ours.fit(given(X, form), y, weights), theirs)
     for name in ("decision_function", "predict_proba", "predict_log_proba", "predict"):
@@ -61,7 +61,7 @@ def test_logistic_regression_agrees(
 def test_logistic_regression_agrees_with_lbfgs(classes: int) -> None:
     X, y = classification(classes)
     theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y)
-    agree(ContinuizedLogisticRegression(random_state=0).fit(X, y), theirs)
+    agree(ContinuizedLogisticRegression(random_state=0, tol=1e-10).fit(X, y), theirs)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
@@ -73,7 +73,7 @@ def test_few_steps_on_handwritten_digits(seed: int) -> None:
     best = p.fun(np.vstack([theirs.coef_.T, theirs.intercept_]))
     r = minimize(p, np.zeros(p.dim), metric="auto", tol=0.0, maxiter=60, rng=seed)
     assert -1e-12 <= r.fun / best - 1.0 <= 1e-8
-    agree(ContinuizedLogisticRegression(random_state=seed).fit(X, y), theirs)
+    agree(ContinuizedLogisticRegression(random_state=seed, tol=1e-10).fit(X, y), theirs)
 
 
 SCALES = 10.0 ** np.array([-3, 3, 0, -1, 2, 4])
@@ -106,7 +106,7 @@ def test_class_weights(class_weight: Any, classes: int, weighted: bool) -> None:
     keep = (y != 0) | (np.arange(len(y)) % 3 == 0)
     X, y = X[keep], y[keep]
     weights = weights_of(len(y)) if weighted else None
-    ours = ContinuizedLogisticRegression(class_weight=class_weight, random_state=0)
+    ours = ContinuizedLogisticRegression(class_weight=class_weight, random_state=0, tol=1e-10)
     agree(ours.fit(X, y, weights), logistic(ours).fit(X, y, weights))
 
 
@@ -134,7 +134,7 @@ def test_weights_are_repeated_rows(form: str) -> None:
     agree(one, two)
     for classes in (2, 5):
         X, y = (part[:80] for part in classification(classes))
-        model = ContinuizedLogisticRegression(random_state=0)
+        model = ContinuizedLogisticRegression(random_state=0, tol=1e-10)
         one = clone(model).fit(given(X, form), y, counts)
         two = clone(model).fit(given(X.repeat(counts, 0), form), y.repeat(counts))
         agree(one, two)

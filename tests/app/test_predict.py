@@ -15,7 +15,7 @@ from tests.helpers.solve_command import rows, run, write_svmlight
 
 def test_predicting_from_too_few_columns(tmp_path: Path) -> None:
     fitted = tmp_path / "model.npz"
-    model.save(fitted, model.Model(np.ones(3), "ridge", 0.1))
+    model.save(fitted, model.Model(np.ones(3), "ridge"))
     (tmp_path / "a.csv").write_text("a,b,y\n1,2,3\n")
     np.savez(tmp_path / "a.npz", X=np.ones((1, 2)), y=np.ones(1))
     for name in ("a.csv", "a.npz"):
@@ -51,10 +51,10 @@ def test_bad_models(tmp_path: Path) -> None:
         result = run("predict", tmp_path / name, data)
         assert result.exit_code == 2
         assert "is not a model" in result.stderr
-    model.save(tmp_path / "small.npz", model.Model(np.zeros(3), "ridge", 0.1))
+    model.save(tmp_path / "small.npz", model.Model(np.zeros(3), "ridge"))
     assert "5 columns, but the model has 3" in run("predict", tmp_path / "small.npz", data).stderr
     assert "--proba" in run("predict", tmp_path / "small.npz", data, "--proba").stderr
-    model.save(tmp_path / "wide.npz", model.Model(np.ones(7), "ridge", 0.1))
+    model.save(tmp_path / "wide.npz", model.Model(np.ones(7), "ridge"))
     assert run("predict", tmp_path / "wide.npz", data).exit_code == 0  # empty last columns
 
 
@@ -90,15 +90,14 @@ def test_columns_in_another_order_are_matched_by_name(named: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("columns", "names", "said"),
     [
-        ([0, 1, 2, 4, -1], NAMES, "has no column 'd'"),
+        ([0, 1, 2, 4, -1], NAMES, "no column is called 'd'"),
         (
             [0, 1, 2, 3, 4, -1],
             ("age", "Height", "the, quoted", "d", "f"),
-            "has no column 'height', 'e', and has 'Height', 'f', which the model has not",
+            "no column is called 'height', 'e'; others are 'Height', 'f'",
         ),
-        ([0, 1, 2, 3, 4, 4, -1], (*NAMES[:4], "e"), "two columns of one name"),
-        ([3, 1, 0, 2, 4], NAMES, "has no column 'e'"),  # it is taken for the labels
-        ([0, 0, 0, -1], NAMES, "has no column 'height', 'the, quoted', 'd', 'e'"),
+        ([0, 1, 2, 3, 4, 4, -1], (*NAMES[:4], "e"), "two columns are called 'e'; rename one"),
+        ([0, 0, 0, -1], NAMES, "no column is called 'height', 'the, quoted', 'd', 'e'"),
     ],
 )
 def test_missing_and_extra_columns_are_named(
@@ -109,6 +108,39 @@ def test_missing_and_extra_columns_are_named(
     assert result.exit_code == 2
     assert said in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_files_without_labels_and_with_more_columns(named: Path, tmp_path: Path) -> None:
+    expected = run("predict", named, tmp_path / "data.csv").stdout
+    bare = write_csv(tmp_path / "bare.csv", [3, 1, 0, 2, 4])
+    assert run("predict", named, bare).stdout == expected
+    result = run("predict", named, bare, "--json")
+    assert result.exit_code == 2
+    assert "--json compares with labels, but" in result.stderr
+    text = (tmp_path / "data.csv").read_text().splitlines()
+    more = ["city," + text[0], *("Berlin," + line for line in text[1:])]
+    (tmp_path / "more.csv").write_text("\n".join(more))
+    result = run("predict", named, tmp_path / "more.csv")
+    assert (result.exit_code, result.stdout) == (0, expected)
+    assert result.stderr.endswith("more.csv: columns that are not used: 'city'\n")
+
+
+def test_other_files_without_labels(tmp_path: Path) -> None:
+    X, y = rows()
+    fitted = model.save(tmp_path / "m.npz", model.Model(np.arange(5.0), "ridge"))
+    expected = [float(np.dot(row, np.arange(5.0))) for row in X]
+    np.savez(tmp_path / "a.npz", X=X)
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "labelled.npy", np.column_stack([X, y]))
+    lines = write_svmlight(tmp_path / "labelled", X, y).read_text().splitlines()
+    (tmp_path / "a").write_text("\n".join(line.partition(" ")[2] for line in lines))
+    for name in ("a.npz", "a.npy", "labelled.npy", "a", "labelled"):
+        result = run("predict", fitted, tmp_path / name)
+        assert result.exit_code == 0, result.stderr
+        np.testing.assert_allclose([float(line) for line in result.stdout.split()], expected)
+        assert run("predict", fitted, tmp_path / name, "--json").exit_code == (
+            0 if name.startswith("labelled") else 2
+        )
 
 
 def test_without_names_on_both_sides_the_order_counts(named: Path, tmp_path: Path) -> None:
@@ -125,17 +157,17 @@ def test_without_names_on_both_sides_the_order_counts(named: Path, tmp_path: Pat
 
 def test_a_model_of_the_first_format_is_read(tmp_path: Path) -> None:
     data = write_csv(tmp_path / "a.csv", [0, 1, 2, 3, 4, -1])
-    for format, code in ((1, 0), (3, 2)):
+    for format, code in ((1, 0), (2, 0), (4, 2)):
         header = {"format": format, "loss": "ridge", "l2": 0.1, "labels": None}
         text = np.frombuffer(json.dumps(header).encode(), np.uint8)
         np.savez(tmp_path / "old.npz", w=np.ones(5), header=text)
         result = run("predict", tmp_path / "old.npz", data)
         assert result.exit_code == code
-    assert model.FORMAT == 2
+    assert model.FORMAT == 3
     assert "another version" in result.stderr
 
 
 def test_names_that_do_not_fit_the_model_are_damage(tmp_path: Path) -> None:
-    path = model.save(tmp_path / "a.npz", model.Model(np.ones(3), "ridge", 0.1, None, ("a", "b")))
+    path = model.save(tmp_path / "a.npz", model.Model(np.ones(3), "ridge", None, ("a", "b")))
     with pytest.raises(model.ModelError, match="is not a model"):
         model.load(path)

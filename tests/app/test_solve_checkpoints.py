@@ -41,10 +41,10 @@ ffi.lib._fntab["LLVMPY_LinkModules"] = link_and_interrupt
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--seed", 1), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--method", "dual"), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--l2", 0.5), "with another DATA, --loss, --l2, --method or --seed"),
-        (("--loss", "ridge"), "with another DATA, --loss, --l2, --method or --seed"),
+        (("--seed", 1), "with another DATA, another --seed or other options of the fit"),
+        (("--method", "dual"), "with another DATA, another --seed or other options of the fit"),
+        (("--l2", 0.5), "with another DATA, another --seed or other options of the fit"),
+        (("--loss", "ridge"), "with another DATA, another --seed or other options of the fit"),
         (("--maxiter", 1), "more than maxiter = 1"),
     ],
 )

@@ -12,7 +12,10 @@ from scipy.optimize import minimize as scipy_minimize
 from continuized.app import model_file as model
 from tests.helpers.solve_command import rows, run, write_svmlight
 
-KEYS = {"method", "n", "d", "l2", "objective", "gap", "steps", "seconds", "status", "constants"}
+KEYS = {
+    "method", "loss", "n", "d", "classes", "intercept", "l1", "l2", "objective", "gap", "steps",
+    "seconds", "status", "accuracy", "constants",
+}  # fmt: skip
 
 
 def logistic_objective(w: np.ndarray, X: np.ndarray, signs: np.ndarray, l2: float) -> float:
@@ -47,8 +50,11 @@ def test_logistic_from_file_to_predictions(
     assert np.array_equal(given, np.where(X @ w > 0.0, labels[1], labels[0]))
     quality = json.loads(run("predict", out, data, "--json").stdout)
     assert quality["accuracy"] == np.mean(given == y)
-    chances = np.array([float(v) for v in run("predict", out, data, "--proba").stdout.split()])
-    assert np.allclose(chances, 1.0 / (1.0 + np.exp(-(X @ w))))
+    header, *lines = run("predict", out, data, "--proba").stdout.splitlines()
+    assert [float(name) for name in header.split(",")] == [*labels]
+    chances = np.array([[float(value) for value in line.split(",")] for line in lines])
+    assert np.allclose(chances[:, 1], 1.0 / (1.0 + np.exp(-(X @ w))))
+    assert np.allclose(chances.sum(axis=1), 1.0)
 
 
 def test_ridge(tmp_path: Path) -> None:
@@ -69,7 +75,7 @@ def test_default_penalty_plot_and_files(tmp_path: Path) -> None:
     picture, predictions = tmp_path / "p.png", tmp_path / "predictions"
     result = run("solve", data, "--plot", picture, "--out", tmp_path / "m.npz")
     assert result.exit_code == 0
-    assert "l2 = 0.005" in result.stdout
+    assert "l2, alpha = 0.005 (1/rows)" in result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert run("predict", tmp_path / "m.npz", data, "--out", predictions).stdout == ""
     assert len(predictions.read_text().split()) == 200
@@ -113,9 +119,8 @@ def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("", "empty"),
-        ("1 1:2\n1 1:3\n", "two labels, got 1 (1)"),
-        ("1 1:2\n2 1:3\n3 1:1\n", "two labels, got 3 (1, 2, 3)"),
-        ("1 0:2\n2 1:3\n", "line 1"),
+        ("1 1:2\n1 1:3\n", "the label is 1 in every row: there is nothing to tell apart"),
+        ("1 0:2\n2 1:3\n", "line 1: the index 0 in '0:2': indices are counted from 1; give --zero"),
         ("1 1:nan\n2 1:3\n", "line 1"),
         ("1\n2\n", "labels only, and so no columns\n"),
     ],
@@ -148,7 +153,18 @@ def test_bad_arguments(tmp_path: Path) -> None:
     for arguments, sentence in (
         ((tmp_path / "absent",), "No such file"),
         ((tmp_path,), "a folder, not a file"),
-        ((data, "--l2", -1), "l2 must be"),
+        ((data, "--l2", -1), "--l2 must be a finite number >= 0, got -1.0"),
+        ((data, "--alpha", "nan"), "--alpha must be a finite number >= 0, got nan"),
+        ((data, "--l1-ratio", 2, "--penalty", "elasticnet"), "--l1-ratio must be"),
+        ((data, "--l1-ratio", 0.5), "--l1-ratio goes with --penalty elasticnet"),
+        ((data, "--l2", 1, "--penalty", "l1"), "--l2 is the strength of --penalty l2"),
+        ((data, "--l2", 1, "--alpha", 1), "--l2 is the strength of --penalty l2"),
+        ((data, "--penalty", "l1", "--method", "dual"), "goes with --method auto or continuized"),
+        ((data, "--delta", 1), "--delta goes with --loss huber"),
+        ((data, "--loss", "huber", "--delta", 0), "--delta must be a finite number > 0"),
+        ((data, "--loss", "huber", "--method", "dual"), "is for --loss logistic and ridge"),
+        ((data, "--method", "dual", "--intercept"), "add --no-intercept"),
+        ((data, "--loss", "poisson"), "has numbers below 0 (-1), but --loss poisson needs counts"),
         ((data, "--tol", "-1"), "--tol must be a number >= 0, got -1.0\n"),
         ((data, "--tol", "nan"), "--tol must be a number >= 0, got nan\n"),
         ((data, "--method", "dual", "--l2", 0), "--method dual needs --l2 > 0"),

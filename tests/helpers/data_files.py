@@ -61,13 +61,23 @@ def plain_svmlight(content: bytes, n_features: int) -> Any:
     return (X, np.array(y)) if rows else None
 
 
-def plain_csv(content: bytes, columns: int) -> Any:
+def plain_csv(content: bytes, columns: int, label: int) -> Any:
+    """X and the labels, as text; without quotes."""
+    X, labels = [], []
     try:
-        body = [line for line in list(lines_of(content))[1:] if line.strip(" \t")]
-        table = [[number(field.strip(" \t")) for field in line.split(",")] for line in body]
-    except ValueError:
+        for line in content.decode().split("\n")[1:]:
+            if not line.removesuffix("\r").strip(" \t"):
+                continue
+            cells = [cell.strip(" \t") for cell in line.removesuffix("\r").split(",")]
+            labels.append(cells.pop(label))
+            if not labels[-1].isprintable() or labels[-1].casefold() in ("", "nan", "na", "none"):
+                return None
+            X.append([number(cell) for cell in cells])
+            if len(cells) != columns - 1:
+                return None
+    except (ValueError, IndexError):
         return None
-    return np.array(table) if table and all(len(row) == columns for row in table) else None
+    return (np.array(X), labels) if X else None
 
 
 def same_bits(given: np.ndarray, expected: Any) -> None:

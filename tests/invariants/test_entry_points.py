@@ -214,9 +214,25 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "kind": estimators.ContinuizedRidge, "X": X, "y": Y, "alpha": 1.0, "tol": 1e-3,
         "max_iter": 50, "fit_intercept": True, "random_state": 0,
     }),
+    "Lasso": (fit, {
+        "kind": estimators.ContinuizedLasso, "X": X, "y": Y, "alpha": 0.1, "tol": 1e-3,
+        "max_iter": 50, "positive": False, "random_state": 0,
+    }),
+    "Elastic net": (fit, {
+        "kind": estimators.ContinuizedElasticNet, "X": X, "y": Y, "alpha": 0.1, "l1_ratio": 0.5,
+        "max_iter": 50, "fit_intercept": True, "random_state": 0, "warm_start": False,
+    }),
+    "Poisson regressor": (fit, {
+        "kind": estimators.ContinuizedPoissonRegressor, "X": X, "y": np.abs(Y), "alpha": 1.0,
+        "tol": 1e-3, "max_iter": 50, "verbose": 0, "random_state": 0,
+    }),
+    "Huber regressor": (fit, {
+        "kind": estimators.ContinuizedHuberRegressor, "X": X, "y": Y, "alpha": 1.0,
+        "epsilon": 1.35, "tol": 1e-3, "max_iter": 50, "random_state": 0,
+    }),
     "Logistic": (fit, {
         "kind": estimators.ContinuizedLogisticRegression, "X": X, "y": SIGNS, "C": 1.0,
-        "tol": 1e-3, "max_iter": 50, "random_state": 0, "class_weight": None,
+        "tol": 1e-3, "max_iter": 50, "random_state": 0, "class_weight": None, "l1_ratio": 0.0,
     }),
 }  # fmt: skip
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import continuized as cz
-from continuized.problems import files as source
 from continuized.problems import read
+from continuized.problems import sources as source
 from tests.helpers.data_files import plain_svmlight, put, same_bits
 
 quick = settings(

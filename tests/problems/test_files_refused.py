@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.problems import DataError, LogisticRegression, read
+from continuized.problems import DataError, LogisticRegression, csv_files, read
 from tests.helpers.data_files import PARTS, claim, npy, npz, put, refused, same_bits
 
 NO_NUMBER = "is not a finite decimal number"
+NUMBERS = "column 'a' must hold numbers"
 
 BAD_SVMLIGHT = [
     (b"1 1:2\n1 0:3\n", ", line 2: the index 0 in '0:3': indices are counted from 1"),
@@ -68,27 +69,45 @@ BAD_CSV = [
     (b"", ": empty: a header and rows are expected"),
     (b"a,y\n", ": a header, but no rows"),
     (b"a,y\n\n \n", ": a header, but no rows"),
-    (b"\n1,2\n", ", line 1: a header of two columns or more is expected, got 0"),
-    (b"y\n1\n", ", line 1: a header of two columns or more is expected, got 1"),
-    (b"1,2\n3,4\n", ", line 1: a header with the columns' names is expected, but all are numbers"),
-    (b"a,,y\n1,2,3\n", ", line 1: column 2 of the header has no name"),
-    (b"y,label,a\n1,2,3\n", ", line 1: both 'y' and 'label' may be the labels"),
-    (b"y,y\n1,2\n", ", line 1: both 'y' and 'y' may be the labels"),
-    (b"a,\xffb\n1,2\n", ", line 1: not a header of a CSV file"),
+    (b"\n1,2\n", ", line 1: a header of two columns or more, with , ; or tabs between them, is"),
+    (b"y\n1\n", "between them, is expected, got 1"),
+    (b"a|y\n1|2\n", "between them, is expected, got 1"),
+    (
+        b"1,2\n3,4\n",
+        ", line 1: a header with the columns' names is expected, but these are numbers",
+    ),
+    (b"5.1,3.5,setosa\n4.9,3.0,setosa\n", "expected, but these are numbers; add a first line"),
+    (b"1,1,cat\n2,3,dog\n", "expected, but these are numbers"),
+    (b"a,,y\n1,2,3\n", ", line 1: column 2 has no name that can be shown; name it"),
+    (b"a,a,y\n1,2,3\n", ", line 1: columns 1 and 2 are both called 'a'; rename one"),
+    (b"y,label,a\n1,2,3\n", ", line 1: both 'y' and 'label' may be the label: say which"),
+    (b"y,y\n1,2\n", ", line 1: both 'y' and 'y' may be the label"),
+    (b"a,\xffb\n1,2\n", ", line 1: the header is not UTF-8 text; save the file as UTF-8"),
+    ("a,y\n1,2\n".encode("utf-16"), ": UTF-16 text; save it as UTF-8"),
+    (b",y\n0,1\n1,0\n", ", line 1: no columns are left beside the label"),
     (b'a,"b\n1,2\n', ", line 1: not a header of a CSV file"),
     (b"a,b\0\n1,2\n", ", line 1: "),
     (b"a,b\n1,2\n1\n", ", line 3: 1 fields, but the header names 2 columns"),
     (b"a,b\n1,2,3\n", ", line 2: more fields than the 2 columns that the header names"),
     (b"a,b\n1,2,\n", ", line 2: more fields than the 2 columns"),
-    (b"a,b\n1,\n", ", line 2: column 'b' is empty"),
-    (b"a,b\n, 2\n", ", line 2: column 'a' is empty"),
-    (b"a,b\n1;2\n", f", line 2: '1;2' in column 'a' {NO_NUMBER}"),
-    (b"a,b\n1 1,2\n", f", line 2: '1 1' in column 'a' {NO_NUMBER}"),
-    (b'a,b\n"1",2\n', f"'\"1\"' in column 'a' {NO_NUMBER}"),
-    (b"a,b\n\n1,nan\n", f", line 3: 'nan' in column 'b' {NO_NUMBER}"),
+    (b"a,b\n1,\n", ", line 2: column 'b' is empty in row 1"),
+    (b"a,b\n\n1,2\n, 2\n", ", line 4: column 'a' is empty in row 2"),
+    (b"a,b\nNaN,2\n", ", line 2: column 'a' is empty in row 1 (NaN)"),
+    (b"a,b\n1;2\n", f", line 2: {NUMBERS}, but '1;2' stands there"),
+    (b"a,b\n1 1,2\n", f", line 2: {NUMBERS}, but '1 1' stands there"),
+    (b"a,b\n0x1,2\n", f", line 2: {NUMBERS}, but '0x1' stands there"),
+    (b"a,b\ntruely,2\n", f", line 2: {NUMBERS}, but 'truely' stands there"),
+    (b'a,b\n"1 2",2\n', f", line 2: {NUMBERS}, but '1 2' stands there"),
+    (b"a;b\n1,5;2\n", ", line 2: '1,5' in column 'a' has a decimal comma; write a point instead"),
+    (b'a,b\n"1,5",2\n', ", line 2: '1,5' in column 'a' has a decimal comma"),
+    (b"a,b\n-inf,2\n", ", line 2: '-inf' in column 'a' is not finite"),
+    (b"a,b\n\n1,nan\n", ", line 3: column 'b' is empty in row 1 (nan)"),
     (b"a,b\n1,1e999\n", ", line 2: '1e999' is too large for a double"),
-    (b"a,b\n1,2\0\n", ", line 2: the byte 0x00"),
-    (b"a,b\n1,2\xe9\n", ", line 2: the byte 0xe9"),
+    (b"a,b\n2\0,1\n", ", line 2: the byte 0x00"),
+    (b"a,b\n1,c\0t\n", ", line 2: the label 'c\\x00t' cannot be shown"),
+    (b"a,b\n1,caf\xe9\n", ", line 2: the label 'caf\\xe9' is not UTF-8 text"),
+    (b'a,b\n1,"cat\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
+    (b'a,b\n1,"cat"s\n', ", line 2: 'cat' in column 'b' begins with a quote, but does not end"),
 ]
 
 
@@ -100,7 +119,12 @@ def test_bad_svmlight(tmp_path: Path, name: str, content: bytes, sentence: str) 
 
 @pytest.mark.parametrize(("content", "sentence"), BAD_CSV)
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
-def test_bad_csv(tmp_path: Path, name: str, content: bytes, sentence: str) -> None:
+@pytest.mark.parametrize("previewed", [0, 20])
+def test_bad_csv(
+    tmp_path: Path, name: str, content: bytes, sentence: str, previewed: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(csv_files, "PREVIEWED", previewed)  # both say the same
     refused(put(tmp_path, name, content), sentence)
 
 

@@ -1,4 +1,4 @@
-"""Estimators for scikit-learn: ridge regression and l2-regularised logistic regression.
+"""Estimators for scikit-learn: linear models with its parameters and minimisers.
 
 The problems are scikit-learn's divided by the sum of the weights, a mean over the rows, so that
 `tol` means the same for any number of rows.
@@ -7,146 +7,117 @@ The problems are scikit-learn's divided by the sum of the weights, a mean over t
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import log_softmax
 
-from continuized.problems import LeastSquares, LogisticRegression, SoftmaxRegression
+from continuized.adapters._sklearn_base import (
+    ClassifierMixin,
+    LinearEstimator,
+    MultiOutputMixin,
+    RegressorMixin,
+    as_given,
+    check_alphas,
+    check_classification_targets,
+    compute_class_weight,
+    d2_tweedie_score,
+    equalise_columns,
+    make_prox,
+    root_mean_square,
+)
+from continuized.problems import (
+    HuberRegression,
+    LeastSquares,
+    LogisticRegression,
+    PoissonRegression,
+    SoftmaxRegression,
+)
 from continuized.problems.base import Array
-from continuized.problems.regression.data import check_format, check_weights
-from continuized.process import clock
-from continuized.process.random_streams import seed_sequence
-from continuized.process.stepper import Limits
-from continuized.solver.loop import Loop
-from continuized.solver.metric import make_factory
+from continuized.problems.regression.huber import find_scale
 from continuized.solver.result import Result
-from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
-try:
-    from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.utils import check_array, check_random_state, compute_class_weight
-    from sklearn.utils.extmath import safe_sparse_dot
-    from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import check_is_fitted, validate_data
-except ImportError as error:
-    raise ImportError(
-        'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
-        name="sklearn",
-    ) from error
+__all__ = [
+    "ContinuizedElasticNet",
+    "ContinuizedHuberRegressor",
+    "ContinuizedLasso",
+    "ContinuizedLogisticRegression",
+    "ContinuizedPoissonRegressor",
+    "ContinuizedRidge",
+]
 
-__all__ = ["ContinuizedLogisticRegression", "ContinuizedRidge"]
-
-FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
-LARGEST_SEED = 2**31 - 1
+SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
+SHRINK = 10.0  # of the scale from one fit to the next, at most
 
 
-class LinearEstimator(BaseEstimator):
-    """Checks what a fit is given, finds its start, counts its iterations, and scores."""
+class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
+    """A squared loss with some penalty, fitted to each target of its own."""
 
-    fit_intercept: Any
-    tol: Any
-    max_iter: Any
-    random_state: Any
-    warm_start: Any
-    coef_: Array
-    intercept_: Any
+    alpha: Any
+    positive: Any
 
-    def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
-        """Check X, y and the weights of the rows, and return them; no weights are None."""
-        check.real(self.tol, "tol", minimum=0.0, finite=False)
-        check.flag(self.fit_intercept, "fit_intercept")
-        check.flag(self.warm_start, "warm_start")
-        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
-        if not most.is_integer():  # floats such as 1e4 are taken
-            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
-        _check_sparse(X)
-        options |= {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
-        with _refuse_huge("X or y"):
-            X, y = validate_data(self, X, y, **options)
-        if sample_weight is None:
-            return X, y, None
-        n = X.shape[0]
-        if check.is_real(sample_weight):
-            sample_weight = np.full(n, check.real(sample_weight, "sample_weight", minimum=0.0))
-        with _refuse_huge("sample_weight"):
-            weights = check_array(
-                sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
-            )
-        return X, y, check_weights(weights, n, "sample_weight")
+    def _choose_penalty(self, alpha: float, total: float) -> tuple[float, float]:
+        """Return (l1, l2) of the mean over the rows, whose weights have this sum."""
+        raise NotImplementedError
 
-    def _find_start(self, targets: int, features: int) -> Array | None:
-        """Return the coefficients and, in a row below, the intercepts of the last fit, if asked."""
-        if not (self.warm_start and hasattr(self, "coef_")):
-            return None
-        coef = np.atleast_2d(self.coef_)
-        if coef.shape != (targets, features):
-            raise ValueError(
-                f"warm_start: the last fit left coefficients of shape {coef.shape}, but these data "
-                f"need {(targets, features)}; set warm_start=False"
-            )
-        return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Any:
+        """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
+        check.flag(self.positive, "positive")
+        X, y, weights = self._check_data(X, y, sample_weight, multi_output=True, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        count = targets.shape[1]
+        alphas = check_alphas(self.alpha, count)
+        start, rng = self._find_start(count, X.shape[1]), self._draw_seed()
+        starts = [None] * count if start is None else start.T
+        fits = [
+            self._fit_one(X, target, weights, alpha, start, rng)
+            for target, alpha, start in zip(targets.T, alphas, starts, strict=True)
+        ]
+        coefs, intercepts, results, gaps = map(list, zip(*fits, strict=True))
+        self.coef_ = coefs[0] if count == 1 else np.stack(coefs)
+        self.intercept_ = 0.0
+        if self.fit_intercept:
+            self.intercept_ = intercepts[0] if np.ndim(y) == 1 else np.array(intercepts)
+        self._set_gaps(gaps)
+        self._set_iterations(results)
+        return self
 
-    def _draw_seed(self) -> int | None:
-        """Draw a seed; None leaves NumPy's global random state alone."""
-        if self.random_state is None:
-            return None
-        try:
-            state = check_random_state(self.random_state)
-        except ValueError as error:  # whose words may be many lines
-            what = "None, an integer or a RandomState"
-            raise check.refusal(ValueError, "random_state", what, self.random_state) from error
-        return int(state.randint(LARGEST_SEED))
+    def _fit_one(
+        self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
+    ) -> tuple[Array, float, Result, float]:
+        """Fit one target: coefficients, intercept, the result of the run and the duality gap.
 
-    def _solve(self, problem: Any, w0: Array, seed: int | None) -> Result:
-        """Find the minimiser from w0.
-
-        tol is that of the gradient in the dual norm of the Hessian, which is the norm of the error
-        in the Hessian's: the error of the predictions, whatever the scales of the columns.
+        The target is centred and scaled first, so that `tol` is relative to its size.
         """
-        root, tol = seed_sequence(seed), check.as_float(self.tol)
-        factory = make_factory("auto", problem, root)
-        options = AdaptiveOptions(tol, factory=factory, record=False, certified=False)
-        stepper = AdaptiveStepper(problem, w0, options)
-        loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, int(self.max_iter)))
-        loop.run()
-        return loop.result()
+        intercept, d = self.fit_intercept, X.shape[1]
+        middle = float(np.average(y, weights=weights)) if intercept else 0.0
+        scale = root_mean_square(y - middle, weights)
+        total = len(y) if weights is None else float(weights.sum())
+        l1, l2 = self._choose_penalty(float(alpha), total)
+        is_smooth = l1 == 0.0 and not self.positive
+        X, columns = (X, np.ones(d)) if is_smooth else equalise_columns(X, weights)
+        options: dict[str, Any] = {"weights": weights, "intercept": intercept}
+        problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
+        prox = None if is_smooth else make_prox(problem, l1 / scale, l2, self.positive, columns)
+        w0 = np.zeros(problem.dim)
+        if start is not None:
+            w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
+        r = self._solve(problem, w0, seed, prox=prox)
+        gap = math.nan if r.gap is None else r.gap * scale * scale
+        return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
 
-    def _set_iterations(self, results: list[Result]) -> None:
-        """Keep the numbers of iterations, and warn where tol was not reached."""
-        n_iter = [int(r.nit) for r in results]
-        self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
-        if not all(r.success for r in results):
-            warnings.warn(
-                f"{type(self).__name__} took {max(n_iter)} iterations (max_iter = "
-                f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
-                "regularise more",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+    def _set_gaps(self, gaps: list[float]) -> None:
+        """Keep the duality gaps of the targets, where they are known."""
 
-    def _score(self, X: Any) -> Array:
-        """Compute X coef^T + intercept."""
-        check_is_fitted(self)
-        _check_sparse(X)
-        with _refuse_huge("X"):
-            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def predict(self, X: Any) -> Any:
+        """Predict Xw + b."""
+        return as_given(self._score(X), X)
 
 
-class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
+class ContinuizedRidge(LeastSquaresEstimator):
     """Ridge regression: minimises |y - Xw - b|^2 + alpha |w|^2, as scikit-learn's `Ridge`.
 
     Parameters
@@ -159,6 +130,8 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         the size of y.
     max_iter : int
         The largest number of iterations, for each target; a ConvergenceWarning tells of it.
+    positive : bool
+        Whether no coefficient may be negative.
     random_state : int, RandomState or None
         Of the event times.
     warm_start : bool
@@ -178,8 +151,9 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         alpha: Any = 1.0,
         *,
         fit_intercept: bool = True,
-        tol: float = 1e-10,
+        tol: float = 1e-8,
         max_iter: int = 1000,
+        positive: bool = False,
         random_state: Any = None,
         warm_start: bool = False,
     ) -> None:
@@ -187,50 +161,296 @@ class ContinuizedRidge(MultiOutputMixin, RegressorMixin, LinearEstimator):
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
+        self.positive = positive
         self.random_state = random_state
         self.warm_start = warm_start
 
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> ContinuizedRidge:
-        """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
-        X, y, weights = self._check_data(X, y, sample_weight, multi_output=True, y_numeric=True)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        count = targets.shape[1]
-        alphas = check_alphas(self.alpha, count)
-        start, rng = self._find_start(count, X.shape[1]), self._draw_seed()
-        starts = [None] * count if start is None else start.T
-        fits = [
-            self._fit_one(X, target, weights, alpha, start, rng)
-            for target, alpha, start in zip(targets.T, alphas, starts, strict=True)
-        ]
-        coefs, intercepts, results = map(list, zip(*fits, strict=True))
-        self.coef_ = coefs[0] if count == 1 else np.stack(coefs)
-        self.intercept_ = 0.0
-        if self.fit_intercept:
-            self.intercept_ = intercepts[0] if np.ndim(y) == 1 else np.array(intercepts)
-        self._set_iterations(results)
+    def _choose_penalty(self, alpha: float, total: float) -> tuple[float, float]:
+        return 0.0, alpha / total
+
+
+class ContinuizedElasticNet(LeastSquaresEstimator):
+    """Minimises |y - Xw - b|^2 / (2n) + alpha (l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2), as
+    scikit-learn's `ElasticNet`.
+
+    With weights, 1/n times the sum over the rows is their weighted mean.  Coefficients that are
+    zero in the minimiser are zero.
+
+    Parameters
+    ----------
+    alpha : float >= 0, or one for each target
+    l1_ratio : float
+        From 0, the penalty of `Ridge`, to 1, that of `Lasso`.
+    fit_intercept : bool
+        Whether there is an intercept b, which is not penalised.
+    tol : float
+        How exactly to solve: the duality gap, a bound of what is left to gain, relative to the mean
+        square of y less its mean.
+    positive : bool
+        Whether no coefficient may be negative.
+    max_iter, random_state, warm_start
+        As in `ContinuizedRidge`.
+
+    Attributes: coef_, sparse_coef_, intercept_, dual_gap_ (NaN where none is known), n_iter_ (for
+    each target), n_features_in_, feature_names_in_.
+
+    >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 3.0, 5.0]
+    >>> model = ContinuizedElasticNet(alpha=0.1, random_state=0).fit(X, y)
+    >>> model.coef_.round(4).tolist()
+    [1.7907, 0.0]
+    """
+
+    dual_gap_: Any
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        l1_ratio: float = 0.5,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        positive: bool = False,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.positive = positive
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def _choose_penalty(self, alpha: float, total: float) -> tuple[float, float]:
+        ratio = check.real(self.l1_ratio, "l1_ratio", minimum=0.0, maximum=1.0)
+        return alpha * ratio, alpha * (1.0 - ratio)
+
+    def _set_gaps(self, gaps: list[float]) -> None:
+        self.dual_gap_ = gaps[0] if len(gaps) == 1 else np.array(gaps)
+
+    @property
+    def sparse_coef_(self) -> Any:
+        """The coefficients as a sparse matrix, a target a row."""
+        from scipy import sparse
+
+        return sparse.csr_matrix(np.atleast_2d(self.coef_))
+
+
+class ContinuizedLasso(ContinuizedElasticNet):
+    """Minimises |y - Xw - b|^2 / (2n) + alpha |w|_1, as scikit-learn's `Lasso`.
+
+    alpha, fit_intercept, tol, max_iter, positive, random_state, warm_start and the attributes are
+    as in `ContinuizedElasticNet`.
+
+    >>> X, y = [[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]], [1.0, 3.0, 5.0]
+    >>> model = ContinuizedLasso(alpha=0.1, random_state=0).fit(X, y)
+    >>> model.coef_.round(4).tolist()
+    [1.85, 0.0]
+    """
+
+    l1_ratio = 1.0
+
+    def __init__(
+        self,
+        alpha: Any = 1.0,
+        *,
+        fit_intercept: bool = True,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        positive: bool = False,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            alpha,
+            l1_ratio=1.0,
+            fit_intercept=fit_intercept,
+            tol=tol,
+            max_iter=max_iter,
+            positive=positive,
+            random_state=random_state,
+            warm_start=warm_start,
+        )
+
+
+class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
+    """Regression of counts: minimises mean_i weight_i [exp(p_i) - y_i p_i] + alpha/2 |w|^2 with
+    p = Xw + b, as scikit-learn's `PoissonRegressor`; exp(p) is what is predicted.
+
+    Parameters
+    ----------
+    alpha : float >= 0
+    fit_intercept : bool
+        Whether there is an intercept b, which is not penalised.
+    tol : float
+        How exactly to solve: about the relative error of the predictions (root mean square, the
+        large ones weighing more).
+    verbose : int
+        Above 0, a progress bar is shown on standard error.
+    max_iter, random_state, warm_start
+        As in `ContinuizedRidge`.
+
+    Attributes: coef_, intercept_, n_iter_, n_features_in_, feature_names_in_.
+
+    >>> X, y = [[0.0], [1.0], [2.0]], [1.0, 3.0, 9.0]
+    >>> model = ContinuizedPoissonRegressor(alpha=0.0, random_state=0).fit(X, y)
+    >>> model.predict([[3.0]]).round(2).tolist()
+    [27.0]
+    """
+
+    alpha: Any
+
+    def __init__(
+        self,
+        *,
+        alpha: float = 1.0,
+        fit_intercept: bool = True,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        verbose: int = 0,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.verbose = verbose
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> ContinuizedPoissonRegressor:
+        """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given; y >= 0."""
+        alpha = check.real(self.alpha, "alpha", minimum=0.0)
+        X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
+        intercept, d = self.fit_intercept, X.shape[1]
+        problem = PoissonRegression(X, y, alpha, weights=weights, intercept=intercept)
+        if problem.mean == 0.0:
+            raise ValueError("every y is 0, or has no weight; there is nothing to fit")
+        start = self._find_start(1, d)
+        w0 = np.append(np.zeros(d), math.log(problem.mean)) if start is None else start.ravel()
+        unit = math.sqrt(problem.mean)
+        r = self._solve(problem, w0[: problem.dim], self._draw_seed(), unit=unit)
+        self.coef_, self.intercept_ = r.x[:d], float(r.x[d:].sum())
+        self.n_iter_ = max(int(r.nit), 1)
+        self._warn_unless(r.success, self.n_iter_)
         return self
 
-    def _fit_one(
-        self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
-    ) -> tuple[Array, float, Result]:
-        """Fit one target: coefficients, intercept, and the result of the run.
+    def predict(self, X: Any) -> Any:
+        """Predict exp(Xw + b)."""
+        return as_given(np.exp(self._score(X)), X)
 
-        The target is centred and scaled first, so that `tol` is relative to its size.
-        """
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Compute D^2, the part of the deviance that is explained, as `PoissonRegressor` does."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+
+class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
+    """Regression that outliers do not spoil, and its scale, as scikit-learn's `HuberRegressor`.
+
+    Minimises sum_i weight_i (s + s h((y_i - p_i) / s)) + alpha |w|^2 over w, b and the scale s > 0,
+    with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond: in turn
+    over w and b, and over s, until s stays as it is.  The sum is convex in both and smooth for
+    s > 0, so that a point that is best in each is the minimiser.  s is kept above 1e-9 of the size
+    of y, for it would go to 0 where y is fitted exactly.
+
+    Parameters
+    ----------
+    epsilon : float >= 1
+        Of how many scales an outlier is off.
+    alpha : float >= 0
+    fit_intercept : bool
+        Whether there is an intercept b, which is not penalised.
+    tol : float
+        How exactly to solve: about the relative error of the scale, and that of the predictions
+        (root mean square) in units of it.
+    max_iter, random_state, warm_start
+        As in `ContinuizedRidge`; max_iter counts the iterations for all scales.
+
+    Attributes: coef_, intercept_, scale_, outliers_, n_iter_, n_features_in_, feature_names_in_.
+
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0], [4.0]], [0.1, 1.0, 1.9, 3.0, 400.0]
+    >>> model = ContinuizedHuberRegressor(random_state=0).fit(X, y)
+    >>> model.coef_.round(1).tolist(), model.outliers_.tolist()
+    ([1.1], [False, False, False, False, True])
+    """
+
+    epsilon: Any
+    alpha: Any
+    scale_: float
+
+    def __init__(
+        self,
+        *,
+        epsilon: float = 1.35,
+        alpha: float = 1e-4,
+        fit_intercept: bool = True,
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: ArrayLike | None = None
+    ) -> ContinuizedHuberRegressor:
+        """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
+        epsilon = check.real(self.epsilon, "epsilon", minimum=1.0)
+        alpha = check.real(self.alpha, "alpha", minimum=0.0)
+        X, y, weights = self._check_data(X, y, sample_weight, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
         intercept, d = self.fit_intercept, X.shape[1]
-        middle = float(np.average(y, weights=weights)) if intercept else 0.0
-        scale = root_mean_square(y - middle, weights)
-        l2 = float(alpha) / (len(y) if weights is None else float(weights.sum()))
-        problem = LeastSquares(X, (y - middle) / scale, l2, weights=weights, intercept=intercept)
-        w0 = np.zeros(problem.dim)
-        if start is not None:
-            w0 = np.append(start[:d], start[d] - middle)[: problem.dim] / scale
-        r = self._solve(problem, w0, seed)
-        return scale * r.x[:d], middle + scale * float(r.x[d:].sum()), r
+        total = len(y) if weights is None else float(weights.sum())
+        start, seed = self._find_start(1, d), self._draw_seed()
+        w = np.zeros(d + 1) if start is None else start.ravel()
+        if start is None and intercept:
+            w[d] = np.median(y if weights is None else y[weights > 0.0])
+        w = w[: d + intercept]
+        least = SMALLEST_SCALE * root_mean_square(y, weights)
+        scale, events, is_done = 0.0, 0, False
+        while True:
+            residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
+            # At first the largest, and then in steps: rows that fit by chance, as counts may, would
+            # let it shrink to nothing before w has changed.
+            found = find_scale(residuals, epsilon, weights) if scale else 0.0
+            most = scale / SHRINK if scale else root_mean_square(residuals, weights)
+            before, scale = scale, max(found, most, least)
+            is_done = abs(scale - before) <= check.as_float(self.tol) * scale
+            left = int(self.max_iter) - events
+            if is_done or left <= 0:
+                break
+            # Of w / scale, and divided by 2 scale times the sum of the weights.
+            l2 = alpha * scale / total
+            problem = HuberRegression(
+                X, y / scale, l2, delta=epsilon, weights=weights, intercept=intercept
+            )
+            r = self._solve(problem, w / scale, seed, most=left)
+            w, events = scale * r.x, events + max(int(r.nit), 1)
+        self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
+        self.outliers_ = np.abs(residuals) > scale * epsilon
+        self.n_iter_ = max(events, 1)
+        self._warn_unless(is_done, events)
+        return self
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
-        return self._score(X)
+        return as_given(self._score(X), X)
 
 
 class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
@@ -244,10 +464,15 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         The inverse of the regularisation; infinity for none.
     fit_intercept : bool
         Whether there is an intercept for each class, which is not penalised.
+    l1_ratio : float
+        The penalty is l1_ratio |w|_1 + (1 - l1_ratio)/2 |w|^2, with 0 the usual one.
     tol : float
-        How exactly to solve: about the error of the decision function (root mean square).
+        How exactly to solve: about the error of the decision function (root mean square); where
+        l1_ratio > 0, the norm of the gradient mapping.
     class_weight : None, "balanced", or {class: weight}
         Multiplies the weights of the rows; "balanced" gives each class the same total.
+    verbose : int
+        Above 0, a progress bar is shown on standard error.
     max_iter, random_state, warm_start
         As in `ContinuizedRidge`.
 
@@ -265,18 +490,22 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         self,
         C: float = 1.0,
         *,
+        l1_ratio: float = 0.0,
         fit_intercept: bool = True,
-        tol: float = 1e-10,
-        max_iter: int = 10_000,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
         class_weight: Any = None,
+        verbose: int = 0,
         random_state: Any = None,
         warm_start: bool = False,
     ) -> None:
         self.C = C
+        self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
         self.tol = tol
         self.max_iter = max_iter
         self.class_weight = class_weight
+        self.verbose = verbose
         self.random_state = random_state
         self.warm_start = warm_start
 
@@ -285,21 +514,28 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
     ) -> ContinuizedLogisticRegression:
         """Fit to the rows of X, weighted if sample_weight (numbers >= 0) is given."""
         C = check.real(self.C, "C", above=0.0, finite=False, other="infinity")
+        ratio = check.real(self.l1_ratio, "l1_ratio", minimum=0.0, maximum=1.0)
         X, y, weights = self._check_data(X, y, sample_weight)
         labels, weights = self._label_rows(y, weights)
         count, d = len(self.classes_), X.shape[1]
-        l2 = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
+        penalty = 1.0 / (C * (len(labels) if weights is None else float(weights.sum())))
+        l1, l2 = ratio * penalty, (1.0 - ratio) * penalty
+        X, scales = (X, np.ones(d)) if ratio == 0.0 else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": self.fit_intercept}
+        smooth = l2 if ratio == 0.0 else 0.0
         if count == 2:
-            problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, l2, **options)
+            problem: Any = LogisticRegression(X, 2.0 * labels - 1.0, smooth, **options)
         else:
-            problem = SoftmaxRegression(X, labels, l2, classes=count, **options)
+            problem = SoftmaxRegression(X, labels, smooth, classes=count, **options)
+        prox = None if ratio == 0.0 else make_prox(problem, l1, l2, False, scales)
         columns = 1 if count == 2 else count
         start = self._find_start(columns, d)
-        w0 = np.zeros(problem.dim) if start is None else start.ravel()[: problem.dim]
-        r = self._solve(problem, w0, self._draw_seed())
+        w0 = np.zeros(problem.dim)
+        if start is not None:
+            w0 = (start * np.append(scales, 1.0)[:, np.newaxis]).ravel()[: problem.dim]
+        r = self._solve(problem, w0, self._draw_seed(), prox=prox)
         W = r.x.reshape(-1, columns)
-        self.coef_ = np.ascontiguousarray(W[:d].T)
+        self.coef_ = np.ascontiguousarray((W[:d] / scales[:, np.newaxis]).T)
         self.intercept_ = W[d:].sum(axis=0)
         if count > 2:
             self.intercept_ -= self.intercept_.mean()  # free: a common constant changes nothing
@@ -327,37 +563,33 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         check_classes(self.classes_, labels, weights)  # a class may have the weight 0
         return labels, weights
 
-    def decision_function(self, X: Any) -> Array:
+    def decision_function(self, X: Any) -> Any:
         """Score the rows: the second of two classes (rows,), or each class (rows, classes)."""
+        return as_given(self._decide(X), X)
+
+    def _decide(self, X: Any) -> Array:
         scores = self._score(X)
         return scores.ravel() if scores.shape[1] == 1 else scores
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Any:
         """Predict the most probable class of each row."""
-        scores = self.decision_function(X)
+        scores = self._decide(X)
         index = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[index])
+        return as_given(np.asarray(self.classes_[index]), X)
 
-    def predict_log_proba(self, X: Any) -> Array:
+    def predict_log_proba(self, X: Any) -> Any:
         """Predict the logarithm of the probability of each class, also where that underflows."""
-        scores = self.decision_function(X)
+        return as_given(self._find_log_proba(X), X)
+
+    def _find_log_proba(self, X: Any) -> Array:
+        scores = self._decide(X)
         if scores.ndim == 1:
             return np.asarray(-np.logaddexp(0.0, np.stack([scores, -scores], axis=1)))
         return np.asarray(log_softmax(scores, axis=1))
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Any:
         """Predict the probability of each class, in the order of classes_."""
-        return np.exp(self.predict_log_proba(X))
-
-
-def check_alphas(alpha: Any, targets: int) -> Array:
-    """Check alpha, and return a finite number >= 0 for each target."""
-    noun = "a number, or one for each target"
-    alphas = check.array(alpha, "alpha", dtype=np.float64, minimum=0.0, noun=noun)
-    if alphas.ndim > 1 or alphas.size not in (1, targets):
-        what = f"one number, or one for each of {targets} targets"
-        raise check.refusal(ValueError, "alpha", what, alpha)
-    return np.broadcast_to(alphas.ravel(), targets)
+        return as_given(np.exp(self._find_log_proba(X)), X)
 
 
 def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
@@ -373,31 +605,3 @@ def check_classes(classes: Array, labels: Array, weights: Array | None) -> None:
         raise ValueError(
             f"the class {label} has no row of positive weight: drop its rows, or give them weight"
         )
-
-
-def root_mean_square(y: Array, weights: Array | None) -> float:
-    """Compute that of y, or 1 where it is 0; by way of y / max |y|, as squares may overflow."""
-    largest = float(np.abs(y).max(initial=0.0))
-    if largest == 0.0:
-        return 1.0
-    mean = float(np.average((y / largest) ** 2, weights=weights))
-    return largest * math.sqrt(mean) if mean > 0.0 else 1.0
-
-
-@contextmanager
-def _refuse_huge(what: str) -> Iterator[None]:
-    """Say what scikit-learn does not: that an integer is too large for a float."""
-    try:
-        yield
-    except OverflowError as error:
-        raise ValueError(
-            f"{what} has an integer in it that is too large for a float; drop its row, or scale it"
-        ) from error
-
-
-def _check_sparse(X: Any) -> None:
-    """Refuse wrong indices, which scikit-learn would follow to anywhere in memory."""
-    from scipy import sparse
-
-    if sparse.issparse(X) and X.ndim == 2:
-        check_format(X)

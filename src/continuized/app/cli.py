@@ -23,7 +23,7 @@ from continuized.app.commands import Interrupted
 COMMANDS = {
     "reproduce": "Remake figures 1 and 2 of the paper: pictures, data and a report.",
     "verify": "Check every claim of the paper against this implementation.",
-    "solve": "Fit logistic or ridge regression to a data file.",
+    "solve": "Fit a regression to a data file, CSV or LIBSVM, and print a summary.",
     "predict": "Apply a fitted model to a data file.",
     "gossip": "Average over a network, plain and accelerated, simulated or real.",
     "decentralized": "Fit a regression to data that are split over the nodes of a network.",

@@ -1,7 +1,7 @@
 """Problems: functions to minimise, with what is known of them."""
 
 from continuized.problems.base import Problem
-from continuized.problems.files import Data, DataError, read
+from continuized.problems.files import read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
 from continuized.problems.regression.huber import HuberRegression
 from continuized.problems.regression.models import (
@@ -10,6 +10,7 @@ from continuized.problems.regression.models import (
     SoftmaxRegression,
 )
 from continuized.problems.regression.poisson import PoissonRegression
+from continuized.problems.sources import Data, DataError
 
 __all__ = [
     "Data",

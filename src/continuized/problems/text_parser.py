@@ -29,13 +29,24 @@ from continuized.support.jit import compile_formulas, jit
 # What a parser returns.
 FINE, LABEL, INDEX, NUMBER_0, LARGE, ORDER, VALUE, QID, LONG, FEWER, MORE = range(11)
 # The entries of `state`: rows and entries so far, the largest index, the hard tokens of this
-# block, and the place and the column of what is wrong.
-ROWS, ENTRIES, LARGEST, HARD, PLACE, COLUMN = range(6)
-STATE_SIZE = 6
-# What `read_number` says of a token.
-NO_NUMBER, KNOWN, LEFT_TO_PYTHON = range(3)
+# block, the place and the column of what is wrong, the columns of X, and the labels of this block
+# that are text.
+ROWS, ENTRIES, LARGEST, HARD, PLACE, COLUMN, WIDTH, NAMED = range(8)
+STATE_SIZE = 8
+# What `read_number` says of a token; of a cell, that it is missing, too.
+NO_NUMBER, KNOWN, LEFT_TO_PYTHON, NOTHING = range(4)
+# Where a column goes that is not one of X.
+LABELS, LEFT_OUT = -1, -2
 
-TAB, NEWLINE, RETURN, SPACE, HASH, COMMA, COLON, D, I, Q = b"\t\n\r #,:diq"
+TAB, NEWLINE, RETURN, SPACE, HASH, COLON, D, I, Q, QUOTE = b'\t\n\r #:diq"'
+STOPS = (44, 59, QUOTE)  # , ; and a quote end a word, and a space, a tab or a newline
+LOWER = 32  # the bit that makes a letter small
+MISSING = ("", "na", "nan", "n/a", "null", "none", "<na>", "#n/a")  # as pandas reads them
+TRUE, FALSE, *MISSING_NUMBERS = (
+    int.from_bytes(word.encode()) for word in ("true", "false", *MISSING)
+)
+MISSING_WORDS = tuple(MISSING_NUMBERS)
+LONGEST_WORD = 256**5
 PLUS, MINUS, POINT, ZERO = b"+-.0"
 DIGITS_MAX = 19  # 10^19 < 2^64
 POWER_MAX = 200  # of ten: w * 10^q is neither subnormal nor infinite
@@ -210,13 +221,17 @@ def skip_qid(text, i):
     return (FINE, end) if end > i + 4 and ends_token(text, end) else (QID, i)
 
 
-def read_index(text, i, previous, limit):
-    """Return (FINE or what is wrong, the index, where its value begins) of an `index:value`."""
+def read_index(text, i, previous, limit, shift):
+    """Return (FINE or what is wrong, the index, where its value begins) of an `index:value`.
+
+    shift is added to it, so that it counts from 1.
+    """
     index, end = 0, i
     while is_digit(at(text, end)):
         if index <= limit:  # more digits could not make it smaller, but overflow
             index = 10 * index + (at(text, end) - ZERO)
         end += 1
+    index += shift
     wrong = FINE
     if end == i or at(text, end) != COLON:
         wrong = INDEX
@@ -233,10 +248,13 @@ compile_formulas(read_number_token, skip_qid, read_index)
 
 
 @jit
-def parse_svmlight(limit, max_line, text, stop, y, ends, indices, values, hard, state):
+def parse_svmlight(
+    limit, shift, labelled, max_line, text, stop, y, ends, indices, values, hard, state
+):
     """Parse lines `label [qid:number] index:value ... [# comment]`; skip blank ones.
 
-    ends[i] is the number of entries up to the end of row i.
+    Unless all rows must be labelled, a label that is left out is NaN.  ends[i] is the number of
+    entries up to the end of row i.
     """
     row, p, i, wrong = state[ROWS], state[ENTRIES], 0, FINE
     largest, left = state[LARGEST], 0
@@ -246,7 +264,9 @@ def parse_svmlight(limit, max_line, text, stop, y, ends, indices, values, hard, 
         if not ended:
             start = i
             kind, y[row], i = read_number_token(text, start)
-            if kind == NO_NUMBER:
+            if kind == NO_NUMBER and not labelled and at(text, i) == COLON:
+                y[row], i = np.nan, start
+            elif kind == NO_NUMBER:
                 wrong, i = LABEL, start
                 break
             if kind == LEFT_TO_PYTHON:
@@ -259,7 +279,7 @@ def parse_svmlight(limit, max_line, text, stop, y, ends, indices, values, hard, 
                     break
                 ended, i = skip_rest_of_line(text, i)
             while not ended:
-                wrong, previous, start = read_index(text, i, previous, limit)
+                wrong, previous, start = read_index(text, i, previous, limit, shift)
                 if wrong != FINE:
                     break
                 kind, values[p], i = read_number_token(text, start)
@@ -282,60 +302,139 @@ def parse_svmlight(limit, max_line, text, stop, y, ends, indices, values, hard, 
     return wrong
 
 
-def read_field(text, i, column, columns):
-    """Return (FINE or what is wrong, the kind and the value of a number, its place, the next one).
+def skip_spaces(text, i, separator):
+    """Return where the spaces from i on end, and the tabs, unless a tab separates columns."""
+    while at(text, i) == SPACE or (at(text, i) == TAB and separator != TAB):
+        i += 1
+    return i
 
-    Its place is two numbers: where it begins, and where it ends.
-    """
-    start = skip_blanks(text, i)
+
+def read_word(text, i):
+    """Return (the kind, the value, where it ends) of one of the WORDS, in any case, or nothing."""
+    word, end = 0, i
+    while at(text, end) > SPACE and at(text, end) not in STOPS and word < LONGEST_WORD:
+        word = 256 * word + (at(text, end) | LOWER)
+        end += 1
+    if word in (TRUE, FALSE):
+        return KNOWN, 1.0 if word == TRUE else 0.0, end
+    for missing in MISSING_WORDS:
+        if word == missing:
+            return NOTHING, np.nan, end
+    return NO_NUMBER, 0.0, i
+
+
+def read_cell(text, i, separator):
+    """Return (the kind, the value, where it begins, where it ends, where to read on) of a cell."""
+    start = skip_spaces(text, i, separator)
+    is_quoted = at(text, start) == QUOTE
+    if is_quoted:
+        start = skip_spaces(text, start + 1, separator)
     kind, value, end = read_number(text, start)
-    i = skip_blanks(text, end)
+    if kind == NO_NUMBER:
+        kind, value, end = read_word(text, start)
+    i = skip_spaces(text, end, separator)
+    if is_quoted:
+        if at(text, i) != QUOTE:
+            return NO_NUMBER, 0.0, start, end, i
+        i = skip_spaces(text, i + 1, separator)
+    ended, _ = read_line_end(text, i)
+    if not (ended or at(text, i) == separator):
+        kind = NO_NUMBER
+    return kind, value, start, end, i
+
+
+def read_text(text, i, separator):
+    """Return (whether it ends in its line, where it begins, where it ends, where to read on).
+
+    Of text in quotes, which may hold separators; two quotes in it are one that is meant.
+    """
+    start = skip_spaces(text, i, separator)
+    if at(text, start) == QUOTE:
+        start += 1
+        end = start
+        while at(text, end) != NEWLINE and (at(text, end) != QUOTE or at(text, end + 1) == QUOTE):
+            end += 2 if at(text, end) == QUOTE else 1
+        i = skip_spaces(text, end + 1, separator) if at(text, end) == QUOTE else end
+        ended, _ = read_line_end(text, i)
+        return at(text, end) == QUOTE and (ended or at(text, i) == separator), start, end, i
+    i = start
+    while at(text, i) != separator and not read_line_end(text, i)[0]:
+        i += 1
+    end = i
+    while end > start and (at(text, end - 1) == SPACE or at(text, end - 1) == TAB):
+        end -= 1
+    return True, start, end, i
+
+
+def separate(text, i, separator, is_last):
+    """Return (FINE or what is wrong, where the next cell begins) behind a cell."""
     ended, after = read_line_end(text, i)
-    wrong = FINE
-    if kind == NO_NUMBER or not (ended or at(text, i) == COMMA):
-        wrong, i = VALUE, start
-    elif ended and column < columns - 1:
-        wrong = FEWER
-    elif not ended and column == columns - 1:
-        wrong = MORE
-    else:
-        i = after if ended else i + 1
-    return wrong, kind, value, start, end, i
+    if ended != is_last:
+        return FEWER if ended else MORE, i
+    return FINE, after if ended else i + 1
 
 
-compile_formulas(read_field)
+def is_letter(c):
+    """Tell whether a byte is one of A, ..., Z, a, ..., z."""
+    return 97 <= (c | LOWER) <= 122
+
+
+compile_formulas(is_letter, skip_spaces, read_word, read_cell, read_text, separate)
 
 
 @jit
-def parse_csv(columns, target, max_line, text, stop, y, X, hard, state):
-    """Parse lines of `columns` numbers with commas between them; skip blank ones.
+def parse_csv(places, separator, keep, max_line, text, stop, y, X, hard, words, state):
+    """Parse lines of cells with separators between them; skip blank ones.
 
-    Column `target` goes to y, the others to X, row after row.
+    places[c] is where in its row of X the cell of column c goes, or LABELS: to y, or LEFT_OUT.
+    A label that is no number is NaN in y, and its place and row are written into `words`.  What
+    is missing is NaN in X, if it is to be kept.
     """
-    row, p, i, wrong = state[ROWS], state[ENTRIES], 0, FINE
-    left, column = 0, 0
+    row, i, wrong = state[ROWS], 0, FINE
+    width = state[WIDTH]
+    left, named, column = 0, 0, 0
     while i < stop and wrong == FINE:
         begin = i
-        ended, i = read_line_end(text, skip_blanks(text, i))
+        ended, i = read_line_end(text, skip_spaces(text, i, separator))
         if not ended:
-            for column in range(columns):
-                wrong, kind, value, start, end, i = read_field(text, i, column, columns)
+            i = begin
+            for column in range(places.size):
+                place, first, start = places[column], i, i
+                if place == LEFT_OUT:
+                    fine, _, _, i = read_text(text, i, separator)
+                else:
+                    kind, value, end = read_number(text, i)
+                    if kind != NO_NUMBER and at(text, end) == separator:  # as most cells are
+                        i = end
+                    else:
+                        kind, value, start, end, i = read_cell(text, i, separator)
+                    fine = kind != NO_NUMBER and (keep or kind != NOTHING)
+                    if place >= 0:
+                        X[row * width + place] = value
+                    elif fine and kind != NOTHING and not is_letter(at(text, start)):
+                        y[row] = value
+                    else:
+                        fine, start, end, i = read_text(text, first, separator)
+                        words[named, 0], words[named, 1], words[named, 2] = start, end, row
+                        y[row] = np.nan
+                        kind = NO_NUMBER
+                        named += 1
+                    if fine and kind == LEFT_TO_PYTHON:
+                        hard[left, 0], hard[left, 1] = start, end
+                        hard[left, 2] = ~row if place < 0 else row * width + place
+                        left += 1
+                if not fine:
+                    wrong, i = VALUE, start
+                    break
+                wrong, i = separate(text, i, separator, column == places.size - 1)
                 if wrong != FINE:
                     break
-                if kind == LEFT_TO_PYTHON:
-                    hard[left, 0], hard[left, 1] = start, end
-                    hard[left, 2] = ~row if column == target else p
-                    left += 1
-                if column == target:
-                    y[row] = value
-                else:
-                    X[p] = value
-                    p += 1
             if wrong != FINE:
                 state[COLUMN] = column
                 break
             row += 1
         if i - begin - 1 > max_line:
             wrong, i = LONG, begin
-    state[ROWS], state[ENTRIES], state[HARD], state[PLACE] = row, p, left, i
+    state[ROWS], state[ENTRIES], state[HARD], state[PLACE] = row, row * width, left, i
+    state[NAMED] = named
     return wrong

@@ -230,14 +230,16 @@ class Box(Separable):
     [-1.0, 0.5, 1.0]
     """
 
-    arguments, noun = ("low", "high"), "bounds"
+    arguments: ClassVar[tuple[str, ...]] = ("low", "high")
+    noun = "bounds"
 
     def __init__(self, low: Any, high: Any) -> None:
         super().__init__(low=low, high=high)
 
 
 class NonNegative(Separable):
-    """x >= 0, and h(x) = sum weight_i x_i there: finite numbers >= 0, or one for each entry of x.
+    """x >= 0, and h(x) = sum weight_i x_i there; the weight is a finite number >= 0, or one for
+    each entry of x.
 
     >>> import numpy as np
     >>> NonNegative()(np.array([-3.0, 0.5]), 1.0).tolist()

@@ -46,10 +46,15 @@ def refuse(*errors: type[Exception], before: str = "", after: str = "") -> Itera
         raise BadInput(f"{before}{getattr(error, 'fact', error)}{after}") from error
 
 
-def within(**bounds: float | bool) -> Callable[[click.Context, click.Parameter, float], float]:
-    """Make the callback of an option: BadInput where `validation.real` refuses its number."""
+def within(**bounds: float | bool) -> Callable[[click.Context, click.Parameter, Any], Any]:
+    """Make the callback of an option: BadInput where `validation.real` refuses its number.
 
-    def callback(context: click.Context, option: click.Parameter, value: float) -> float:
+    An option without a default may be left out.
+    """
+
+    def callback(context: click.Context, option: click.Parameter, value: Any) -> Any:
+        if value is None:
+            return None
         with refuse(ValueError):
             return check.real(value, option.opts[0], **bounds)  # type: ignore[arg-type]
 

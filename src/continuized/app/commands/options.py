@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from continuized.network import Graph
     from continuized.problems import LeastSquares, LogisticRegression
     from continuized.problems.base import Array
-    from continuized.problems.files import Data
+    from continuized.problems.sources import Data
 
 # Families that a number of nodes names, and what else gives their size.
 BY_NODES = {"path": "N", "cycle": "N", "grid": "RxC", "complete": "N", "star": "N"}
@@ -134,12 +134,30 @@ def prepare_folder(out: Path | None) -> None:
         files.writable_folder(out)
 
 
-def read_data(data: Path) -> Data:
-    """Read the rows and labels of a file; BadInput where it cannot be read."""
+# What to do about a data file, by what its error is about.
+ADVICE = {
+    "missing": "give --missing mean (the mean of its column) or --missing drop (leave out its row)",
+    "missing label": "give --missing drop to leave out such rows",
+    "text": "turn it into numbers (pandas: get_dummies), or leave the column out with --drop",
+    "label": "give --label NAME",
+    "zero": "give --zero-based if they are counted from 0",
+}
+
+
+def read_data(data: Path, advice: dict[str, str] | None = None, **how: Any) -> Data:
+    """Read the rows and labels of a file, as `problems.read` does; BadInput where it cannot be.
+
+    advice: what to do about an error, by its kind, where that is other than for `solve`.
+    """
     from continuized import problems
 
-    with refuse(problems.DataError):
-        return problems.read(data)
+    try:
+        return problems.read(data, **how)
+    except problems.DataError as error:
+        remedy = {**ADVICE, **(advice or {})}.get(error.kind, "")
+        raise BadInput(f"{error.fact}; {remedy}" if remedy else error.fact) from error
+    except MemoryError as error:
+        raise BadInput(f"{data} does not fit into memory; keep fewer rows or columns") from error
 
 
 def make_problem(

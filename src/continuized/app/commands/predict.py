@@ -7,94 +7,133 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import BadInput, options, refuse, to_json
+from continuized.app.commands import BadInput, options, refuse, to_csv, to_json
 from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.app.model_file import Model
     from continuized.problems.base import Array
+    from continuized.problems.sources import Data
 
-SHOWN = 5  # names of columns in a sentence
+FILL = "give --missing mean: the means of the rows that the model was fitted to"
 
 
 @click.command("predict")
 @click.argument("model", type=options.PATH)
 @click.argument("data", type=options.PATH)
 @click.option("--out", type=options.FILE,
-              help="Write the predictions here, in place of printing them.")  # fmt: skip
-@click.option("--proba", is_flag=True, help="Probabilities of the second label (logistic).")
+              help="Write the predictions here, one a row, in place of printing them.")  # fmt: skip
+@click.option("--proba", is_flag=True,
+              help="Probabilities, a column for each class, with a header.")  # fmt: skip
+@click.option("--missing", type=click.Choice(["mean"]),
+              help="Empty cells: the mean of their column where the model was fitted.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object: how good they are.")
-def command(model: Path, data: Path, out: Path | None, proba: bool, as_json: bool) -> None:
+def command(
+    model: Path, data: Path, out: Path | None, proba: bool, missing: str | None, as_json: bool
+) -> None:
     """Predict the rows of DATA by MODEL, a file that `continuized solve --out` wrote.
 
-    One prediction a line, or with --json the accuracy (logistic) or mean squared error (ridge)
-    against the labels in DATA.  Where both have names for their columns, the names are matched.
+    One prediction a row: a number, or a class by its name.  DATA needs no labels; with --json, the
+    predictions are compared with them.  The columns of a CSV file are found by their names, in any
+    order, and those that the model does not use are left out.
     """
     from continuized.app import model_file as models
 
     with refuse(models.ModelError):
         fitted = models.load(model)
-    if proba and fitted.labels is None:
-        raise BadInput("--proba needs a logistic model, got a ridge one")
-    X, y = _read_rows(data, fitted)
-    predicted = fitted.predict(X)
-    shown = fitted.predict_probabilities(X) if proba else predicted
-    lines = "".join(f"{value!r}\n" for value in shown.tolist())
-    if out is not None:
-        files.write(out, lines)
+    if proba and fitted.classes is None:
+        raise BadInput(f"--proba needs a model of classes, got a {fitted.loss} one")
+    table = _read_rows(data, fitted, missing)
+    if as_json and _has_no_labels(table):
+        raise BadInput(f"--json compares with labels, but {data} has none; leave it out")
+    predicted = fitted.predict(table.X)
+    if out is not None or not as_json:
+        text = _write(fitted, predicted, table.X, proba)
+        if out is None:
+            click.echo(text, nl=False)
+        else:
+            files.write(out, text)
     if as_json:
-        click.echo(to_json(_judge(fitted, predicted, y)))
-    elif out is None:
-        click.echo(lines, nl=False)
+        click.echo(to_json(_judge(fitted, predicted, table)))
 
 
-def _read_rows(data: Path, fitted: Model) -> tuple[Any, Array]:
+def name_class(value: Any) -> str:
+    """Write the name of a class: text as it is, a number without .0 if it is whole."""
+    from continuized.problems.csv_files import name_number
+
+    return value if isinstance(value, str) else name_number(float(value))
+
+
+def _write(fitted: Model, predicted: Array, X: Any, proba: bool) -> str:
+    """Write a row for each prediction."""
+    if fitted.classes is None:
+        return "".join(f"{value!r}\n" for value in predicted.tolist())
+    names = [name_class(value) for value in fitted.classes]
+    if proba:
+        return to_csv(names, fitted.predict_probabilities(X).tolist())
+    rows = [to_csv([name], []) for name in names]  # with quotes where they are needed
+    return "".join(rows[place] for place in predicted.tolist())
+
+
+def _read_rows(path: Path, fitted: Model, missing: str | None) -> Data:
     from continuized import problems
+    from continuized.app import fitting
 
+    fill = missing is not None or fitted.missing == "mean"
+    if fill and fitted.means is None:
+        raise BadInput("--missing mean: the model knows no means of its columns; fit it anew")
+    how: dict[str, Any] = {
+        "labelled": False, "label": fitted.label, "columns": fitted.names,
+        "missing": "keep" if fill else "refuse", "zero_based": fitted.zero_based,
+    }  # fmt: skip
     try:  # the last columns may be empty in a sparse file
-        table = problems.read(data, n_features=len(fitted.w) or None)
+        table = problems.read(path, n_features=fitted.columns or None, **how)
     except problems.DataError:  # perhaps only another number of columns
-        table = options.read_data(data)
-    X, y = table
-    if None not in (fitted.names, table.names) and fitted.names != table.names:
-        return X[:, _match_names(data, table.names, fitted.names)], y
-    if X.shape[1] != len(fitted.w):
-        raise BadInput(f"{data} has {X.shape[1]} columns, but the model has {len(fitted.w)}")
-    return X, y
+        table = options.read_data(path, {"missing": FILL}, **how)
+    for note in table.notes:
+        click.echo(f"{path}: {note}", err=True)
+    if table.X.shape[1] != fitted.columns:
+        raise BadInput(f"{path} has {table.X.shape[1]} columns, but the model has {fitted.columns}")
+    if fill and not hasattr(table.X, "indptr"):
+        fitting.fill_holes(table.X, fitted.means)  # type: ignore[arg-type]
+    return table
 
 
-def _match_names(data: Path, given: Any, asked: Any) -> list[int]:
-    """Find the columns of the data in the order of the model's; BadInput where they differ."""
-    place = {name: column for column, name in enumerate(given)}
-    missing = [name for name in asked if name not in place]
-    extra = list(place.keys() - set(asked))
-    wrong = [f"has no column {_quote_names(missing)}"] if missing else []
-    if extra:
-        wrong.append(f"has {_quote_names(sorted(extra, key=given.index))}, which the model has not")
-    if not wrong and len(given) + len(asked) > 2 * len(place):
-        wrong.append("or the model has two columns of one name, which cannot be told apart")
-    if wrong:
-        raise BadInput(f"{data} {', and '.join(wrong)}")
-    return [place[name] for name in asked]
-
-
-def _quote_names(names: list[str]) -> str:
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    return ", ".join(repr(name) for name in names[:SHOWN]) + more
-
-
-def _judge(fitted: Model, predicted: Array, y: Array) -> dict[str, Any]:
+def _has_no_labels(table: Data) -> bool:
     import numpy as np
 
-    found: dict[str, Any] = {"n": len(y), "loss": fitted.loss}
-    if fitted.labels is None:
-        found["mean_squared_error"] = float(np.mean((predicted - y) ** 2))
+    return table.y is None or bool(np.any(np.isnan(table.y)))
+
+
+def _judge(fitted: Model, predicted: Array, table: Data) -> dict[str, Any]:
+    import numpy as np
+
+    from continuized.app import fitting
+
+    found: dict[str, Any] = {"n": len(predicted), "loss": fitted.loss}
+    if fitted.classes is None:
+        if table.classes is not None:
+            raise BadInput(f"the labels are text, but a {fitted.loss} model predicts numbers")
+        target = fitting.Target(table.y, fitted.loss, "")
+        found["mean_squared_error"] = float(np.mean((predicted - table.y) ** 2))
     else:
-        strange = np.setdiff1d(y, fitted.labels)
-        if strange.size:
-            raise BadInput(
-                f"the data have the label {strange[0]:g}, but the model knows only "
-                f"{fitted.labels[0]:g} and {fitted.labels[1]:g}; leave out --json to predict only"
-            )
-        found["accuracy"] = float(np.mean(predicted == y))
-    return found
+        target = fitting.Target(_number_classes(fitted, table), fitted.loss, "", fitted.classes)
+    name, value = fitting.judge(target, predicted)
+    return {**found, name: value}
+
+
+def _number_classes(fitted: Model, table: Data) -> Array:
+    """Find the places of the labels among the model's classes; BadInput for others."""
+    import numpy as np
+
+    assert fitted.classes is not None
+    names = [name_class(value) for value in fitted.classes]
+    values, codes = np.unique(table.y, return_inverse=True)
+    given = [name_class(v if table.classes is None else table.classes[int(v)]) for v in values]
+    strange = [name for name in given if name not in names]
+    if strange:
+        raise BadInput(
+            f"the data have the label {strange[0]}, but the model knows only "
+            f"{', '.join(names[:-1])} and {names[-1]}; leave out --json to predict only"
+        )
+    return np.array([names.index(name) for name in given])[codes]

@@ -4,30 +4,77 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from continuized.app.commands import BadInput, Interrupted, options, to_json, within
+from continuized.app.commands import BadInput, Interrupted, options, show, to_json, within
+from continuized.app.report import Table
 from continuized.support import files
 
 if TYPE_CHECKING:
+    from continuized.app.fitting import Scaling, Target
+    from continuized.problems.sources import Data
     from continuized.solver.result import Result
 
 RENEW = "give another --checkpoint, or remove it"
+LOSSES = ("logistic", "softmax", "ridge", "poisson", "huber")
+PENALTIES = ("l2", "l1", "elasticnet")
 METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-descent")
+MARKED = ("dual", "coordinate")
+HALF = 0.5  # the --l1-ratio of elasticnet
+SHOWN = 6  # classes in the summary
+
+
+class Fit(NamedTuple):
+    """A problem made of a file, and what was chosen on the way."""
+
+    data: Data
+    problem: Any
+    target: Target
+    scaling: Scaling | None
+    means: Any
+    l1: float
+    alpha: str
+    rows_read: int
+    delta: float | None
 
 
 @click.command("solve")
 @click.argument("data", type=options.PATH)
-@click.option("--loss", type=click.Choice(["logistic", "ridge"]), default="logistic",
-              show_default=True)  # fmt: skip
-@click.option("--l2", type=float,
-              help="It adds l2/2 |w|^2 to the mean loss.  [default: 1/n]")  # fmt: skip
+@click.option("--label", metavar="NAME|N",
+              help="The column to predict, by name or number (from 1 on, or -1 for the last).  "
+              "[default: the one called target, label, y or class, else the last]")  # fmt: skip
+@click.option("--loss", type=click.Choice(LOSSES),
+              help="[default: logistic for two labels, softmax for words and up to 20 whole "
+              "numbers, ridge for other numbers]")  # fmt: skip
+@click.option("--intercept/--no-intercept", default=None,
+              help="A constant, not penalised.  [default: on for CSV, off for others]")  # fmt: skip
+@click.option("--standardize", is_flag=True,
+              help="Divide the columns by their standard deviations; the model knows.")  # fmt: skip
+@click.option("--penalty", type=click.Choice(PENALTIES), default="l2", show_default=True)
+@click.option("--alpha", type=float, callback=within(minimum=0.0),
+              help="The strength of the penalty: alpha times |w|^2/2 (l2), |w|_1 (l1) or both "
+              "(elasticnet) is added to the mean loss.  [default: 1/rows]")  # fmt: skip
+@click.option("--l2", type=float, callback=within(minimum=0.0),
+              help="The same as --penalty l2 --alpha L2.")  # fmt: skip
+@click.option("--l1-ratio", type=float, callback=within(minimum=0.0, maximum=1.0),
+              help=f"The share of |w|_1 in elasticnet.  [default: {HALF}]")  # fmt: skip
+@click.option("--delta", type=float, callback=within(above=0.0),
+              help="Where huber turns into a straight line, in the label's unit.  [default: 1.35 "
+              "times the labels' spread]")  # fmt: skip
+@click.option("--missing", type=click.Choice(["mean", "drop"]),
+              help="Empty cells: the mean of their column, or their rows are dropped.  [default: "
+              "refuse them]")  # fmt: skip
+@click.option(
+    "--drop", multiple=True, metavar="NAME|N", help="Leave out a column; may be repeated."
+)
+@click.option("--zero-based", is_flag=True, help="The indices of a LIBSVM file count from 0.")
 @click.option("--method", type=click.Choice(METHODS), default="auto", show_default=True)
 @click.option("--tol", type=float, default=1e-6, show_default=True,
               callback=within(minimum=0.0, finite=False),
-              help="End at this duality gap (auto, dual; l2 > 0), or gradient norm.")  # fmt: skip
+              help="End at this duality gap (auto, dual; l2 > 0, no intercept), or gradient "
+              "norm.")  # fmt: skip
 @click.option("--maxiter", type=click.IntRange(min=0), help="The most events.")
 @options.seed
 @click.option("--checkpoint", type=options.FILE,
@@ -38,63 +85,148 @@ METHODS = ("auto", "continuized", "dual", "coordinate", "nesterov", "gradient-de
 @click.option("--plot", type=options.FILE, is_flag=False, flag_value=Path("solve.png"),
               help="Draw the objective (PNG, SVG, PDF).")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(
-    data: Path, loss: str, l2: float | None, method: str, tol: float, maxiter: int | None,
-    seed: int, checkpoint: Path | None, every: float, out: Path | None, plot: Path | None,
-    as_json: bool,
-) -> int:  # fmt: skip
-    """Fit l2-regularised logistic or ridge regression to the rows of DATA.
+def command(data: Path, out: Path | None, plot: Path | None, as_json: bool, **given: Any) -> int:
+    """Fit a regression to the rows of DATA, and print a summary.
 
-    DATA is a LIBSVM/SVMlight, CSV (with a header), npy or npz file; .gz is read too.  Any two
-    numbers will do for the labels of logistic regression.  The exit code is 0 if tol was reached,
-    1 if not.
+    DATA is a CSV file with a header (separated by , ; or tabs), a LIBSVM/SVMlight, npy or npz file;
+    .gz is read too.  Labels may be numbers, words or true and false; with more than two classes,
+    logistic regression is softmax.  The exit code is 0 if tol was reached, 1 if not.
     """
-    from continuized.app import model_file as model
-    from continuized.plot import figures as pictures
-
+    _check_options(**given)
     if plot is not None:
-        pictures.require_matplotlib()
-        if plot.suffix[1:].lower() not in pictures.FORMATS:
-            endings = ", ".join(f".{format}" for format in pictures.FORMATS)
-            raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
+        _check_plot(plot)
     for path in (out, plot):
         if path is not None:  # better now than after the work
             files.writable_folder(path.parent)
-    table = options.read_data(data)
-    problem, labels = options.make_problem(*table, loss, l2, str(data))
+    fit = _prepare(data, **given)
     started = time.perf_counter()
-    r = _minimize(problem, method, tol, maxiter, seed, checkpoint, every)
+    r = _minimize(fit, **given)
     seconds = time.perf_counter() - started
+    fitted = _make_model(fit, r, **given)
     if out is not None:
-        model.save(out, model.Model(r.x, loss, problem.l2, labels, table.names))
+        from continuized.app import model_file
+
+        model_file.save(out, fitted)
     if plot is not None:
-        title, format = f"{loss} regression, {data.name}", plot.suffix[1:].lower()
-        files.write(plot, pictures.render_objective(r.trace, title, format))
-    report = _report(problem, method, r, seconds)
-    click.echo(to_json(report) if as_json else _sentences(report, r, out, plot))
+        from continuized.plot import figures
+
+        title, format = f"{fit.target.loss} regression, {data.name}", plot.suffix[1:].lower()
+        files.write(plot, figures.render_objective(r.trace, title, format))
+    report = _report(fit, fitted, given["method"], r, seconds)
+    if as_json:
+        click.echo(to_json(report))
+    else:
+        _print_summary(data, fit, report, r, [out, plot], **given)
     return 0 if r.success else 1
 
 
+def _check_options(
+    penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None, method: str,
+    loss: str | None, delta: float | None, **_: Any,
+) -> None:  # fmt: skip
+    """Refuse options that do not go together, before anything is read."""
+    if l2 is not None and (alpha is not None or penalty != "l2"):
+        raise BadInput("--l2 is the strength of --penalty l2: give --alpha instead")
+    if l1_ratio is not None and penalty != "elasticnet":
+        raise BadInput("--l1-ratio goes with --penalty elasticnet")
+    if penalty != "l2" and method not in ("auto", "continuized"):
+        raise BadInput(f"--penalty {penalty} goes with --method auto or continuized")
+    if delta is not None and loss != "huber":
+        raise BadInput("--delta goes with --loss huber")
+    if method in MARKED and loss in ("softmax", "poisson", "huber"):
+        raise BadInput(f"--method {method} is for --loss logistic and ridge, got {loss}")
+    if method == "dual" and 0.0 in (alpha, l2):
+        raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
+
+
+def _check_plot(plot: Path) -> None:
+    from continuized.plot import figures
+
+    figures.require_matplotlib()
+    if plot.suffix[1:].lower() not in figures.FORMATS:
+        endings = ", ".join(f".{format}" for format in figures.FORMATS)
+        raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
+
+
+def _prepare(
+    path: Path, label: str | None, loss: str | None, intercept: bool | None, standardize: bool,
+    penalty: str, alpha: float | None, l2: float | None, l1_ratio: float | None,
+    delta: float | None, missing: str | None, drop: tuple[str, ...], zero_based: bool,
+    method: str, **_: Any,
+) -> Fit:  # fmt: skip
+    """Read the file, and make the problem that the options ask for."""
+    data = options.read_data(
+        path, label=label, drop=drop, zero_based=zero_based,
+        missing="refuse" if missing is None else "keep",
+    )  # fmt: skip
+
+    from continuized.app import fitting
+
+    for note in data.notes:
+        click.echo(f"{path}: {note}", err=True)
+    name, rows_read = str(path), len(data.y)
+    if missing == "mean":
+        _refuse_missing_labels(data, name)
+    X, y, means = fitting.handle_missing(data, missing, name)
+    target = fitting.choose_target(y, data, loss, name)
+    fitting.check_size(X, 1 if target.loss != "softmax" else len(target.classes or ()), name)
+    on = data.names is not None if intercept is None else intercept
+    if on and method in MARKED:
+        raise BadInput(f"--method {method} knows no intercept: add --no-intercept")
+    if method in MARKED and target.loss not in ("logistic", "ridge"):
+        raise BadInput(f"--method {method} is for --loss logistic and ridge, got {target.loss}")
+    if method in ("nesterov", "gradient-descent") and target.loss == "poisson":
+        raise BadInput(f"--method {method} needs a bound of the curvature, which poisson has not")
+    scaling = fitting.standardize(X, on) if standardize else None
+    if target.loss == "huber" and delta is None:
+        delta = fitting.choose_delta(y, name)
+    strength, why = (l2 if alpha is None else alpha), ""
+    if strength is None:
+        strength, why = 1.0 / len(y), " (1/rows)"
+    ratio = {"l2": 0.0, "l1": 1.0}.get(penalty, HALF if l1_ratio is None else l1_ratio)
+    problem = fitting.make_problem(X, target, (1.0 - ratio) * strength, on, delta)
+    words = f"{penalty}, alpha = {strength:.6g}{why}"
+    if penalty == "elasticnet":
+        words += f", l1-ratio = {ratio:g}"
+    return Fit(data, problem, target, scaling, means, ratio * strength, words, rows_read, delta)
+
+
+def _refuse_missing_labels(data: Data, name: str) -> None:
+    import numpy as np
+
+    empty = np.flatnonzero(np.isnan(data.y))
+    if empty.size:
+        raise BadInput(
+            f"{name}: the label is empty in row {empty[0] + 1}, and has no mean; give --missing "
+            "drop, or remove such rows"
+        )
+
+
 def _minimize(
-    problem: Any, method: str, tol: float, maxiter: int | None, seed: int,
-    checkpoint: Path | None, every: float,
+    fit: Fit, method: str, tol: float, maxiter: int | None, seed: int, checkpoint: Path | None,
+    every: float, **_: Any,
 ) -> Result:  # fmt: skip
     import numpy as np
 
     import continuized as cz
+    from continuized.app import fitting
     from continuized.support.checkpoints.checkpointer import OtherRunError
 
-    if method == "dual" and problem.l2 == 0.0:
-        raise BadInput("--method dual needs --l2 > 0: without it there is no dual of this form")
     objects: dict[str, Any] = {"dual": cz.DualCoordinate(), "coordinate": cz.CoordinateDescent()}
-    more: dict[str, Any] = {"metric": "auto"} if method == "continuized" else {}
+    problem, more = fit.problem, dict[str, Any]()
+    if fit.l1 > 0.0:
+        is_penalised = np.arange(problem.variables) < problem.X.shape[1]
+        weights = np.repeat(np.where(is_penalised, fit.l1, 0.0), problem.classes)
+        more["prox"] = cz.prox.L1(weights)
+    elif method == "continuized":
+        more["metric"] = "auto"
     if checkpoint is not None:
         more.update(checkpoint=checkpoint, every=every, resume=True)
     before = _inode(checkpoint)
     try:
         return cz.minimize(
-            problem, np.zeros(problem.dim), method=objects.get(method, method), tol=tol,
-            maxiter=maxiter, rng=seed, progress=True, **more,
+            problem, fitting.choose_start(problem, fit.target), method=objects.get(method, method),
+            tol=tol, maxiter=maxiter, rng=seed, progress=True, **more,
         )  # fmt: skip
     except KeyboardInterrupt:
         if _inode(checkpoint) in (None, before):  # none was written
@@ -102,7 +234,7 @@ def _minimize(
         kept = f"the run so far is in {checkpoint}"
         raise Interrupted(f"interrupted; {kept}: the same command goes on from it") from None
     except OtherRunError as error:
-        other = "with another DATA, --loss, --l2, --method or --seed"
+        other = "with another DATA, another --seed or other options of the fit"
         raise BadInput(f"the checkpoint {checkpoint} is of a run {other}; {RENEW}") from error
     except cz.CheckpointError as error:
         raise BadInput(f"{error.fact}; {RENEW}") from error
@@ -115,21 +247,45 @@ def _inode(path: Path | None) -> int | None:
     return path.stat().st_ino if path is not None and path.exists() else None
 
 
-def _report(problem: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
-    n, d = problem.X.shape
-    chosen, gap = "continuized" if r.get("passes") is None else "dual", r.get("gap")
-    if gap is None and problem.l2 > 0.0:  # a method that tests the gradient norm
-        gap = float((r.jac**2).sum()) / (2.0 * problem.l2)
+def _make_model(fit: Fit, r: Result, missing: str | None, zero_based: bool, **_: Any) -> Any:
+    from continuized.app.model_file import Model
+
+    problem, data = fit.problem, fit.data
+    w = r.x.reshape(problem.variables, -1) if fit.target.loss == "softmax" else r.x
+    scaling = (None, None) if fit.scaling is None else fit.scaling
+    return Model(
+        w, fit.target.loss, fit.target.classes, data.names, data.label, problem.intercept,
+        fit.alpha, missing, zero_based, fit.means, *scaling,
+    )  # fmt: skip
+
+
+def _report(fit: Fit, fitted: Any, method: str, r: Result, seconds: float) -> dict[str, Any]:
+    from continuized.app import fitting
+    from continuized.problems.regression.gap import bound_gap
+
+    n, d = fit.problem.X.shape
+    chosen = "continuized" if r.get("passes") is None else "dual"
+    gap = r.get("gap")
+    if gap is None and r.success:
+        gap = bound_gap(fit.problem, r.x, fit.l1)
+    # X is scaled in place by now: predict with w as it was fitted.
+    scored = fitted._replace(centre=None, scale=None)
+    quality, value = fitting.judge(fit.target, scored.predict(fit.problem.X))
     return {
         "method": method if method != "auto" else chosen,
+        "loss": fit.target.loss,
         "n": int(n),
         "d": int(d),
-        "l2": problem.l2,
+        "classes": None if fit.target.classes is None else list(fit.target.classes),
+        "intercept": fit.problem.intercept,
+        "l1": fit.l1,
+        "l2": fit.problem.l2,
         "objective": float(r.fun),
         "gap": gap,
         "steps": int(r.nit),
         "seconds": round(seconds, 4),
         "status": r.status.name.lower(),
+        quality: value,
         "constants": {k: _plain(v) for k, v in (r.get("constants") or {}).items()},
     }
 
@@ -142,14 +298,66 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _sentences(report: dict[str, Any], r: Result, out: Path | None, plot: Path | None) -> str:
-    gap = "" if report["gap"] is None else f", duality gap {report['gap']:.3g}"
-    lines = [
-        f"{report['n']:,} rows, {report['d']:,} columns, l2 = {report['l2']:.6g}",
-        f"objective {report['objective']:.10g}{gap}",
-        f"{report['steps']:,} steps in {report['seconds']:.2f} s; {r.message}",
-    ]
-    written = [str(path) for path in (out, plot) if path is not None]
-    if written:
-        lines.append("Written: " + ", ".join(written))
-    return "\n".join(lines)
+def _print_summary(
+    path: Path, fit: Fit, report: dict[str, Any], r: Result, written: list[Path | None],
+    label: str | None, intercept: bool | None, standardize: bool, missing: str | None,
+    delta: float | None, **_: Any,
+) -> None:  # fmt: skip
+    """Print the table of what was done, what was chosen and why."""
+    from continuized.problems.csv_files import TARGETS
+
+    data, target = fit.data, fit.target
+    lost = fit.rows_read - report["n"]
+    rows = {
+        "rows": f"{report['n']:,}" + (f" ({lost:,} with empty cells dropped)" if lost else ""),
+        "columns": f"{report['d']:,}",
+    }
+    if data.label is not None:
+        named = data.label.casefold() in TARGETS
+        why = "as asked" if label is not None else "by its name" if named else "the last column"
+        rows["label"] = f"{data.label} ({why})"
+    if target.classes is not None:
+        rows["classes"] = _describe_classes(target)
+    rows["loss"] = f"{target.loss} ({target.why})"
+    if fit.delta is not None:
+        spread = "" if delta is not None else " (1.35 times the spread of the labels)"
+        rows["delta"] = f"{fit.delta:.6g}{spread}"
+    rows["penalty"] = fit.alpha
+    on = "yes, not penalised" if report["intercept"] else "no"
+    by_default = "" if intercept is not None else f" (the default for {_kind(data)})"
+    rows["intercept"] = on + by_default
+    if standardize:
+        centred = fit.scaling is not None and fit.scaling.centre is not None
+        rows["scaling"] = "columns centred and scaled" if centred else "columns scaled, not centred"
+    if missing == "mean":
+        rows["missing"] = "empty cells hold the means of their columns"
+    rows["objective"] = f"{report['objective']:.10g}"
+    rows["gap"] = "unknown" if report["gap"] is None else f"at most {report['gap']:.3g}"
+    rows["steps"] = f"{report['steps']:,}"
+    rows["seconds"] = f"{report['seconds']:.2f}"
+    for name, title in (("accuracy", "accuracy"), ("R2", "R²"), ("D2", "D²")):
+        if name in report:
+            rows[title] = f"{report[name]:.4f} on these rows"
+    show(Table(("", path.name), tuple(rows.items())))
+    click.echo(r.message)
+    if report["status"] == "maxiter" and not standardize:
+        click.echo("Columns of very different sizes take long: --standardize may help.")
+    names = [str(one) for one in written if one is not None]
+    if names:
+        click.echo("Written: " + ", ".join(names))
+
+
+def _kind(data: Data) -> str:
+    return "CSV" if data.names is not None else "files that are not CSV"
+
+
+def _describe_classes(target: Target) -> str:
+    import numpy as np
+
+    from continuized.app.commands.predict import name_class
+
+    assert target.classes is not None
+    counts = np.bincount(target.y.astype(int), minlength=len(target.classes)).tolist()
+    each = [f"{name_class(c)} ({k:,})" for c, k in zip(target.classes, counts, strict=True)]
+    more = f" and {len(each) - SHOWN} more" if len(each) > SHOWN else ""
+    return f"{len(each)}: " + ", ".join(each[:SHOWN]) + more

@@ -31,6 +31,7 @@ class Linear(Problem):
     is_defined_everywhere = True
 
     loss: float
+    least_loss: float = 0.0  # a lower bound of the mean of the losses, whatever is predicted
     curvature: ClassVar[float]  # the largest second derivative of the loss
     classes: int = 1  # predictions of a row
 
@@ -47,6 +48,10 @@ class Linear(Problem):
         self.l2 = check.real(l2, "l2", minimum=0.0)
         self.weights = None if weights is None else check_weights(weights, len(self.y))
         self.intercept = check.flag(intercept, "intercept")
+        self._check_y()
+
+    def _check_y(self) -> None:
+        """Refuse a y that the loss has no value for."""
 
     @property
     def variables(self) -> int:
@@ -111,8 +116,12 @@ class Linear(Problem):
         classes, and the second derivative is the matrix diag(q_i) - q_i q_i^T.  Huber's loss has
         the curvature of a parabola above it in place of its second derivative.
         """
+        return self.sample_rows(index), self.curvatures(w, index)
+
+    def curvatures(self, w: ArrayLike, index: Any) -> Array:
+        """Return the q of `sample_curvatures` alone."""
         at = np.asarray(w, np.float64).reshape(self.variables, self.classes)
-        return self.sample_rows(index), self._second_slopes(self.predictions(at, index), index)
+        return self._second_slopes(self.predictions(at, index), index)
 
     def _second_slopes(self, predictions: Array, index: Any) -> Array:
         """Return what tells the second derivative of the loss of each of these rows."""
@@ -195,6 +204,14 @@ class Linear(Problem):
         each = self.typical_curvature
         scales: Array = each * sums / n + self.l2
         return np.append(scales, each) if self.intercept else scales
+
+    @cached_property
+    def column_means(self) -> Array:
+        """The weighted mean of each column of X, and 1 for the intercept."""
+        n = len(self.y)
+        shares = np.ones(n) if self.shares is None else self.shares
+        means = np.asarray(shares @ self.X).ravel() / n
+        return np.append(means, 1.0) if self.intercept else means
 
     @cached_property
     def x_star(self) -> Array | None:  # type: ignore[override]

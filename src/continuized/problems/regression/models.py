@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -19,6 +20,7 @@ DIRECT_UP_TO = 2000  # the number of variables for which the minimiser is comput
 DIRECT_ENTRIES = 2**25  # unless X has more entries than this
 BLOCK = 2**17  # entries of X that softmax takes at once: they stay in cache, as float64 too
 LEAST_ROWS = 64
+SMALL_WORK = 1e6  # products, which BLAS does on one thread anyway
 
 MOST_STEPS = 100
 MOST_HALVINGS = 40
@@ -126,22 +128,51 @@ class SingleOutput(Linear):
         return w if is_found else None
 
     def _newton_step(self, w: Array, gradient: Array) -> Array:
-        """Solve with the Hessian, the mean of q_i s_i s_i^T, and l2 for each penalised variable."""
-        rows, q = self.sample_curvatures(w, slice(None))
-        found: Any
+        """Solve with the Hessian."""
+        try:
+            return np.asarray(np.linalg.solve(self.hessian_block(w), gradient))
+        except np.linalg.LinAlgError:  # singular, by rounding or underflow
+            return np.full(w.size, np.nan)
+
+    def hessian_block(self, w: Array, variables: Any = None) -> Array:
+        """Return the rows and columns of the Hessian at w of these variables, in increasing order.
+
+        The mean of q_i s_i s_i^T, of the rows and the curvatures of `sample_curvatures`, and l2 for
+        each penalised variable.
+        """
+        n, d = self.X.shape
+        every = variables is None or len(variables) == self.dim
+        chosen = np.arange(self.dim) if every else np.asarray(variables)
+        columns = chosen[chosen < d]
+        factors = np.ones(n) if self.shares is None else self.shares
+        if self.loss != SQUARED:
+            at = np.asarray(w, np.float64).reshape(self.dim, 1)
+            predictions = self.predictions(at, slice(None))
+            factors = factors * self._second_slopes(predictions, slice(None))
+        A = self.X if every else (self.columns if self.is_sparse else self.X)[:, columns]
+        found, m = np.empty((len(chosen), len(chosen))), len(columns)
+        # For little work, the switch itself would take longer.
+        small = n * m * m < SMALL_WORK
+        with nullcontext() if small else threads.blas_on_one_thread():
+            found[:m, :m] = self._weighted_gram(A, factors) / n
+            if m < len(chosen):  # the intercept, which is the last
+                found[m, :m] = found[:m, m] = np.asarray(factors @ A).ravel() / n
+                found[m, m] = factors.sum() / n
+        found[np.arange(m), np.arange(m)] += self.l2
+        return found
+
+    def _weighted_gram(self, A: Any, factors: Array) -> Array:
+        """The sum of factors_i a_i a_i^T over the rows of A."""
         if self.is_sparse:
             from scipy import sparse
 
-            found = (rows.T @ (sparse.diags_array(q) @ rows.astype(np.float64))).toarray()
-        else:
-            found = rows.T @ (q[:, np.newaxis] * rows)
-        found = found / len(q)
-        penalised = np.arange(self.X.shape[1])
-        found[penalised, penalised] += self.l2
-        try:
-            return np.asarray(np.linalg.solve(found, gradient))
-        except np.linalg.LinAlgError:  # singular, by rounding or underflow
-            return np.full(w.size, np.nan)
+            scaled = sparse.diags_array(np.sqrt(factors)) @ A.astype(np.float64)
+            return np.asarray((scaled.T @ scaled).toarray())
+        if self.shares is None and self.loss == SQUARED:
+            A = A.astype(np.float64, copy=False)
+            return np.asarray(A.T @ A)
+        scaled = A * np.sqrt(factors)[:, np.newaxis]
+        return np.asarray(scaled.T @ scaled)
 
     def compile(self, dtype: Any = np.float64) -> Compiled:
         """The problem on one thread, for compiled loops: several may run at once."""

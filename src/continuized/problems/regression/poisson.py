@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array
 from continuized.problems.losses import LARGEST_EXPONENT, POISSON
@@ -32,16 +31,7 @@ class PoissonRegression(SingleOutput):
     curvature = math.inf
     L = None  # type: ignore[assignment]
 
-    def __init__(
-        self,
-        X: Any,
-        y: ArrayLike,
-        l2: float = 1e-4,
-        *,
-        weights: ArrayLike | None = None,
-        intercept: bool = False,
-    ) -> None:
-        super().__init__(X, y, l2, weights=weights, intercept=intercept)
+    def _check_y(self) -> None:
         below = np.flatnonzero(self.y < 0.0)
         if below.size:
             first, many = int(below[0]), "entry" if below.size == 1 else "entries"
@@ -54,6 +44,14 @@ class PoissonRegression(SingleOutput):
     def mean(self) -> float:
         """The mean of y, weighted: what a model without columns predicts."""
         return float(np.average(self.y, weights=self.shares))
+
+    @cached_property
+    def least_loss(self) -> float:  # type: ignore[override]
+        """The mean of y - y log y: no prediction has a smaller one."""
+        from scipy.special import xlogy
+
+        least = self.y - xlogy(self.y, self.y)
+        return float(np.average(least, weights=self.shares))
 
     @property
     def typical_curvature(self) -> float:

@@ -13,6 +13,7 @@ Unknown mu: the convex parameters with restarts, where the step goes against the
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from continuized.problems.base import SEPARATED, Array, Problem, separates
@@ -27,6 +28,7 @@ from continuized.solver.constant_checks import describe_skipped
 from continuized.solver.metric import Identity, Metric, MetricFactory
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
+from continuized.solver.support import SupportSolver
 from continuized.support.checkpoints.state import ARRAY, Checkpointed, probe
 
 SHRINK = 0.9  # of L, at an event that shows no need for it; at first
@@ -100,6 +102,8 @@ class AdaptiveOptions(NamedTuple):
     record: bool = True
     certified: bool = True  # tol is a bound on f - f* where one is known
     skipping: bool = False  # known constants: no jump where a gradient is not finite
+    support: SupportSolver | None = None  # of a prox that makes entries zero
+    gap: Callable[[Evaluation], float] | None = None  # the duality gap, which tol is compared with
 
 
 class AdaptiveStepper(Stepper):
@@ -114,15 +118,16 @@ class AdaptiveStepper(Stepper):
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
         self.options, self.tol, self.start, self.problem = options, options.tol, x0, problem
-        self.prox, self.factory = options.prox, options.factory
+        self.prox, self.factory, self.support = options.prox, options.factory, options.support
         self.restarts = self.rejected = self.since = self.metrics_made = self.skipped = 0
         self.in_a_row, self.doubt_at = 0, FIRST_DOUBT
-        self.criterion = Criterion(problem, options.prox, options.certified)
+        self.criterion = Criterion(problem, options.prox, options.certified, options.gap)
         self.criterion.dual_norm = self.factory is None or self.factory.kind != "nystrom"
         self.criterion_name = self.criterion.name
         self.evaluator = Evaluator(problem, x0, options.metric)
         self.x, self.z = copy(x0), copy(x0)
         self.shrink, self.anchor, self.is_small = SHRINK, math.inf, False
+        self.ready: Evaluation | None = None  # of the next event, where it was evaluated before
         self.is_lost = False  # whether the last event was rejected for what was not finite there
         self.metric_from = copy(x0)
         self.metric_value, self.last_fall = math.inf, math.inf
@@ -158,7 +163,8 @@ class AdaptiveStepper(Stepper):
         schedule = self.schedule
         a, b = schedule.weights(event)
         y, z = mix(self.x, self.z, a, b)
-        at = self.evaluator.evaluate(y) if self.k else self.last  # the first is at the start
+        ready = self.ready if self.k else self.last  # the first is at the start
+        at, self.ready = self.evaluator.evaluate(y) if ready is None else ready, None
         adapts = isinstance(schedule, AdaptiveSchedule)
         lost = not (math.isfinite(at.f) or adapts)
         if lost and not self.options.skipping:
@@ -195,6 +201,8 @@ class AdaptiveStepper(Stepper):
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.tol is not None and self.criterion.evaluate(at, x, gamma) <= self.tol
         self.last, self.is_small = at, small
+        if small and self.options.gap is not None:  # it is that of the point before the step
+            found = at.y, self._with_prox(at).f
         # With prox the last one: where L is too small, the values do not say which is the best.
         if small or self.prox is not None or at.f < self.best.f:
             self.best, self.shown = at, found
@@ -206,12 +214,23 @@ class AdaptiveStepper(Stepper):
         if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
             self._renew_metric(at)
             return
+        if self.support is not None and self.since >= self.support.wait and self._improve(x):
+            return
         against = self.k > 1 and inner(g, x - self.x) > 0.0
         if against and isinstance(self.schedule, AdaptiveSchedule):
             self.restarts += 1
             self._restart_from(x)
             return
         self.x, self.z = x, z
+
+    def _improve(self, x: Array) -> bool:
+        """Go on from a better point on the support of x, if there is one."""
+        assert self.support is not None
+        at = self.last if self.k <= 1 else self.evaluator.evaluate(x)
+        self.since, self.ready = 0, self.support.improve(self.evaluator, at)
+        if self.ready is not None:
+            self._restart_from(self.ready.y)
+        return self.ready is not None
 
     def _restart_from(self, x: Array) -> None:
         """Start again from x, without momentum."""
@@ -310,7 +329,8 @@ class AdaptiveStepper(Stepper):
         return f"f = {self.shown[1]:.6g}{words}"
 
     def finish(self, status: Status | None) -> Progress:
-        self.end = self._end(status)
+        at = self._end(status)
+        self.end, self.end_gap = self._with_prox(at), self.criterion.gap(at)
         if self.k and not math.isfinite(self.end.f):
             status, self.end = Status.NOT_FINITE, self._with_prox(self.best)
         if status is None and self.tol is None and self.is_lost:  # no step was made at the end
@@ -325,7 +345,7 @@ class AdaptiveStepper(Stepper):
         as in every other run with them.
         """
         if self.prox is not None:
-            return self._with_prox(self.evaluator.evaluate(self.shown[0]))
+            return self.evaluator.evaluate(self.shown[0])
         if self.options.method is None or status in (Status.CONVERGED, Status.NOT_FINITE):
             return self.best
         return self.evaluator.evaluate(self.x)
@@ -335,8 +355,10 @@ class AdaptiveStepper(Stepper):
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:
-        """Evaluate the criterion at the end; with prox it takes a step to know it."""
-        return self.criterion.evaluate(self.end, self.end.y, 1.0) if self.prox is None else math.inf
+        """Evaluate the criterion at the end; with prox it takes a step to know it, or the gap."""
+        if self.prox is None:
+            return self.criterion.evaluate(self.end, self.end.y, 1.0)
+        return math.inf if self.end_gap is None else self.end_gap
 
     def result(self, status: Status) -> dict[str, Any]:
         return {
@@ -347,7 +369,7 @@ class AdaptiveStepper(Stepper):
             "njev": self.evaluator.evaluations,
             "method": self.options.method or Continuized(self.schedule.L),
             "constants": self._constants(),
-            "gap": self.criterion.gap(self.end),
+            "gap": self.end_gap,
             "skipped": self.skipped,
         }
 

@@ -1,0 +1,289 @@
+"""What the estimators for scikit-learn share: checks, starts, runs and scores."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED
+from continuized.problems.regression.data import check_format, check_weights
+from continuized.process import clock
+from continuized.process.prox import Separable
+from continuized.process.random_streams import seed_sequence
+from continuized.process.stepper import Limits
+from continuized.solver.array_api import copy, namespace
+from continuized.solver.loop import Loop
+from continuized.solver.metric import FEW, make_factory
+from continuized.solver.result import Result
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.solver.support import LassoGap, SupportSolver
+from continuized.support import validation as check
+from continuized.support.progress import bar, warn_caller
+
+try:
+    from sklearn import get_config
+    from sklearn.base import BaseEstimator, ClassifierMixin, MultiOutputMixin, RegressorMixin
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.metrics import d2_tweedie_score
+    from sklearn.utils import check_array, check_random_state, compute_class_weight
+    from sklearn.utils.extmath import safe_sparse_dot
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+except ImportError as error:
+    raise ImportError(
+        'the estimators need scikit-learn >= 1.6: run pip install "continuized[sklearn]"',
+        name="sklearn",
+    ) from error
+
+__all__ = [
+    "ClassifierMixin",
+    "LinearEstimator",
+    "MultiOutputMixin",
+    "RegressorMixin",
+    "as_given",
+    "as_numpy",
+    "check_alphas",
+    "check_classification_targets",
+    "compute_class_weight",
+    "d2_tweedie_score",
+    "equalise_columns",
+    "make_prox",
+    "root_mean_square",
+]
+
+FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
+LARGEST_SEED = 2**31 - 1
+
+
+class LinearEstimator(BaseEstimator):
+    """Checks what a fit is given, finds its start, counts its iterations, and scores."""
+
+    fit_intercept: Any
+    tol: Any
+    max_iter: Any
+    random_state: Any
+    warm_start: Any
+    coef_: Array
+    intercept_: Any
+    n_iter_: Any
+
+    def _check_data(self, X: Any, y: Any, sample_weight: Any, **options: Any) -> tuple[Any, ...]:
+        """Check X, y and the weights of the rows, and return them; no weights are None."""
+        check.real(self.tol, "tol", minimum=0.0, finite=False)
+        check.flag(self.fit_intercept, "fit_intercept")
+        check.flag(self.warm_start, "warm_start")
+        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
+        if not most.is_integer():  # floats such as 1e4 are taken
+            raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
+        X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
+        _check_sparse(X)
+        options |= {"accept_sparse": "csr", "dtype": FLOATS, "order": "C"}
+        with _refuse_huge("X or y"):
+            X, y = validate_data(self, X, y, **options)
+        if sample_weight is None:
+            return X, y, None
+        n = X.shape[0]
+        if check.is_real(sample_weight):
+            sample_weight = np.full(n, check.real(sample_weight, "sample_weight", minimum=0.0))
+        with _refuse_huge("sample_weight"):
+            weights = check_array(
+                sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+            )
+        return X, y, check_weights(weights, n, "sample_weight")
+
+    def _find_start(self, targets: int, features: int) -> Array | None:
+        """Return the coefficients and, in a row below, the intercepts of the last fit, if asked."""
+        if not (self.warm_start and hasattr(self, "coef_")):
+            return None
+        coef = np.atleast_2d(self.coef_)
+        if coef.shape != (targets, features):
+            raise ValueError(
+                f"warm_start: the last fit left coefficients of shape {coef.shape}, but these data "
+                f"need {(targets, features)}; set warm_start=False"
+            )
+        return np.vstack([coef.T, np.broadcast_to(self.intercept_, targets)])
+
+    def _draw_seed(self) -> int | None:
+        """Draw a seed; None leaves NumPy's global random state alone."""
+        if self.random_state is None:
+            return None
+        try:
+            state = check_random_state(self.random_state)
+        except ValueError as error:  # whose words may be many lines
+            what = "None, an integer or a RandomState"
+            raise check.refusal(ValueError, "random_state", what, self.random_state) from error
+        return int(state.randint(LARGEST_SEED))
+
+    def _solve(
+        self,
+        problem: Any,
+        w0: Array,
+        seed: int | None,
+        *,
+        prox: Separable | None = None,
+        unit: float = 1.0,
+        most: int | None = None,
+    ) -> Result:
+        """Find the minimiser from w0, in at most so many events, to tol in a unit.
+
+        Without prox, tol is that of the gradient in the dual norm of the Hessian, which is the norm
+        of the error in the Hessian's: the error of the predictions, whatever the scales of the
+        columns.  With one it is that of the duality gap, or of the gradient mapping.
+        """
+        root, tol = seed_sequence(seed), unit * check.as_float(self.tol)
+        most = int(self.max_iter) if most is None else most
+        options = AdaptiveOptions(tol, record=False, certified=False)
+        if prox is None:
+            options = options._replace(factory=make_factory(_choose_metric(problem), problem, root))
+        else:
+            options = options._replace(prox=prox, **_find_support(problem, prox, tol))
+        stepper = AdaptiveStepper(problem, w0, options)
+        verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
+        with bar(type(self).__name__, most, verbose > 0) as show:
+            loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, most), bar=show)
+            loop.run()
+        return loop.result()
+
+    def _set_iterations(self, results: list[Result]) -> None:
+        """Keep the numbers of iterations, and warn where tol was not reached."""
+        n_iter = [int(r.nit) for r in results]
+        self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
+        self._warn_unless(all(r.success for r in results), max(n_iter))
+
+    def _warn_unless(self, success: bool, n_iter: int) -> None:
+        """Warn where tol was not reached."""
+        if not success:
+            warn_caller(
+                f"{type(self).__name__} took {n_iter} iterations (max_iter = "
+                f"{self.max_iter}) without reaching tol = {self.tol}: raise one of them, or "
+                "regularise more",
+                ConvergenceWarning,
+            )
+
+    def _score(self, X: Any) -> Array:
+        """Compute X coef^T + intercept."""
+        check_is_fitted(self)
+        X = as_numpy(X)
+        _check_sparse(X)
+        with _refuse_huge("X"):
+            X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return np.asarray(safe_sparse_dot(X, self.coef_.T, dense_output=True) + self.intercept_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _choose_metric(problem: Any) -> str:
+    """Choose the metric: with many more columns than rows, most of the Hessian is the penalty
+    alone, and the diagonal is as good as all of it; not for a squared loss, which one factorisation
+    solves."""
+    n, d = problem.X.shape
+    return "diag" if d >= 2 * n and d > FEW and problem.loss != SQUARED else "auto"
+
+
+def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:
+    """Choose how a sparse fit is made quicker, and what tol is compared with.
+
+    The gap says nothing where an entry has bounds but no penalty, and has a form for a squared loss
+    only; the Hessian of a part of the entries, for one output only.
+    """
+    if problem.classes > 1:
+        return {}
+    penalised = np.broadcast_to(prox.l1, problem.dim)[: problem.X.shape[1]]
+    if problem.loss != SQUARED or not np.all(penalised > 0.0):
+        return {"support": SupportSolver(problem, prox)}
+    gap = LassoGap(problem, prox)
+    return {"support": SupportSolver(problem, prox, lambda at: gap(at) <= tol), "gap": gap}
+
+
+def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:
+    """Return X with columns of the mean square 1, a copy, and what they were divided by.
+
+    A proximal run is in the plain norm: without that, it would take the slowest column's time.
+    """
+    squares = X.multiply(X) if hasattr(X, "multiply") else X * X
+    means = np.asarray((np.ones(X.shape[0]) if weights is None else weights) @ squares).ravel()
+    means = means / (X.shape[0] if weights is None else weights.sum())
+    scales = np.sqrt(np.where(means > 0.0, means, 1.0)).astype(X.dtype)
+    if not hasattr(X, "multiply"):
+        return X / scales, scales
+    X = X.copy()
+    X.data /= scales[X.indices]
+    return X, scales
+
+
+def make_prox(problem: Any, l1: float, l2: float, positive: bool, scales: Array) -> Separable:
+    """Make the prox of l1 |w|_1 + l2/2 |w|^2 and, if positive, w >= 0, none of it for an intercept,
+    for the coefficients w times these scales."""
+    each = np.repeat(np.asarray(scales, np.float64), problem.classes)
+    free = np.zeros(problem.dim - len(each))
+    low = np.full(len(each), 0.0 if positive else -math.inf)
+    return Separable(
+        np.append(l1 / each, free), np.append(l2 / each**2, free), np.append(low, free - math.inf)
+    )
+
+
+def as_numpy(x: Any) -> Any:
+    """Return an array of another library as one of NumPy, on the host; anything else as it is."""
+    if namespace(x) is None:
+        return x
+    x = copy(x)
+    for to_host in ("cpu", "get"):  # of PyTorch, and of CuPy
+        x = getattr(x, to_host)() if hasattr(x, to_host) else x
+    try:
+        return np.asarray(x)
+    except TypeError:
+        return np.from_dlpack(x)
+
+
+def as_given(answer: Array, X: Any) -> Any:
+    """Return an answer in the library of X, on its device, where scikit-learn is configured so."""
+    xp = namespace(X)
+    if xp is None or answer.dtype.kind not in "fiu" or not get_config()["array_api_dispatch"]:
+        return answer
+    return xp.asarray(answer, device=X.device)
+
+
+def check_alphas(alpha: Any, targets: int) -> Array:
+    """Check alpha, and return a finite number >= 0 for each target."""
+    noun = "a number, or one for each target"
+    alphas = check.array(alpha, "alpha", dtype=np.float64, minimum=0.0, noun=noun)
+    if alphas.ndim > 1 or alphas.size not in (1, targets):
+        what = f"one number, or one for each of {targets} targets"
+        raise check.refusal(ValueError, "alpha", what, alpha)
+    return np.broadcast_to(alphas.ravel(), targets)
+
+
+def root_mean_square(y: Array, weights: Array | None) -> float:
+    """Compute that of y, or 1 where it is 0; by way of y / max |y|, as squares may overflow."""
+    largest = float(np.abs(y).max(initial=0.0))
+    if largest == 0.0:
+        return 1.0
+    mean = float(np.average((y / largest) ** 2, weights=weights))
+    return largest * math.sqrt(mean) if mean > 0.0 else 1.0
+
+
+@contextmanager
+def _refuse_huge(what: str) -> Iterator[None]:
+    """Say what scikit-learn does not: that an integer is too large for a float."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"{what} has an integer in it that is too large for a float; drop its row, or scale it"
+        ) from error
+
+
+def _check_sparse(X: Any) -> None:
+    """Refuse wrong indices, which scikit-learn would follow to anywhere in memory."""
+    from scipy import sparse
+
+    if sparse.issparse(X) and X.ndim == 2:
+        check_format(X)

@@ -1,0 +1,223 @@
+"""From the data of a file to a regression: rows without holes, columns of one scale, the loss.
+
+Every choice that is made for the user is written down with its reason, for the summary.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from continuized.app.commands import BadInput, refuse
+from continuized.problems.csv_files import name_number
+from continuized.support import files
+
+if TYPE_CHECKING:
+    from continuized.problems.base import Array
+    from continuized.problems.sources import Data
+
+MOST_CLASSES = 20  # different whole numbers that are taken for classes, where nothing is said
+SHOWN = 5  # classes in a sentence
+HUBER = 1.35  # times the spread of the labels: 95 % as exact as least squares on normal errors
+NORMAL = 1.4826  # a standard deviation of a normal law, in units of its median deviation
+VECTORS = 16  # as long as w, of a run at work
+
+
+class Scaling(NamedTuple):
+    """What was taken from each column, if anything, and what it was then divided by."""
+
+    centre: Array | None
+    scale: Array
+
+
+class Target(NamedTuple):
+    """What is to be predicted: numbers, or the places of classes, and the loss that was chosen."""
+
+    y: Array
+    loss: str
+    why: str
+    classes: tuple[Any, ...] | None = None
+
+
+def handle_missing(data: Data, how: str | None, name: str) -> tuple[Any, Array, Array | None]:
+    """Fill what is missing with the means of the columns, or drop its rows.
+
+    Returns X, y and the means of the columns; None in their place for a sparse X.
+    """
+    X, y = data
+    if not isinstance(X, np.ndarray):
+        return X, y, None
+    if how == "drop":
+        kept = ~(np.isnan(X).any(axis=1) | np.isnan(y))
+        if not kept.any():
+            raise BadInput(f"{name}: every row has an empty cell, so that none is left")
+        X, y = X[kept], y[kept]
+    counts = (~np.isnan(X)).sum(axis=0)
+    if not np.all(counts):
+        column = int(np.argmin(counts))
+        shown = column + 1 if data.names is None else repr(data.names[column])
+        raise BadInput(f"{name}: column {shown} is empty in every row; leave it out with --drop")
+    with np.errstate(over="ignore"):
+        means = np.nansum(X, axis=0) / counts
+    fill_holes(X, means)
+    return X, y, means
+
+
+def fill_holes(X: Array, means: Array) -> None:
+    """Write the means of the columns where X is NaN."""
+    rows, columns = np.nonzero(np.isnan(X))
+    X[rows, columns] = means[columns]
+
+
+def standardize(X: Any, intercept: bool) -> Scaling:
+    """Divide each column by its standard deviation, in place.
+
+    With an intercept, which is not penalised, a shift of the columns changes w not at all: a dense
+    X is centred too, because runs are shorter then.  A sparse X is not, for it would become dense.
+    """
+    n = X.shape[0]
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(X, np.ndarray):
+            means = X.mean(axis=0)
+            spread = np.sqrt(((X - means) ** 2).mean(axis=0))
+        else:
+            width = X.shape[1]
+            means = np.bincount(X.indices, X.data, minlength=width) / n
+            squares = (X.data - means[X.indices]) ** 2
+            empty = n - np.bincount(X.indices, minlength=width)
+            sums = np.bincount(X.indices, squares, minlength=width) + empty * means**2
+            spread = np.sqrt(sums / n)
+    if not np.all(np.isfinite(spread)):
+        raise BadInput("--standardize: the squares of X overflow; divide its columns by a number")
+    # Of a column that is constant, rounding may leave something.
+    scale = np.where(spread > 1e-14 * np.abs(means), spread, 1.0)
+    if not isinstance(X, np.ndarray):
+        X.data /= scale[X.indices]
+        return Scaling(None, scale)
+    if intercept:
+        X -= means
+    X /= scale
+    return Scaling(means if intercept else None, scale)
+
+
+def choose_target(y: Array, data: Data, loss: str | None, name: str) -> Target:
+    """Choose the loss by the labels, if none is asked for, and number their classes."""
+    what = "the label" if data.label is None else f"the label {data.label!r}"
+    values, codes = np.unique(y, return_inverse=True)
+    whole = bool(np.all(values == np.floor(values)))
+    many = len(values) > max(2, min(MOST_CLASSES, len(y) // 2))
+    words = "words" if data.classes is not None else "whole numbers"
+    if loss is None:
+        if data.classes is None and (many or (not whole and len(values) > 2)):
+            return Target(y, "ridge", f"{what} has {len(values):,} different numbers")
+        loss = "softmax" if len(values) > 2 else "logistic"
+        why = f"{what} has {len(values):,} different {words if whole else 'numbers'}"
+        if loss == "softmax" and data.classes is None:
+            why += "; --loss ridge or poisson if they are amounts"
+    else:
+        why = "as asked"
+    if loss in ("ridge", "poisson", "huber"):
+        if data.classes is not None:
+            shown = ", ".join(data.classes[:SHOWN])
+            raise BadInput(
+                f"{name}: {what} is text ({shown}), but --loss {loss} needs numbers; use --loss "
+                "logistic, or another --label"
+            )
+        if loss == "poisson" and values[0] < 0.0:
+            raise BadInput(
+                f"{name}: {what} has numbers below 0 ({name_number(float(values[0]))}), but --loss "
+                "poisson needs counts; use --loss ridge or huber"
+            )
+        return Target(y, loss, why)
+    if len(values) < 2:
+        only = name_number(values[0]) if data.classes is None else data.classes[int(values[0])]
+        raise BadInput(
+            f"{name}: {what} is {only} in every row: there is nothing to tell apart; check --label"
+        )
+    if len(values) > max(2, len(y) // 2):
+        raise BadInput(
+            f"{name}: {what} has {len(values):,} different values in {len(y):,} rows, which are no "
+            "classes; check --label, or use --loss ridge for numbers"
+        )
+    if data.classes is None:
+        classes: tuple[Any, ...] = tuple(values.tolist())
+    else:
+        classes = tuple(data.classes[int(value)] for value in values)
+    if loss == "logistic" and len(values) > 2:
+        loss, why = "softmax", f"logistic regression of {len(values)} classes"
+    return Target(codes.astype(np.float64), loss, why, classes)
+
+
+def make_problem(X: Any, target: Target, l2: float, intercept: bool, delta: float | None) -> Any:
+    """Make the regression, once its vectors are known to fit into memory."""
+    from continuized import problems
+
+    options: dict[str, Any] = {"l2": l2, "intercept": intercept}
+    with refuse(ValueError):
+        if target.loss == "logistic":
+            return problems.LogisticRegression(X, 2.0 * target.y - 1.0, **options)
+        if target.loss == "softmax":
+            assert target.classes is not None
+            count = len(target.classes)
+            return problems.SoftmaxRegression(X, target.y, classes=count, **options)
+        if target.loss == "huber":
+            return problems.HuberRegression(X, target.y, delta=delta or 1.0, **options)
+        kinds = {"ridge": problems.LeastSquares, "poisson": problems.PoissonRegression}
+        return kinds[target.loss](X, target.y, **options)
+
+
+def choose_delta(y: Array, name: str) -> float:
+    """Choose where Huber's loss becomes a straight line, by the spread of the labels."""
+    spread = NORMAL * float(np.median(np.abs(y - np.median(y))))
+    if not spread > 0.0:
+        raise BadInput(
+            f"{name}: more than half of the labels are equal, so that their spread says nothing of "
+            "where huber turns into a straight line; give --delta"
+        )
+    return HUBER * spread
+
+
+def check_size(X: Any, classes: int, name: str) -> None:
+    """Refuse columns so many that a run's vectors do not fit into memory."""
+    need, have = 8.0 * VECTORS * X.shape[1] * classes, files.memory()
+    if need > have:
+        advice = "keep fewer"
+        if not isinstance(X, np.ndarray):
+            advice = f"number anew, from 1 on, the {len(np.unique(X.indices)):,} that hold entries"
+        raise BadInput(
+            f"{name} has {X.shape[1]:,} columns: a run would take {need / 1e9:.0f} GB, more than "
+            f"the {have / 1e9:.0f} GB here; {advice}"
+        )
+
+
+def choose_start(problem: Any, target: Target) -> Array:
+    """Start from 0, and an intercept that predicts the middle of the labels where that is easy."""
+    start = np.zeros(problem.dim)
+    if problem.intercept and target.classes is None:
+        middle = float(np.median(target.y) if target.loss == "huber" else np.mean(target.y))
+        if target.loss == "poisson":
+            middle = float(np.log(middle)) if middle > 0.0 else 0.0
+        start[-1] = middle
+    return start
+
+
+def judge(target: Target, predicted: Array) -> tuple[str, float]:
+    """Find the accuracy, or R^2 (of counts: D^2, the share of the deviance that is explained)."""
+    y = target.y
+    if target.classes is not None:
+        return "accuracy", float(np.mean(predicted == y))
+    with np.errstate(all="ignore"):  # what overflows is no number in the report
+        lost = _deviance if target.loss == "poisson" else _squares
+        share = 1.0 - lost(y, predicted) / lost(y, y.mean())
+    return "D2" if target.loss == "poisson" else "R2", float(share)
+
+
+def _squares(y: Array, predicted: Any) -> Any:
+    return np.sum((predicted - y) ** 2)
+
+
+def _deviance(y: Array, means: Any) -> Any:
+    from scipy.special import xlogy
+
+    return np.sum(xlogy(y, y) - xlogy(y, means) - y + means)

@@ -1,0 +1,206 @@
+"""Sparse regressions: Newton's step on the entries that are not zero, and the duality gap.
+
+With h(x) = sum_i l1_i |x_i| most entries of the minimiser of f + h are zero.  On the others, whose
+signs are known once they have left zero, f + h is smooth, and they are few: Newton's step there
+gives them to rounding, for a squared loss in one step, where a run with proximal steps goes on for
+long.  So a run tries this first and now and then: entries leave zero where that makes f + h fall,
+stop at zero where they would cross it, and a step is taken only if f + h falls.  Whether all is
+done is judged by the run itself, on all entries: a wrong guess of the support costs time only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from continuized.problems.base import Array
+from continuized.problems.losses import SQUARED
+from continuized.process.prox import Separable, clip
+from continuized.solver.array_api import inner, norm
+from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP
+from continuized.solver.steppers.evaluations import Evaluation, Evaluator
+
+MOST_FREE = 3000  # entries that move at once: a larger system is not solved
+LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is more
+MOST_STEPS = 100  # of Newton in one try
+LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + h falls
+LEAST_EVENTS = 8  # between two tries
+ROUNDING = 4.0 * math.ulp(1.0)  # of f + h: a smaller fall is not seen
+RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
+
+
+class SupportSolver:
+    """Newton's steps on the support, for a regression of one output and a separable prox.
+
+    `is_done` tells of an evaluation whether it is exact enough; by default it is where f + h falls
+    no more.
+    """
+
+    def __init__(
+        self,
+        problem: Any,
+        prox: Separable,
+        is_done: Callable[[Evaluation], bool] = lambda at: False,
+    ) -> None:
+        self._problem, self._prox, self._is_done = problem, prox, is_done
+        self._constants = [np.broadcast_to(c, problem.dim) for c in prox.constants]
+        self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
+        self._hessian = np.zeros((0, 0))
+        self._leaving = 0  # entries that leave zero in the last step that was tried
+        self.wait = 0.0  # events until the next try
+
+    def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
+        """Go to where f + h is smaller, and evaluate f there; None where no step goes there."""
+        found = None
+        for _ in range(MOST_STEPS):
+            trial = self._try(evaluator, at, LEAST_NEW)
+            if trial is None and self._leaving:  # zero, in vain: the others go alone
+                trial = self._try(evaluator, at, 0)
+            if trial is None:
+                break
+            at = found = trial
+            if self._is_done(at):
+                break
+        self.wait = self._find_wait(at.y)
+        return found
+
+    def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
+        """Take one step of Newton in which at most so many entries leave zero, if f + h falls.
+
+        What is too small a fall to be seen is one where the slopes become smaller by half.
+        """
+        free, signs, slopes = self._choose_free(at, most)
+        if not 0 < len(free) <= MOST_FREE:
+            return None
+        direction = _solve(self._find_hessian(at.y, free), -slopes)
+        value = at.f + self._prox.value(at.y)
+        if direction is None:
+            return None
+        if -inner(slopes, direction) > ROUNDING * abs(value):
+            return self._search(evaluator, at, free, signs, direction, value)
+        y = self._move(at.y, free, signs, direction)
+        trial = evaluator.evaluate(y)
+        left = trial.g[free] + self._constants[0][free] * signs + self._constants[1][free] * y[free]
+        return trial if norm(left) < 0.5 * norm(slopes) else None
+
+    def _choose_free(self, at: Evaluation, most: int) -> tuple[Any, Array, Array]:
+        """Choose the entries that move, and return the sign that each must keep and its slope.
+
+        They are those that are not zero and, of those that are, the ones that gain most by leaving
+        it; none that is pushed against a bound.  A sign of 0 is free: there is no kink at zero.
+        """
+        x, (l1, l2, low, high) = at.y, self._constants
+        slope = at.g + l2 * x
+        excess = np.abs(slope) - l1
+        sign = np.where(x != 0.0, np.sign(x), -np.sign(slope))
+        slope = slope + l1 * sign
+        moving = (x != 0.0) | (excess > 0.0)
+        moving &= ~((x <= low) & (slope >= 0.0)) & ~((x >= high) & (slope <= 0.0))
+        is_smooth = (l1 == 0.0) & np.isneginf(low) & np.isposinf(high)
+        new = np.flatnonzero(moving & (x == 0.0) & ~is_smooth)
+        room = max(most, int(np.count_nonzero(x))) if most else 0
+        least = len(new) - room
+        if least > 0:
+            moving[new[np.argpartition(excess[new], least - 1)[:least]]] = False
+        self._leaving = min(len(new), room)
+        free = np.flatnonzero(moving)
+        return free, np.where(l1 > 0.0, sign, 0.0)[free], slope[free]
+
+    def _find_hessian(self, x: Array, free: Any) -> Array:
+        """Return that of f + h on the free entries; of a squared loss it is the same for all x."""
+        l2 = np.diag(self._constants[1][free])
+        if self._problem.loss != SQUARED:
+            return np.asarray(self._problem.hessian_block(x, free) + l2)
+        if not np.isin(free, self._seen, assume_unique=True).all():
+            union = np.union1d(free, self._seen)
+            self._seen = union if len(union) <= MOST_FREE else free
+            self._hessian = self._problem.hessian_block(x, self._seen)
+        chosen = np.searchsorted(self._seen, free)
+        return np.asarray(self._hessian[np.ix_(chosen, chosen)] + l2)
+
+    def _search(
+        self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
+        value: float,
+    ) -> Evaluation | None:  # fmt: skip
+        """Take the step, or a part of it, if f + h falls."""
+        for length in LENGTHS:
+            y = self._move(at.y, free, signs, length * direction)
+            trial = evaluator.evaluate(y)
+            if trial.f + self._prox.value(y) < value:
+                return trial
+        return None
+
+    def _move(self, x: Array, free: Any, signs: Array, step: Array) -> Array:
+        """Return x after a step of the free entries, which stop at zero and at the bounds."""
+        low, high = (bound[free] for bound in self._constants[2:])
+        moved = x[free] + step
+        y = x.copy()
+        y[free] = clip(np.where(moved * signs < 0.0, 0.0, moved), low, high)
+        return y
+
+    def _find_wait(self, x: Array) -> float:
+        """How many events cost as much as a step with so many entries."""
+        p, size = self._problem, float(np.count_nonzero(x))
+        entries = float(p.X.size) * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
+        return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
+
+
+def _solve(H: Array, right: Array) -> Array | None:
+    """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
+    that is definite."""
+    from scipy.linalg import lapack
+
+    scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
+    H = H * scale * scale[:, np.newaxis]
+    for ridge in (0.0, RIDGE):
+        H[np.diag_indices(len(H))] += ridge
+        factor, failed = lapack.dpotrf(H, lower=1)
+        if not failed and factor.diagonal().min() ** 2 > len(H) * math.ulp(1.0):
+            found = lapack.dpotrs(factor, right * scale, lower=1)[0] * scale
+            return found if np.all(np.isfinite(found)) else None
+    return None
+
+
+class LassoGap:
+    """The duality gap of least squares with a separable prox that bounds x below by 0, or not.
+
+    From f and g = grad f at w alone: with the rows of the penalty as further rows of data, f is
+    |R|^2 / (2n) of residuals R = Y - A w, and g = -A^T R / n.  Every c R is a point of the dual
+    where |c g_i| <= l1_i for all i (c g_i >= -l1_i for an entry that must not be negative), of the
+    value c <R, Y> / n - c^2 |R|^2 / (2n), and <R, Y> / n = 2 f - <w, g>.
+    For the dual point an intercept b is moved to where its slope is 0: f falls by g_b^2 / 2 there.
+
+    >>> from continuized.problems import LeastSquares
+    >>> p, w = LeastSquares([[1.0]], [3.0]), np.array([2.0])  # the minimiser is 3 - l1
+    >>> at = Evaluation(w, p.fun(w), p.grad(w), p.grad(w))
+    >>> LassoGap(p, Separable(l1=1.0))(at), LassoGap(p, Separable(l1=0.5))(at)
+    (0.0, 0.125)
+    """
+
+    def __init__(self, problem: Any, prox: Separable) -> None:
+        self._prox = prox
+        self._l1, self._l2, low, _ = (np.broadcast_to(c, problem.dim) for c in prox.constants)
+        self._both_sides = low < 0.0
+        self._means = problem.column_means if problem.intercept else None
+
+    def __call__(self, at: Evaluation) -> float:
+        """Return a bound of f + h - min (f + h) at a point; infinite where x is out of bounds."""
+        w = at.y
+        penalty = 0.5 * float((self._l2 * w * w).sum())
+        h = self._prox.value(w)
+        here = f = at.f + penalty
+        g = at.g + self._l2 * w
+        if self._means is not None:
+            slope = float(g[-1])
+            f, g = f - 0.5 * slope * slope, g - slope * self._means
+            g[-1] = 0.0  # but for rounding
+        pushes = np.where(self._both_sides, np.abs(g), np.maximum(-g, 0.0))
+        over = pushes > self._l1
+        most = float((self._l1[over] / pushes[over]).min(initial=1.0))
+        product = 2.0 * f - inner(w, g)
+        c = min(max(product / (2.0 * f), 0.0), most) if f > 0.0 else most
+        return max(here + (h - penalty) - c * product + c * c * f, 0.0)

@@ -1,0 +1,371 @@
+"""The sparse, Poisson and Huber estimators agree with scikit-learn's, and with their objectives."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import (
+    ElasticNet,
+    HuberRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    Ridge,
+)
+
+from continuized.adapters.sklearn import (
+    ContinuizedElasticNet,
+    ContinuizedHuberRegressor,
+    ContinuizedLasso,
+    ContinuizedLogisticRegression,
+    ContinuizedPoissonRegressor,
+    ContinuizedRidge,
+)
+from tests.helpers.sklearn_data import CLOSE, agree, classification, given, regression, weights_of
+
+pytestmark = pytest.mark.blas
+
+BOTH = pytest.mark.parametrize("weighted", [False, True])
+INTERCEPT = pytest.mark.parametrize("intercept", [False, True])
+FORMS = pytest.mark.parametrize("form", ["dense", "int32"])
+
+
+def sparse_data(n: int = 80, d: int = 12) -> tuple[np.ndarray, np.ndarray]:
+    """Columns that are alike, and a target of few of them with a large mean."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.8) + 0.5
+    X[:, 1:] += 0.7 * X[:, :-1]
+    return X, 30.0 + 5.0 * X[:, 0] - 3.0 * X[:, 4] + rng.standard_normal(n)
+
+
+def counts(n: int = 120, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
+    X, _ = regression(n, d)
+    y = np.random.default_rng(1).poisson(np.exp(0.4 * X[:, 0] - 0.2 * X[:, 1] + 1.0))
+    return X, y
+
+
+def with_outliers(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+    X, _ = regression(n)
+    rng = np.random.default_rng(2)
+    y = 3.0 + X @ np.arange(6.0) + 0.3 * rng.standard_normal(n)
+    y[::10] += 40.0 * rng.random(len(y[::10]))
+    return X, y
+
+
+# Sparse
+
+
+@FORMS
+@BOTH
+@INTERCEPT
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize(("alpha", "l1_ratio"), [(0.01, 1.0), (1.0, 1.0), (0.1, 0.5)])
+def test_elastic_net_agrees(
+    alpha: float, l1_ratio: float, positive: bool, intercept: bool, weighted: bool, form: str
+) -> None:
+    X, y = sparse_data()
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"fit_intercept": intercept, "positive": positive}
+    theirs = ElasticNet(alpha=alpha, l1_ratio=l1_ratio, tol=1e-13, max_iter=10**6, **options)
+    theirs.fit(X, y, weights)
+    ours = ContinuizedElasticNet(alpha, l1_ratio=l1_ratio, random_state=0, tol=1e-12, **options)
+    agree(ours.fit(given(X, form), y, weights), theirs)
+    np.testing.assert_array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
+    np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
+    assert ours.sparse_coef_.shape == (1, X.shape[1])
+
+
+@pytest.mark.parametrize("tol", [1.0, 1e-2, 1e-4, 1e-8])
+def test_tol_bounds_the_gap_and_that_what_is_left(tol: float) -> None:
+    X, y = sparse_data(80, 200)
+
+    def objective(model: Any) -> float:
+        r = y - X @ model.coef_ - model.intercept_
+        return float(r @ r / (2 * len(y)) + 0.05 * np.abs(model.coef_).sum())
+
+    best = objective(Lasso(0.05, tol=1e-12, max_iter=10**6).fit(X, y))
+    for seed in range(3):
+        ours = ContinuizedLasso(0.05, tol=tol, random_state=seed).fit(X, y)
+        left = objective(ours) - best
+        assert left <= ours.dual_gap_ + 1e-9
+        assert ours.dual_gap_ <= tol * np.var(y)
+        if tol >= 1e-2:  # in units a thousand times as small, the gap is a million times as large
+            larger = ContinuizedLasso(50.0, tol=tol, random_state=seed).fit(X, 1000.0 * y)
+            assert larger.dual_gap_ == pytest.approx(1e6 * ours.dual_gap_, rel=1e-6)
+            assert ours.dual_gap_ > 1e-6
+
+
+@FORMS
+def test_columns_of_any_units(form: str) -> None:
+    X, y = sparse_data()
+    labels = (y > np.median(y)).astype(int)
+    units = 10.0 ** np.random.default_rng(0).integers(-4, 5, X.shape[1])
+    scaled = given(X * units, form)
+    net = ElasticNet(alpha=0.5, l1_ratio=0.9, tol=1e-14, max_iter=10**6).fit(X * units, y)
+    ours = ContinuizedElasticNet(0.5, l1_ratio=0.9, tol=1e-12, random_state=0).fit(scaled, y)
+    np.testing.assert_allclose(ours.predict(scaled), net.predict(X * units), rtol=1e-6)
+    for model, target in (
+        (ours, y),
+        (ContinuizedRidge(positive=True, random_state=0), y),
+        (ContinuizedLogisticRegression(l1_ratio=0.5, tol=1e-9, random_state=0), labels),
+    ):
+        assert np.max(model.fit(scaled, target).n_iter_) <= 100
+
+
+def test_many_targets_of_a_lasso() -> None:
+    X, y = sparse_data()
+    Y = np.column_stack([y, -2.0 * y + X[:, 2], X[:, 5]])
+    ours = ContinuizedLasso(0.1, random_state=0, tol=1e-12).fit(X, Y)
+    theirs = Lasso(0.1, tol=1e-13, max_iter=10**6).fit(X, Y)
+    agree(ours, theirs)
+    assert ours.dual_gap_.shape == ours.n_iter_.shape == (3,)
+    assert ours.sparse_coef_.shape == (3, 12)
+
+
+def test_penalties_that_are_zero_or_everything() -> None:
+    X, y = sparse_data()
+    least = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
+    free = ContinuizedLasso(0.0, tol=1e-10, random_state=0).fit(X, y)
+    np.testing.assert_allclose(free.coef_, least, **CLOSE)
+    assert np.isnan(free.dual_gap_)
+    ridge = Ridge(0.1 * len(y), solver="cholesky").fit(X, y)
+    agree(ContinuizedElasticNet(0.1, l1_ratio=0.0, tol=1e-10).fit(X, y), ridge)
+    none = ContinuizedLasso(1e6).fit(X, y)
+    assert not np.any(none.coef_)
+    assert none.intercept_ == pytest.approx(y.mean())
+
+
+@INTERCEPT
+@BOTH
+def test_positive_ridge_agrees(weighted: bool, intercept: bool) -> None:
+    X, y = sparse_data()
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"positive": True, "fit_intercept": intercept}
+    theirs = Ridge(1.0, tol=1e-12, max_iter=10**6, **options).fit(X, y, weights)
+    ours = ContinuizedRidge(1.0, random_state=0, **options).fit(X, y, weights)
+    agree(ours, theirs, rtol=1e-5, atol=1e-5)  # theirs is by L-BFGS
+    assert np.any(ours.coef_ == 0.0)
+
+
+@INTERCEPT
+@BOTH
+@pytest.mark.parametrize("l1_ratio", [0.3, 1.0])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_sparse_logistic_regression_agrees(
+    classes: int, l1_ratio: float, weighted: bool, intercept: bool
+) -> None:
+    X, y = classification(classes)
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"C": 0.1, "l1_ratio": l1_ratio, "fit_intercept": intercept}
+    theirs = LogisticRegression(solver="saga", tol=1e-12, max_iter=10**5, random_state=0, **options)
+    if LogisticRegression().l1_ratio is None:  # before 1.8
+        theirs.set_params(penalty="elasticnet")
+    theirs.fit(X, y, weights)
+    ours = ContinuizedLogisticRegression(tol=1e-9, random_state=0, **options).fit(X, y, weights)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-5)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-5)
+    assert np.array_equal(ours.coef_ == 0.0, np.abs(theirs.coef_) < 1e-7)
+
+
+# Counts
+
+
+@FORMS
+@BOTH
+@INTERCEPT
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 10.0])
+def test_poisson_agrees(alpha: float, intercept: bool, weighted: bool, form: str) -> None:
+    X, y = counts()
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"alpha": alpha, "fit_intercept": intercept}
+    theirs = PoissonRegressor(solver="newton-cholesky", tol=1e-12, **options).fit(X, y, weights)
+    ours = ContinuizedPoissonRegressor(random_state=0, tol=1e-9, **options)
+    agree(ours.fit(given(X, form), y, weights), theirs)
+    np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
+    own, other = (model.score(X, y, weights) for model in (ours, theirs))
+    assert own == pytest.approx(other, rel=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_tol_is_relative_to_the_size_of_the_counts(scale: float) -> None:
+    X, y = counts()
+    ours = ContinuizedPoissonRegressor(alpha=0.0, random_state=0).fit(X, scale * y)
+    exact = ContinuizedPoissonRegressor(alpha=0.0, random_state=0, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.predict(X), scale * exact.predict(X), rtol=1e-3)
+
+
+# Outliers
+
+
+def huber_objective(model: Any, X: Any, y: Any, weights: Any) -> float:
+    s, e = model.scale_, model.epsilon
+    z = np.abs(y - X @ model.coef_ - model.intercept_) / s
+    h = np.where(z <= e, z * z, 2.0 * e * z - e * e)
+    each = np.ones(len(y)) if weights is None else weights
+    return float((each * (s + s * h)).sum() + model.alpha * model.coef_ @ model.coef_)
+
+
+@FORMS
+@BOTH
+@INTERCEPT
+@pytest.mark.parametrize(
+    ("epsilon", "alpha"), [(1.1, 1e-4), (1.35, 1e-4), (1.35, 30.0), (4.0, 1.0)]
+)
+def test_huber_agrees(
+    epsilon: float, alpha: float, intercept: bool, weighted: bool, form: str
+) -> None:
+    X, y = with_outliers()
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"epsilon": epsilon, "alpha": alpha, "fit_intercept": intercept}
+    theirs = HuberRegressor(tol=1e-9, max_iter=10_000, **options).fit(X, y, weights)
+    ours = ContinuizedHuberRegressor(random_state=0, tol=1e-7, **options)
+    ours.fit(given(X, form), y, weights)
+    agree(ours, theirs, rtol=1e-3, atol=1e-3)  # theirs is by L-BFGS, whose last steps are rough
+    assert ours.scale_ == pytest.approx(theirs.scale_, rel=1e-3)
+    np.testing.assert_array_equal(ours.outliers_, theirs.outliers_)
+    mine, own = (huber_objective(model, X, y, weights) for model in (ours, theirs))
+    assert mine <= own * (1.0 + 1e-9)
+    # No w, b or s nearby is better: the objective is convex.
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        other = clone(ours)
+        other.coef_ = ours.coef_ + 1e-3 * rng.standard_normal(6)
+        other.intercept_ = ours.intercept_ + (1e-3 * rng.standard_normal() if intercept else 0.0)
+        other.scale_ = ours.scale_ * (1.0 + 1e-3 * rng.standard_normal())
+        assert huber_objective(other, X, y, weights) >= mine * (1.0 - 1e-12)
+
+
+def test_data_that_are_fitted_exactly_have_no_scale() -> None:
+    """Nor may rows that fit by chance at the start, as integers do, let it shrink too early."""
+    X, _ = regression(15, 30)
+    y = np.arange(15) % 3
+    ours = ContinuizedHuberRegressor(random_state=0, alpha=0.0, max_iter=5000).fit(X, y)
+    assert ours.scale_ <= 1e-8
+    np.testing.assert_allclose(ours.predict(X), y, atol=1e-6)
+
+
+# What all of them have
+
+
+MODELS = [
+    (ContinuizedLasso(0.05), sparse_data),
+    (ContinuizedElasticNet(0.05), sparse_data),
+    (ContinuizedPoissonRegressor(), counts),
+    (ContinuizedHuberRegressor(), with_outliers),
+]
+
+
+@pytest.mark.parametrize(("model", "make"), MODELS)
+def test_warm_starts_and_seeds(model: Any, make: Any) -> None:
+    X, y = make()
+    fits = [clone(model).set_params(random_state=5).fit(X, y) for _ in range(2)]
+    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
+    assert fits[0].intercept_ == fits[1].intercept_
+    warm = clone(model).set_params(warm_start=True, random_state=5).fit(X, y)
+    first = warm.n_iter_
+    warm.fit(X, y)
+    assert warm.n_iter_ <= first
+    np.testing.assert_allclose(warm.coef_, fits[0].coef_, atol=1e-3)
+    with pytest.raises(ValueError, match="warm_start: the last fit left coefficients of shape"):
+        warm.fit(X[:, :3], y)
+
+
+@pytest.mark.parametrize(("model", "make"), MODELS)
+def test_too_few_iterations_are_said(model: Any, make: Any) -> None:
+    X, y = make()
+    with pytest.warns(ConvergenceWarning, match="took 1 iterations") as said:
+        clone(model).set_params(max_iter=1, tol=0.0).fit(X, y)
+    assert said[0].filename == __file__
+
+
+def test_verbose_shows_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    X, y = counts()
+    ContinuizedPoissonRegressor(verbose=1).fit(X, y)
+    assert "ContinuizedPoissonRegressor" in capsys.readouterr().err
+    ContinuizedPoissonRegressor().fit(X, y)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.needs("pandas")
+@pytest.mark.parametrize(("model", "make"), MODELS)
+def test_frames_keep_their_names(model: Any, make: Any) -> None:
+    import pandas as pd
+
+    X, y = make()
+    names = [f"column {j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    fitted = clone(model).set_params(random_state=0).fit(frame, pd.Series(y))
+    assert fitted.feature_names_in_.tolist() == names
+    plain = clone(model).set_params(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(fitted.coef_, plain.coef_)
+    np.testing.assert_allclose(fitted.predict(frame), plain.predict(X), rtol=1e-12)
+    with pytest.raises(ValueError, match="feature names should match"):
+        fitted.predict(frame[names[::-1]])
+
+
+ARRAYS = """
+import numpy as np, sklearn, array_api_strict, torch
+from continuized.adapters.sklearn import ContinuizedLasso, ContinuizedLogisticRegression
+X = np.random.default_rng(0).standard_normal((40, 3))
+y = X[:, 0] + 0.1 * X[:, 1]
+for xp in (array_api_strict, torch):
+    for model, target in ((ContinuizedLasso(0.1), y), (ContinuizedLogisticRegression(), y > 0)):
+        target = target.astype(np.int64) if target.dtype == bool else target
+        model.set_params(random_state=0)
+        plain = model.fit(X, target)
+        coef, answer = plain.coef_, plain.predict(X)
+        A, b = xp.asarray(X), xp.asarray(target)
+        for dispatch in (False, True):
+            with sklearn.config_context(array_api_dispatch=dispatch):
+                fitted = model.fit(A, b)
+                assert type(fitted.coef_) is np.ndarray and np.array_equal(fitted.coef_, coef)
+                found = fitted.predict(A)
+            assert type(found) is (type(A) if dispatch else np.ndarray), (xp, type(found))
+            assert np.array_equal(np.asarray(found), answer)
+print("done")
+"""
+
+
+@pytest.mark.needs("torch")
+@pytest.mark.needs("array_api_strict")
+def test_arrays_of_other_libraries() -> None:
+    """In a process of its own: SciPy must be told of them before it is imported."""
+    result = subprocess.run(
+        [sys.executable, "-c", ARRAYS], capture_output=True, text=True, check=False,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+    )  # fmt: skip
+    assert result.stdout == "done\n", result.stderr
+
+
+def test_default_fits_are_as_exact_as_scikit_learns() -> None:
+    """In the objective, to twice what is left there by its own defaults, or to 1e-7 of it."""
+    X, y = sparse_data(300)
+    labels = (y > np.median(y)).astype(int)
+
+    def logistic(model: Any) -> float:
+        margins = (2 * labels - 1) * (X @ model.coef_[0] + model.intercept_)
+        return float(np.logaddexp(0.0, -margins).sum() + 0.5 * (model.coef_**2).sum())
+
+    best = logistic(LogisticRegression(solver="newton-cholesky", tol=1e-13).fit(X, labels))
+    theirs = logistic(LogisticRegression(max_iter=1000).fit(X, labels)) - best
+    for seed in range(3):
+        ours = logistic(ContinuizedLogisticRegression(random_state=seed).fit(X, labels)) - best
+        assert ours <= max(2.0 * theirs, 1e-7 * best)
+
+
+def test_a_sparse_matrix_of_many_columns() -> None:
+    rng = np.random.default_rng(0)
+    X = sparse.random_array((200, 2000), density=0.02, rng=rng, format="csr")
+    y = np.asarray(X[:, [0, 3, 7]] @ np.array([5.0, -4.0, 3.0])) + 0.05 * rng.standard_normal(200)
+    ours = ContinuizedLasso(0.005, random_state=0, tol=1e-8).fit(X, y)
+    theirs = Lasso(0.005, tol=1e-10, max_iter=10**5).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    assert np.count_nonzero(ours.coef_) == np.count_nonzero(theirs.coef_)
