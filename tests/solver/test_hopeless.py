@@ -265,6 +265,22 @@ def test_a_tol_below_rounding_ends_and_says_so(what: str) -> None:
         assert np.linalg.norm(r.jac) <= 100.0 * eps * (1.0 + np.linalg.norm(r.x))
 
 
+@pytest.mark.parametrize("seed", [0, 1, 3])
+def test_at_a_kink_no_step_is_short_enough(seed: int) -> None:
+    """L grows until steps are lost in rounding: another tol would not help."""
+    x0 = np.random.default_rng(seed).integers(-2, 3, 5).astype(float)
+    path: list[float] = []
+
+    def value(x: Any) -> float:
+        path.append(float(abs(x).sum()))
+        return path[-1]
+
+    r = cz.minimize(value, x0, np.sign, rng=seed)
+    assert r.status is cz.Status.NO_DESCENT
+    assert r.nit < 10_000
+    assert r.fun == float(abs(r.x).sum()) <= min(path[: r.nit])
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("kappa", [1e8, 1e12])
 def test_slow_runs_are_not_taken_for_rounding(kappa: float, dtype: Any) -> None:

@@ -73,7 +73,7 @@ class Status(Enum):
         5,
     )
     NO_DESCENT = (
-        "The values of f rise however short the step is; x is the best point so far. f may be "
+        "f does not fall however short the step is; x is the best point so far. f may be "
         "rough, or not convex, or jac not its gradient.",
         6,
     )

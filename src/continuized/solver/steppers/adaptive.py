@@ -336,11 +336,14 @@ class AdaptiveStepper(Stepper):
     def over(self) -> Status | None:
         """Return NO_MINIMUM where x goes away and the gradient stays, or where x separates the
         data; WRONG_GRADIENT where it is the gradient that led x away; PRECISION where rounding is
-        all that is left."""
+        all that is left, NO_DESCENT where it is so because L grew without end."""
         if self.k % LOOK_EVERY or self.k == 0:
             return None
         if self._is_all_rounding():
-            return Status.PRECISION
+            # As at a kink of f.
+            outgrown = self.schedule.L * math.sqrt(self.evaluator.eps)
+            is_rough = outgrown > self.evaluator.first_L(self.last)
+            return Status.NO_DESCENT if is_rough else Status.PRECISION
         y, look = self.last.y, is_time_to_look(self.k)
         gone = is_far(y, self.start) and norm(self.last.g) > 0.5 * self.first_slope
         # With prox no event is rejected where f rises, which would have raised this doubt.
