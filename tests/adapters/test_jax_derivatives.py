@@ -175,6 +175,7 @@ def test_a_run_that_did_not_converge() -> None:
             errors.append(abs(float(slope - derive_exactly(jax.grad, 0.3))))
             assert not success
         assert errors[0] > 5 * errors[1] > 25 * errors[2] > 0.0
+        assert np.isnan(jax.grad(leave_the_domain)(3.0))
         falls = jax.grad(lambda c: jnp.sum(minimize(lambda x, c: c * jnp.sum(x), X0, c).x))(1.0)
         assert np.isnan(falls)
         flat = jax.grad(lambda c: jnp.sum(minimize(quartic, X0, c, L=1.0).x))
@@ -182,6 +183,12 @@ def test_a_run_that_did_not_converge() -> None:
 
 
 X0 = np.zeros(2)
+
+
+def leave_the_domain(c: Any) -> Any:
+    """A step too long, to where the Hessian looks like a good one."""
+    barrier = lambda x, c: -jnp.sum(jnp.log(1.0 - x) + c * x)  # noqa: E731
+    return jnp.sum(minimize(barrier, X0, c, L=0.1).x)
 
 
 def quartic(x: Any, c: Any) -> Any:
