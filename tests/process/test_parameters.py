@@ -138,3 +138,12 @@ def test_an_infinite_start_has_no_clock() -> None:
     assert par.unit_start(math.inf, 4.0) == (0.0, math.inf)
     expected = par.gamma_prime(0.0, 4.0, 0.5, math.inf)
     assert par.carried_gamma_prime(7.0, 4.0, 0.5, math.inf) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize(("L", "mu"), [(1.0, 0.0), (3.0, 1e-12), (3.0, 0.2), (3.0, 2.9)])
+def test_eta_is_1_at_the_least_start_for_a_penalty(L: float, mu: float) -> None:
+    start = par.least_composite_start(L, mu)
+    assert par.eta(0.0, L, mu, start) == pytest.approx(1.0, rel=1e-12)
+    assert par.eta(0.0, L, mu, 0.99 * start) > 1.0
+    assert par.least_composite_start(L, L) == math.inf
+    assert par.least_composite_start(L, mu) >= 2.0
