@@ -354,7 +354,8 @@ def block_events(
             x = points[i] if points.ndim == 1 else points[i, S] + alpha * points[i, D]
             v = x if points.ndim == 1 else points[i, S] + beta * points[i, D]
             g = c * slope + ridge[i] * (x - center[i])
-            slopes[j] = g
+            if points.ndim == 2:
+                slopes[j] = g
             falls[j] = fall_along(i, v, x, g, step, (0.0, 0.0), 0.0, entries, None)
         shrink_block(falls, first, last, step, members, points, beta, block, norms)
         for j in range(first, last):
