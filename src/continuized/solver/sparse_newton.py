@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from continuized.marked.penalty import Penalty
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.prox import Separable, clip
@@ -166,12 +167,8 @@ def _solve(H: Array, right: Array) -> Array | None:
 
 
 class LassoGap:
-    """The duality gap of least squares with a separable prox that bounds x below by 0, or not.
+    """The duality gap of least squares with a separable prox, by `Penalty.find_gap`.
 
-    From f and g = grad f at w alone: with the rows of the penalty as further rows of data, f is
-    |R|^2 / (2n) of residuals R = Y - A w, and g = -A^T R / n.  Every c R is a point of the dual
-    where |c g_i| <= l1_i for all i (c g_i >= -l1_i for an entry that must not be negative), of the
-    value c <R, Y> / n - c^2 |R|^2 / (2n), and <R, Y> / n = 2 f - <w, g>.
     For the dual point an intercept b is moved to where its slope is 0: f falls by g_b^2 / 2 there.
 
     >>> from continuized.problems import LeastSquares
@@ -182,25 +179,15 @@ class LassoGap:
     """
 
     def __init__(self, problem: Any, prox: Separable) -> None:
-        self._prox = prox
-        self._l1, self._l2, low, _ = (np.broadcast_to(c, problem.dim) for c in prox.constants)
-        self._both_sides = low < 0.0
+        self._penalty = Penalty(prox, (problem.dim,))
         self._means = problem.column_means if problem.intercept else None
 
     def __call__(self, at: Evaluation) -> float:
         """Return a bound of f + h - min (f + h) at a point; infinite where x is out of bounds."""
-        w = at.y
-        penalty = 0.5 * float((self._l2 * w * w).sum())
-        h = self._prox.value(w)
-        here = f = at.f + penalty
-        g = at.g + self._l2 * w
+        w, l2 = at.y, self._penalty.l2
+        f, g, fall = at.f + 0.5 * float((l2 * w * w).sum()), at.g + l2 * w, 0.0
         if self._means is not None:
             slope = float(g[-1])
-            f, g = f - 0.5 * slope * slope, g - slope * self._means
+            fall, g = 0.5 * slope * slope, g - slope * self._means
             g[-1] = 0.0  # but for rounding
-        pushes = np.where(self._both_sides, np.abs(g), np.maximum(-g, 0.0))
-        over = pushes > self._l1
-        most = float((self._l1[over] / pushes[over]).min(initial=1.0))
-        product = 2.0 * f - inner(w, g)
-        c = min(max(product / (2.0 * f), 0.0), most) if f > 0.0 else most
-        return max(here + (h - penalty) - c * product + c * c * f, 0.0)
+        return max(self._penalty.find_gap(f - fall, g, w) + fall, 0.0)
