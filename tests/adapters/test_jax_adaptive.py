@@ -63,18 +63,24 @@ def test_it_is_the_run_of_minimize_on_the_gaps_of_the_key() -> None:
 
 
 @pytest.mark.parametrize("prox", [cz.prox.L1(0.3), cz.prox.Box(-0.5, 0.7)], ids=["L1", "Box"])
-@pytest.mark.parametrize("L", [None, 25.0])
-def test_with_prox_too(prox: Any, L: float | None) -> None:
+def test_with_prox_too(prox: Any) -> None:
     matrix = np.random.default_rng(0).normal(size=(4, 5))
 
     def fit(x: Any, matrix: Any) -> Any:
         return 0.5 * jnp.sum((matrix @ x - 1.0) ** 2)
 
-    found, same = run_both(fit, np.zeros(5), (matrix,), prox, maxiter=600, tol=1e-5, L=L)
+    how: Any = {"maxiter": 600, "tol": 1e-5}
+    found, same = run_both(fit, np.zeros(5), (matrix,), prox, **how)
     assert (int(found.nit), int(found.njev), bool(found.success)) == (same.nit, same.njev, True)
     np.testing.assert_allclose(found.x, same.x, rtol=0.0, atol=1e-9)
     np.testing.assert_allclose(found.fun, same.fun, rtol=1e-12)  # f + h
     assert float(found.error) <= 1e-5
+    with jax.enable_x64(True):  # with L, to the same minimum, by steps of another run
+        known = minimize(fit, np.zeros(5), matrix, prox=prox, L=25.0, **how)
+    assert known.success
+    assert float(known.error) <= 1e-5
+    # Each is above the minimum by at most tol times its distance from there, which is below 2.
+    np.testing.assert_allclose(known.fun, found.fun, rtol=0.0, atol=2e-5)
 
 
 def test_in_jit_and_vmap() -> None:

@@ -77,9 +77,8 @@ class LinearEstimator(BaseEstimator):
         check.real(self.tol, "tol", minimum=0.0, finite=False)
         check.flag(self.fit_intercept, "fit_intercept")
         check.flag(self.warm_start, "warm_start")
-        most = check.real(
-            self.max_iter, "max_iter", minimum=1.0, maximum=float(check.LARGEST), noun="an integer"
-        )
+        most = check.real(self.max_iter, "max_iter", minimum=1.0, noun="an integer")
+        check.real(most, "max_iter", maximum=float(check.LARGEST), noun="an integer")
         if not most.is_integer():  # floats such as 1e4 are taken
             raise check.refusal(ValueError, "max_iter", "an integer >= 1", self.max_iter)
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
