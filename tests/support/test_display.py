@@ -57,6 +57,8 @@ def make_objects() -> dict[str, Any]:
             sparse.csr_array(X), np.sign(Y - 30.5), l2=0.1, intercept=True
         ),
         "SoftmaxRegression": cz.problems.SoftmaxRegression(X, Y % 3, weights=Y + 1.0),
+        "PoissonRegression": cz.problems.PoissonRegression(X, Y),
+        "HuberRegression": cz.problems.HuberRegression(X, Y),
         "Data": cz.problems.Data(X, Y),
         "Result": cz.minimize(p, np.zeros(500), maxiter=50, rng=0),
         "Result of a path": run,
@@ -143,7 +145,8 @@ def test_each_fits_a_screen_and_has_no_arrays_in_it() -> None:
 
 HTML = (
     *("a user's function", "Quadratic", "LeastSquares", "LogisticRegression", "Data"),
-    *("SoftmaxRegression", "Result", "Result of a path", "Result of a regression", "Trace"),
+    *("SoftmaxRegression", "PoissonRegression", "HuberRegression"),
+    *("Result", "Result of a path", "Result of a regression", "Trace"),
     *("Ensemble", "Ensemble of means", "Graph", "Outcome", "Decentralized", "Objective"),
     *("Lyapunov", "Moments"),
 )

@@ -28,7 +28,8 @@ __all__ = ["scipy_method"]
 SCHEMES = ("2-point", "3-point", "cs")
 # Options that `minimize` is given as they are.
 PASSED_ON = (
-    "maxiter", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every", "resume",
+    "maxiter", "mirror", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every",
+    "resume",
 )  # fmt: skip
 
 
@@ -81,8 +82,8 @@ def scipy_method(
     finite_diff_rel_step : float or array
         An option: their relative step.
     **options
-        maxiter, clock, rng, record, progress, nonfinite, checkpoint, every and resume, as in
-        `cz.minimize`.  Others are warned of, and not used.
+        maxiter, mirror, clock, rng, record, progress, nonfinite, checkpoint, every and resume, as
+        in `cz.minimize`.  Others are warned of, and not used.
 
     Returns
     -------
@@ -223,9 +224,14 @@ def _split_pairs(bounds: Any) -> tuple[Array, Array]:
 
 
 def _choose_process(L: Any, mu: Any, start: Any, metric: Any, box: Box | None) -> dict[str, Any]:
-    """Choose what `minimize` is told of the process."""
+    """Choose what `minimize` is told of the process.
+
+    Not of an L beside bounds where mu is not known: the run that finds L restarts, and is much
+    quicker there than the one whose bounds are proved.
+    """
     if start is None:
-        return {"L": L, "mu": mu, "metric": metric, "prox": box}
+        known = None if box is not None and mu is None else L
+        return {"L": known, "mu": mu, "metric": metric, "prox": box}
     if L is None or metric is not None or box is not None:
         raise ValueError("start= needs L=, and goes without metric= and bounds; drop start=")
     return {"method": Continuized(L, 0.0 if mu is None else mu, start)}

@@ -59,7 +59,7 @@ def partition(blocks: Any, d: int) -> Partition:
     ValueError: coordinate 1 is in block 0 and in block 1: it must be in one only
     """
     if check.is_whole(blocks):
-        size = check.whole(blocks, "the size of blocks", minimum=1)
+        size = check.whole(blocks, "the size of blocks", minimum=1, counts=False)
         return Partition(np.arange(d), np.append(np.arange(0, d, min(size, max(d, 1))), d))
     what = "None, an integer >= 1 or a list of vectors of indices"
     listed = check.sequence(blocks, "blocks", what)
