@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import ast
 import os
+import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator
@@ -27,6 +28,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+# What a shell starts in the background ignores Ctrl-C, and so would the tests of it, and their
+# children.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 SOON = 0.3  # seconds
-HEARD_WITHIN = 1.0  # ten times what is promised, for machines that are busy
+HEARD_WITHIN = 20.0  # far more than is promised, for machines that are busy
 
 
 def assert_interrupted(call: Callable[[], Any]) -> None:
