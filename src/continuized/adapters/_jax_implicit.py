@@ -21,8 +21,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from jax.scipy.sparse.linalg import cg
-
 from continuized.adapters._jax_loops import Objective
 from continuized.adapters._jax_process import Tree, eps_of, jax, jnp, lax, norm, subtract, where
 from continuized.adapters._jax_prox import Operator
@@ -118,6 +116,9 @@ def _solve(
 
 def _solve_linear_system(apply: Callable[[Tree], Tree], right: Tree) -> Tree:
     """Return w with apply(w) = right, by conjugate gradients; NaN where they find none."""
+    # Here, for where there is no JAX `_jax_process` is the one to say so.
+    from jax.scipy.sparse.linalg import cg
+
     solve: Any = cg
     w, _ = solve(apply, right, tol=PRECISION * eps_of(right))
     solved = norm(subtract(right, apply(w))) <= LARGEST_RESIDUAL * norm(right)
