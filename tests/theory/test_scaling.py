@@ -133,3 +133,15 @@ def test_late_times_of_a_quadratic_are_known_at_once():
     assert np.all(np.isfinite(x))
     assert x[:, 1].tolist() == [1.0, 1.0, 1.0]
     assert np.all(scaling_limit(cz.problems.Quadratic([0.5, 1e300]), np.ones(2), [1e300]) == 0.0)
+
+
+def test_what_no_run_could_hold_is_refused_and_no_distance_has_no_rate():
+    p = cz.problems.Quadratic([1.0], mu=0.0)
+    with pytest.raises(MemoryError, match=r"^the path of a run would .* a smaller L or"):
+        scaling_distance(p, [1.0], 3.0, [1e29, 1e30], runs=2)
+    for find in (expected_scaling_distance, scaling_distance):
+        found = find(p, [0.0], 3.0, [10.0, 20.0])  # at the minimum nothing moves
+        assert found.distance.tolist() == [0.0, 0.0]
+        assert math.isnan(found.rate)
+        with pytest.raises(TypeError, match=r"a Problem, got 3|a Quadratic only, got int"):
+            find(3, [0.0], 3.0, [10.0, 20.0])

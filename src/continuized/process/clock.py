@@ -344,7 +344,10 @@ class Recorded(Clock):
         object.__setattr__(self, "times", times)
         object.__setattr__(self, "gaps", gaps)
         if self.marks is not None:
-            marks = np.array(self.marks)
+            try:
+                marks = np.array(self.marks)
+            except ValueError as error:  # of rows that are not equally long
+                raise check.refusal(ValueError, "marks", "a sequence", self.marks) from error
             if marks.ndim == 0:
                 raise check.refusal(TypeError, "marks", "a sequence", self.marks)
             if len(marks) != times.size:

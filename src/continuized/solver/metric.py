@@ -270,7 +270,7 @@ def given_metric(metric: Any, shape: tuple[int, ...]) -> Metric:
     >>> given_metric([1.0, 2.0], (2,)).name, given_metric(np.eye(2), (2,)).name
     ('diag', 'dense')
     """
-    if hasattr(metric, "solve") and not isinstance(metric, type):
+    if callable(getattr(metric, "solve", None)) and not isinstance(metric, type):
         if not isinstance(metric, Diagonal | Dense | LowRank):
             return UserMetric(metric)
         ours = metric

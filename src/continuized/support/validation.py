@@ -257,7 +257,8 @@ def array(
         raise ValueError(f"{name} must be {DIMENSIONS[ndim]}, got shape {given.shape}")
     # In order, for compiled code.  Floats are checked as they come out of it: some are rounded
     # to infinity.  Integers are checked as they were given: some would change their sign.
-    answer = given if dtype is None else given.astype(dtype, order="C")
+    with np.errstate(over="ignore"):
+        answer = given if dtype is None else given.astype(dtype, order="C")
     interval = Interval(above, minimum, None, None)
     if kinds == "iu" and np.any(answer != given):
         raise refusal(ValueError, name, what, values, TOO_LARGE)
@@ -377,7 +378,7 @@ def _is_number(value: Any, kind: type) -> bool:
 
 def _is_array_of_one(value: Any, kinds: str, names: tuple[str, ...]) -> bool:
     """Whether a value is an array of no dimension, of a dtype of these kinds or names."""
-    if not (hasattr(value, "dtype") and hasattr(value, "shape")) or tuple(value.shape) != ():
+    if not hasattr(value, "dtype") or getattr(value, "shape", None) != ():
         return False
     # By name, too: each library has dtypes of its own, with no other property in common.
     name = str(value.dtype).rpartition(".")[2]

@@ -31,6 +31,19 @@ EXACT = 2**53  # the integers up to here are floats
 LATEST = 1e100  # horizons beyond overflow, or leave nothing of a rate
 
 
+def _pair(values: Array, name: str, q: ArrayLike) -> tuple[Array, Array]:
+    """Return the values and the levels q in one shape."""
+    levels = _levels(q)
+    try:
+        both: tuple[Array, Array] = np.broadcast_arrays(values, levels)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} and q must be numbers, or arrays that go together, got shapes {values.shape} "
+            f"and {levels.shape}"
+        ) from error
+    return both
+
+
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """The q-quantile of T_k, the time of the k-th event: Gamma(k, 1).  T_0 = 0.
 
@@ -42,7 +55,7 @@ def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
     """
     from scipy.special import gammaincinv
 
-    counts, levels = np.broadcast_arrays(check_counts(k), _levels(q))
+    counts, levels = _pair(check_counts(k), "k", q)
     return np.where(counts > 0, gammaincinv(np.maximum(counts, 1), levels), 0.0)[()]
 
 
@@ -59,7 +72,7 @@ def event_count_quantile(t: ArrayLike, q: ArrayLike) -> Array:
     from scipy.special import ndtri
     from scipy.stats import poisson
 
-    times, levels = np.broadcast_arrays(check.times(t, "t"), _levels(q))
+    times, levels = _pair(check.times(t, "t"), "t", q)
     z = ndtri(levels)
     far = np.maximum(times + np.sqrt(times) * z + (z * z - 4.0) / 6.0, 0.0)
     counts = np.where(times > LARGE, np.ceil(far), poisson.ppf(levels, np.minimum(times, LARGE)))

@@ -25,6 +25,7 @@ from continuized.network.gossip import Constants, Gossip, as_gossip
 from continuized.network.graphs.graph import Graph
 from continuized.network.graphs.spectrum import laplacian
 from continuized.problems.base import Array
+from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar, silent
 from continuized.support.threads import interruptible
@@ -33,6 +34,7 @@ from continuized.theory.bounds.network import check_graph
 Response = Callable[[float], Array]
 
 TOL = 1e-5
+LEAST_TOL = 1e-10  # rounding lets nothing less be certified
 ROUNDS = 20
 LARGEST = 3000  # nodes
 
@@ -47,12 +49,14 @@ def gossip_rate(
     pairs of products of n x n matrices, 10 s for 900 nodes, and is for at most 3000.  graph: a
     Graph, or what `Graph.of` takes.  progress: show on standard error how many pairs are done.
 
-    Raises ValueError for larger graphs, and ArithmeticError where the certificate fails.
+    Raises ValueError for larger graphs and where tol is not in [1e-10, 1), and ArithmeticError
+    where the certificate fails.
 
     >>> round(gossip_rate("path:2", Gossip(accelerated=False)), 9)
     1.0
     """
     g, method = check_graph(graph), Gossip() if method is None else as_gossip(method)
+    tol = check.real(tol, "tol", minimum=LEAST_TOL, below=1.0)
     if g.nodes > LARGEST:
         raise ValueError(f"the exact rate is for at most {LARGEST} nodes, not {g.nodes}")
     check_memory(80.0 * g.nodes**2, "the second moments", "a smaller graph")

@@ -18,12 +18,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Problem
+from continuized.problems.base import Array, Problem, check_problem
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
+from continuized.support.files import check_memory
 from continuized.support.progress import bar
 from continuized.theory.checks import known_L, start_of
 from continuized.theory.moments import moments
@@ -40,8 +41,8 @@ FIRST_EVENT = 1e-9  # x = z = x_0 up to the first event, so that an infinite eta
 class ScalingDistance(NamedTuple):
     """Root mean square distances of the process to the ODE, one per L, and their rate.
 
-    `distance` ~ L^rate: the slope of a least-squares line through the logarithms.  `error` is
-    the standard error of each distance.
+    `distance` ~ L^rate: the slope of a least-squares line through the logarithms, NaN where a
+    distance is 0.  `error` is the standard error of each distance.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0], [0.0], mu=0.0)
@@ -206,7 +207,8 @@ def scaling_distance(
         squares = np.array([_squares(p, x0, L_i, s, limit, child(root, i, j)) for j in range(runs)])
         worst = int(squares.mean(axis=0).argmax())
         distance[i] = math.sqrt(squares[:, worst].mean())
-        error[i] = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs) / distance[i]
+        spread = 0.5 * squares[:, worst].std(ddof=1) / math.sqrt(runs)
+        error[i] = spread / distance[i] if distance[i] > 0.0 else 0.0
     return ScalingDistance(L, distance, error, _fit_rate(L, distance))
 
 
@@ -219,6 +221,7 @@ def _squares(
     method = Continuized(L, float(p.mu or 0.0))
     end = float(s[-1]) * math.sqrt(L)
     events = math.ceil(end + 10.0 * math.sqrt(end) + 20.0)
+    check_memory(16.0 * (limit[0].size + 1) * events, "the path of a run", "a smaller L or horizon")
     while True:
         r = minimize(p, x0, method=method, rng=rng, maxiter=events, record="path")
         if r.trace.t[-1] >= end:
@@ -283,7 +286,7 @@ def _check_setting(
     p: Problem, x0: ArrayLike, horizon: float, L_values: ArrayLike, points: int
 ) -> tuple[Array, Array, Array]:
     """Return the different L in order, the times horizon/points, ..., and the ODE's x there."""
-    horizon = check.real(horizon, "horizon", above=0.0)
+    horizon, p = check.real(horizon, "horizon", above=0.0), check_problem(p)
     L = np.unique(check.times(L_values, "L_values"))
     if L.size < 2:
         raise check.refusal(ValueError, "L_values", "at least two different numbers", L_values)
@@ -295,4 +298,6 @@ def _check_setting(
 
 
 def _fit_rate(L: Array, distance: Array) -> float:
+    if not np.all(distance > 0.0):
+        return math.nan
     return float(np.polynomial.polynomial.polyfit(np.log(L), np.log(distance), 1)[1])

@@ -99,3 +99,15 @@ LARGE = "cycle:9", ridge(9, 2.0)[0]
 def test_bad_input(call: Any, complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         call()
+
+
+def test_late_moments_are_nothing_and_no_global_state_is_used() -> None:
+    parts = Objective.of([LeastSquares([[1.0]], [1.0], 0.1), LeastSquares([[2.0]], [0.0], 0.1)])
+    state = np.random.get_state()[1].copy()  # noqa: NPY002
+    late = theory.moments(("path:2", parts), DADAO(), 0.0, [1.0, 1e300]).fun
+    assert late[0] > 0.0 == late[1]
+    # SciPy estimates norms with random vectors.
+    assert np.array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.random.seed(1)  # noqa: NPY002
+    again = theory.moments(("path:2", parts), DADAO(), 0.0, [1.0, 1e300]).fun
+    assert np.array_equal(again, late)

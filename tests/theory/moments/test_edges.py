@@ -11,6 +11,7 @@ from scipy.linalg import expm
 from continuized import theory
 from continuized.network import Dual, Gossip, Graph, Objective
 from continuized.problems import LeastSquares, LogisticRegression
+from continuized.theory.moments.edges import _follow_plain, edge_marks
 
 pytestmark = pytest.mark.blas
 
@@ -104,3 +105,18 @@ def many() -> tuple[str, Objective]:
 def test_bad_input(make: Any, options: dict[str, Any], complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint):
         theory.moments(make(), Dual(), 0.0, **options)
+
+
+def test_plain_gossip_dies_out_and_ends() -> None:
+    """The least number of all, 5e-324, is rounded to itself at every step."""
+    shown: list[int] = []
+    start = np.arange(5.0)
+    late = theory.moments("path:5", Gossip(accelerated=False), start, [1e12]).fun
+    assert late.tolist() == [0.0]
+    marks = edge_marks(Graph.of("path:5"), None, 1)
+    u = start - start.mean()
+    found = _follow_plain(
+        marks, 0.5, np.outer(u, u), np.array([50.0]), lambda m: m, lambda k, w="": shown.append(k)
+    )
+    assert np.trace(next(found)[0]) > 0.0
+    assert shown[-1] == 100

@@ -84,7 +84,7 @@ class Graph:
             if isinstance(graph, str) and not os.path.isfile(graph):  # for names of any length
                 families.parse(graph)  # says what a spec looks like
             found, name = read_edges(Path(graph)), str(graph)
-        elif hasattr(graph, "is_directed") and hasattr(graph, "nodes"):
+        elif callable(getattr(graph, "is_directed", None)) and hasattr(graph, "nodes"):
             found, name = read_networkx(graph), str(graph.name or "")
         else:
             found = read_pairs(graph)

@@ -105,9 +105,12 @@ def simulate(
         if until is None:
             faults.check_cost(graph.nodes)
     listed = check.sequence(snapshots, "snapshots", "a sequence of times")
-    times = sorted(set(check.times(listed, "snapshots").tolist()))
+    given = snapshots if hasattr(snapshots, "dtype") else listed
+    kept = check.array(given, "snapshots", dtype=float, ndim=1, minimum=0.0, noun="times")
+    times = sorted(set(kept.tolist()))
     limits = _check_limits(graph, gossip, tol, events, until)
     check.whole(record, "record", minimum=0, noun="a number of rows")
+    log, progress = check.flag(log, "log"), check.flag(progress, "progress")
     path = checkpoints.check_path(checkpoint, every, resume)
     root = seed_sequence(rng)
     who = partial(
@@ -117,7 +120,7 @@ def simulate(
         method=constants,
         faults=faults,
         rng=None if rng is None else root,
-        record=[record, times, bool(log)],
+        record=[record, times, log],
     )
     # Imported here, for it brings Numba with it.
     from continuized.network.simulation.messages import make_engine
@@ -126,7 +129,7 @@ def simulate(
 
     nodes = make_nodes(start.reshape(graph.nodes, -1), constants)
     with announce_compilation(COMPILATION, progress and faults is not None):
-        engine = make_engine(graph, nodes, root, faults, log=bool(log))
+        engine = make_engine(graph, nodes, root, faults, log=log)
     stepper = GossipStepper(gossip.name, engine, limits, times, int(record))
     total = None if events is None else limits.exchanges  # the default is far more than are needed
     # Without faults, all edges together tick at rate 1: the sum of P is that, to rounding.

@@ -148,6 +148,8 @@ def _full_gradient_moments(
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
     assert k is not None
     counts = np.atleast_1d(check_counts(k))
+    if counts.ndim > 1:
+        raise ValueError(f"k must be an integer or a vector of some, got shape {counts.shape}")
     last = int(counts.max(initial=0))
     check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
     rows = moments_at_events(method, lam, u0, last, variance, show)[counts]

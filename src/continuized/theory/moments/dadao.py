@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,10 +27,11 @@ from continuized.network.optimisation.objective import Objective
 from continuized.problems.base import Array
 from continuized.process.clock import Events
 from continuized.process.random_streams import seed_sequence
-from continuized.support.progress import Bar
+from continuized.support.progress import Bar, silent
 from continuized.support.threads import interruptible
 from continuized.theory.bounds.network import check_dadao_start
 from continuized.theory.moments.edges import check_ridge
+from continuized.theory.moments.integrate import NOTHING, PERCENT, SHOW_EVERY
 from continuized.theory.moments.pair import Moments
 
 LARGEST = 8  # nodes times dimension
@@ -60,7 +62,7 @@ def dadao_moments(pair: Any, method: dadao.DADAO, x0: ArrayLike, t: Array, show:
     by_node = system.basis.reshape(graph.nodes, 6, objective.dim, -1)
     x, x_tilde = by_node[:, dadao.X], by_node[:, dadao.X_TILDE]
     pairs, rows = ((x, x), (x, x_tilde), (x_tilde, x_tilde)), np.empty((len(t), 3, graph.nodes))
-    for k, M in enumerate(_follow(system, t, PIECE / rate)):
+    for k, M in enumerate(_follow(system, t, PIECE / rate, show)):
         rows[k] = [np.einsum("ica,ab,icb->i", u, M, v) for u, v in pairs]
     return Moments.from_rows(t, None, rows[:, 0].mean(axis=1), rows)
 
@@ -105,8 +107,10 @@ def system_of(graph: Graph, objective: Objective, method: dadao.DADAO) -> System
 
     flow = find_matrix(lambda: flow_all(engine.nodes.model, engine.work, engine.alive, STEP))
     jumps = [find_matrix(partial(act_at, mark)) for mark in range(len(engine.rates))]
+    with _keep_global_random():
+        logarithm = np.real(logm(flow))
     return System(
-        Q.T @ np.real(logm(flow)) @ Q / STEP,
+        Q.T @ logarithm @ Q / STEP,
         np.stack([Q.T @ jump @ Q for jump in jumps]),
         engine.rates,
         -Q.T @ np.linalg.solve(T, limit(objective).ravel()),
@@ -143,7 +147,7 @@ def generator(system: System) -> tuple[Array, Array]:
     return basis.T @ whole @ basis, basis
 
 
-def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
+def _follow(system: System, times: Array, piece: float, show: Bar = silent) -> Iterator[Array]:
     """M at increasing times, one after the other."""
     from scipy.linalg import expm
 
@@ -153,10 +157,30 @@ def _follow(system: System, times: Array, piece: float) -> Iterator[Array]:
     for gap in np.diff(times, prepend=0.0).tolist():
         pieces = math.ceil(gap / piece)
         if pieces:
-            ahead = interruptible(work, expm, gap / pieces * G)
-        for _ in range(pieces):
+            with _keep_global_random():
+                ahead = interruptible(work, expm, gap / pieces * G)
+        for done in range(pieces):
+            if not float(np.abs(m).max()) > NOTHING:
+                m = np.zeros_like(m)
+                break
             m = ahead @ m
+            if done % SHOW_EVERY == 0:
+                show(int(PERCENT * done / pieces), f"{done} of {pieces} pieces")
         yield (basis @ m).reshape(system.flow.shape)
+
+
+@contextmanager
+def _keep_global_random() -> Iterator[None]:
+    """SciPy estimates norms of matrices with NumPy's global generator.
+
+    Its state is the user's: what comes out does not depend on it, and it is put back.
+    """
+    state = np.random.get_state()  # noqa: NPY002
+    np.random.seed(0)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
 
 
 def _zero_sums(T: Array, shape: tuple[int, ...]) -> Array:

@@ -70,7 +70,7 @@ def _follow(
         starts, rates = np.stack([start] * 3), Rates.constant(*constants)
         found = integrate_moments(rates, marks, starts, t, project, show)
     else:  # plain: w = u
-        found = _follow_plain(marks, constants.gamma, start, t, project)
+        found = _follow_plain(marks, constants.gamma, start, t, project, show)
     fun, rows = np.empty(len(t)), np.empty((len(t), 3, graph.nodes))
     for k, m in enumerate(found):
         rows[k] = np.diagonal(m, axis1=1, axis2=2).reshape(len(m), -1, dim).sum(axis=2)
@@ -82,7 +82,7 @@ def _follow(
 
 
 def _follow_plain(
-    marks: Marks, gamma: float, start: Array, t: Array, project: Callable[[Array], Array]
+    marks: Marks, gamma: float, start: Array, t: Array, project: Callable[[Array], Array], show: Bar
 ) -> Iterator[Array]:
     """Yield (A,) at increasing times, from A = `start`."""
 
@@ -93,7 +93,7 @@ def _follow_plain(
 
     # A norm of Lambda K, which no eigenvalue exceeds.
     radius = gamma * float(np.linalg.norm(marks.pull(np.eye(len(start))), np.inf))
-    return exponentiate(slope, start[None], t, radius, project)
+    return exponentiate(slope, start[None], t, radius, project, show)
 
 
 def edge_marks(graph: Graph, K: Array | None, dim: int) -> Marks:

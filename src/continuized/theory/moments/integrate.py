@@ -227,11 +227,13 @@ def exponentiate(
     times: Array,
     radius: float,
     project: Callable[[Array], Array],
+    show: Bar = silent,
 ) -> Iterator[Array]:
     """Yield e^{tG} m at increasing times, where slope(m) = G m; see `exponential`.
 
-    Raises ArithmeticError where the moments overflow.
+    `show` is told the percentage.  Raises ArithmeticError where the moments overflow.
     """
+    last = float(times.max(initial=0.0))
     now, span = 0.0, FIRST_SPAN / radius if radius > 0.0 else math.inf
     for stop in times.tolist():
         while now < stop and m.any():
@@ -246,6 +248,9 @@ def exponentiate(
             if fall > math.sqrt(FALL) and end < stop:
                 span *= 2.0
             now, m = end, project(found)
+            if _largest(m) < NOTHING:  # the least number of all would not become less
+                m = np.zeros_like(m)
+            show(int(PERCENT * now / last), f"t = {now:.4g} of {last:.4g}")
         yield m
 
 
