@@ -35,13 +35,13 @@ def _pair(values: Array, name: str, q: ArrayLike) -> tuple[Array, Array]:
     """Return the values and the levels q in one shape."""
     levels = _levels(q)
     try:
-        both: tuple[Array, Array] = np.broadcast_arrays(values, levels)
+        values, levels = np.broadcast_arrays(values, levels)
     except ValueError as error:
         raise ValueError(
             f"{name} and q must be numbers, or arrays that go together, got shapes {values.shape} "
             f"and {levels.shape}"
         ) from error
-    return both
+    return values, levels
 
 
 def event_time_quantile(k: ArrayLike, q: ArrayLike) -> Array:
