@@ -40,7 +40,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
 
 from numba.core.dispatcher import Dispatcher
 
-OPTIONAL = ("array_api_strict", "jax", "optax", "ray", "torch", "yaml")  # not in the extra `test`
+OPTIONAL = (
+    "array_api_strict",
+    "jax",
+    "optax",
+    "pandas",
+    "ray",
+    "torch",
+    "yaml",
+)  # not in the extra `test`
 WANT = "for want of "
 
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,21 @@ LISTENING = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 runpy.run_module("continuized.app.cli", run_name="__main__")
+"""
+# Ctrl-C comes as soon as a checkpoint is written, however quick the machine is.
+AFTER_WRITING = """
+import os, signal
+from continuized.support import files
+
+write = files.write
+
+def write_and_interrupt(*given):
+    files.write = write
+    written = write(*given)
+    os.kill(os.getpid(), signal.SIGINT)
+    return written
+
+files.write = write_and_interrupt
 """
 # Ctrl-C comes while LLVM takes over a module, which llvmlite has not noted yet.
 WHILE_LINKING = """
@@ -96,19 +109,14 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     first = run(*base, "--maxiter", 60_000, "--out", whole)
     assert first.exit_code == 1
     arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
-    child = subprocess.Popen(
-        [sys.executable, "-c", LISTENING, *map(str, arguments)],
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_WRITING + LISTENING, *map(str, arguments)],
+        capture_output=True,
+        text=True,
     )
-    deadline = time.monotonic() + 60.0
-    while not kept.exists() and child.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.02)
-    os.kill(child.pid, signal.SIGINT)
-    _, errors = child.communicate(timeout=60)
-    assert child.returncode == 130, errors
-    assert errors.decode().strip().splitlines()[-1] == (
-        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it"
+    assert (done.returncode, done.stderr.strip().splitlines()[-1]) == (
+        130,
+        f"continuized: interrupted; the run so far is in {kept}: the same command goes on from it",
     )
     assert kept.exists()
     assert not out.exists()

@@ -73,8 +73,8 @@ class Status(Enum):
         5,
     )
     NO_DESCENT = (
-        "f does not fall however short the step is; x is the best point so far. f may be "
-        "rough, or not convex, or jac not its gradient.",
+        "The value of f does not fall however short the step is; x is the best point so far. "
+        "f may be rough, or not convex, or jac not its gradient.",
         6,
     )
     NO_MINIMUM = "It seems that f has no minimum; x is where the run was then.", 7
