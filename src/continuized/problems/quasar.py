@@ -172,7 +172,8 @@ class SigmoidRegression(_Quasar):
     is flat far away.  L is an upper bound.
 
     X: the rows a_i, a matrix.  x_star: a minimiser, a vector.  leak: a number > 0.  tau: a number
-    in (0, 2c/m], by default the largest.  Raises TypeError or ValueError where they are none of these.
+    in (0, 2c/m], by default the largest.  Raises TypeError or ValueError where they are none of
+    these.
 
     >>> p = SigmoidRegression([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
     >>> round(p.tau, 12), p.mu, p.fun(np.array([1.0, -1.0]))

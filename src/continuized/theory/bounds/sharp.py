@@ -86,10 +86,10 @@ def form(proof: Proof) -> Array:
     """
     mu, eta, eta_prime, gamma, gamma_prime, rho, nu, ell, in_x, in_z = proof
     x, z, g, g_plus = np.eye(4, dtype=int).astype(object)
-    nothing = 0 * x
+    nothing, half = 0 * x, mu / mu / 2  # not a float where mu is none
 
     def product(u: Array, v: Array) -> Array:
-        return (np.outer(u, v) + np.outer(v, u)) / 2
+        return half * (np.outer(u, v) + np.outer(v, u))
 
     def quadratic_part(x: Array, w: Array) -> Array:
         return nu * mu * (product(w, w) - product(x, x) / 2)
