@@ -46,6 +46,7 @@ OPTIONAL = (
     "optax",
     "pandas",
     "ray",
+    "selenium",
     "torch",
     "yaml",
 )  # not in the extra `test`
