@@ -127,7 +127,9 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None, "prox": cz.prox.Box(-1.0, 1.0), "mirror": None,
     }),
-    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None}),
+    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None, "tau": 1.0}),
+    "Continuized, tau": (cz.Continuized, {"L": 2.0, "mu": 0.0, "start": 1.0, "tau": 0.5}),
+    "SharpContinuized": (cz.SharpContinuized, {"L": 2.0, "mu": 0.5}),
     "Nesterov": (cz.Nesterov, {"L": 2.0, "mu": 0.5}),
     "GradientDescent": (cz.GradientDescent, {"L": 2.0}),
     "CustomContinuized": (cz.CustomContinuized, {
