@@ -46,7 +46,9 @@ def version() -> str:
 
 def sources() -> set[str]:
     """The modules, the parts of pages, and the mark that they are typed, as paths below src."""
-    files = [path for ending in ("*.py", "*.css", "*.html", "*.js") for path in SOURCES.rglob(ending)]
+    files = [
+        path for ending in ("*.py", "*.css", "*.html", "*.js") for path in SOURCES.rglob(ending)
+    ]
     return {path.relative_to(ROOT / "src").as_posix() for path in files} | {f"{PACKAGE}/py.typed"}
 
 

@@ -169,8 +169,10 @@ def test_a_link_shows_the_same(visit: Any) -> None:
     assert len(set(tables)) == 1
 
 
-@pytest.mark.parametrize(("mu", "start", "noise"), [(0.02, "inf", 0.0), (0.0, 0.0, 0.0),
-                                                     (0.02, 1.5, 0.1), (0.0, 3.0, 0.1)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("mu", "start", "noise"),
+    [(0.02, "inf", 0.0), (0.0, 0.0, 0.0), (0.02, 1.5, 0.1), (0.0, 3.0, 0.1)],
+)
 def test_the_exact_mean_is_that_of_the_library(
     visit: Any, mu: float, start: Any, noise: float
 ) -> None:
@@ -268,7 +270,8 @@ def test_buttons_and_keys(visit: Any) -> None:
         const click = (id) => document.getElementById(id).click();
         click("one"); seen.push(plane.t > 0);
         const t = plane.t;
-        document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true }));
+        const key = new KeyboardEvent("keydown", { key: "ArrowRight", bubbles: true });
+        document.body.dispatchEvent(key);
         seen.push(plane.t > t);
         click("same_clock"); seen.push(plane.t === 0);
         click("one"); seen.push(plane.paths[0].path.states[1].t === t);

@@ -97,7 +97,7 @@ def _describe(p: PlaneFunction) -> str:
 
 
 def _curvatures(key: str) -> str:
-    """Return the gradient at distance 1 along each axis, which are the curvatures of a quadratic."""
+    """Return the gradients at distance 1 along the axes: the curvatures of a quadratic."""
     x, y = FUNCTIONS[key].minimiser
     gradient = FUNCTIONS[key].gradient.__name__
     return f"[{gradient}({x + 1.0}, {y}, kappa)[0], {gradient}({x}, {y + 1.0}, kappa)[1]]"
