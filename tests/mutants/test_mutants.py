@@ -63,7 +63,7 @@ IN_SOURCE = {
         "f + psi: the paths",
     ),
     "gamma in place of gamma' in compiled proximal steps": (
-        "solver/kernels/ensemble.py",
+        "solver/kernels/composite.py",
         "entry_step(z - gamma_prime * g, gamma_prime, ",
         "entry_step(z - gamma_prime * g, gamma, ",
         "f + psi: the paths",
