@@ -162,9 +162,11 @@ class LinearEstimator(BaseEstimator):
         with bar(type(self).__name__, most, verbose > 0) as show:
             loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, most), bar=show)
             status = loop.run()
-        end, gap = stepper.end, stepper.end_gap
-        # In the norm of the Hessian the last step goes no farther than tol, and nearer to the end.
-        x = end.y - end.q if prox is None and status.success else end.y
+        end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
+        if prox is None and status.success:
+            # A last step, not measured: in the norm of the metric it goes no farther than tol.
+            sharp = options.factory.sharpen(x) if problem.loss != SQUARED else None
+            x = x - (end.q if sharp is None else sharp.solve(end.g))
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 
     def _solve_by_columns(

@@ -59,6 +59,7 @@ SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
 FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
 RANK = 200
+MOST_ROWS = 20.0  # steps, for which a run in the space of the rows is cheap
 LEAST_L2 = 1e-9  # of the trace of the Hessian
 BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
@@ -67,7 +68,8 @@ SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
-LEAST_STEPS = {"gram": 1, "blocks": 7, "nystrom": 30}  # coarse ones: the momentum needs time
+# Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
+LEAST_STEPS = {"gram": 1, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
@@ -250,42 +252,53 @@ class Blocks(_Named):
 
 
 class RowSpace(_Named):
-    """P = A^T A + l2 I of a wide A, factored in the space of its rows: A A^T + l2 I is smaller.
+    """P = A^T A + l2 I of a wide A = diag(roots) X, factored in the space of its rows: A A^T + l2 I
+    is smaller.
 
-    P^-1 v = (v - A^T (A A^T + l2 I)^-1 A v) / l2 (Woodbury).  With `constant`, a column without a
-    penalty stands beside A: it is eliminated, and what is left of its diagonal is
-    l2 <constant, (A A^T + l2 I)^-1 constant>.
+    P^-1 v = (v - A^T (A A^T + l2 I)^-1 A v) / l2 (Woodbury).  With `constant`, a column of ones
+    without a penalty stands beside X: it is eliminated, and what is left of its diagonal is
+    l2 <roots, (A A^T + l2 I)^-1 roots>.  products: X X^T, where it is known.
 
     Raises ValueError where A A^T + l2 I is not definite.
 
-    >>> one = RowSpace(np.array([[2.0, 0.0]]), 1.0)
+    >>> one = RowSpace(np.array([[2.0, 0.0]]), np.array([1.0]), 1.0)
     >>> one.solve(np.array([5.0, 3.0])).tolist()
     [1.0, 3.0]
-    >>> with_constant = RowSpace(np.array([[1.0]]), 1.0, np.array([1.0]))  # P = [[2, 1], [1, 1]]
-    >>> with_constant.solve(np.array([1.0, 0.0])).round(12).tolist()
+    >>> both = RowSpace(np.array([[1.0]]), np.array([1.0]), 1.0, True)  # P = [[2, 1], [1, 1]]
+    >>> both.solve(np.array([1.0, 0.0])).round(12).tolist()
     [1.0, -1.0]
     """
 
     name = "rows"
 
-    def __init__(self, A: Any, l2: float, constant: Array | None = None) -> None:
-        self._A, self._l2, self.size = A, l2, A.shape[1] + (constant is not None)
-        K = A @ A.T
-        K = np.asarray(K if isinstance(A, np.ndarray) else K.toarray())
+    def __init__(
+        self, X: Any, roots: Array, l2: float, constant: bool = False, products: Any = None
+    ) -> None:
+        self._X, self._roots, self._l2, self._constant = X, roots, l2, constant
+        self.size = X.shape[1] + constant
+        K = (multiply_rows(X) if products is None else products) * roots
+        K *= roots[:, np.newaxis]
         np.einsum("ii->i", K)[:] += l2
-        self._kernel, self._constant = Dense.of(K), constant
-        if constant is not None:
-            solved = self._kernel.solve(constant)
-            self._along = solved @ A  # P^-1 of the penalised part, of what the constant adds
-            self._left = l2 * float(constant @ solved)
+        self._kernel = Dense.of(K)
+        if constant:
+            solved = self._kernel.solve(roots)
+            self._along = (solved * roots) @ X  # P^-1, but for the constant, of what that adds
+            self._left = l2 * threads.inner(roots, solved)
 
     def solve(self, g: Array) -> Array:
-        flat, d = np.asarray(g, np.float64).ravel(), self._A.shape[1]
-        v = (flat[:d] - self._kernel.solve(self._A @ flat[:d]) @ self._A) / self._l2
-        if self._constant is not None:
-            b = (flat[d] - float(self._along @ flat[:d])) / self._left
+        flat, d = np.asarray(g, np.float64).ravel(), self._X.shape[1]
+        along = self._kernel.solve(self._roots * (self._X @ flat[:d]))
+        v = (flat[:d] - (self._roots * along) @ self._X) / self._l2
+        if self._constant:
+            b = (flat[d] - threads.inner(self._along, flat[:d])) / self._left
             v = np.append(v - b * self._along, b)
         return np.asarray(v).reshape(g.shape)
+
+
+def multiply_rows(X: Any) -> Array:
+    """Return X X^T, dense, in float64."""
+    X = X.astype(np.float64, copy=False)
+    return np.asarray(X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray())
 
 
 class Secant(_Named):
@@ -377,7 +390,7 @@ class MetricFactory:
     @property
     def first_kind(self) -> str:
         """The kind of the first metric of a run."""
-        if self.learns and self.patience > NEWTON:
+        if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
             return "secant"
         if self.kind != "gram" or self.problem.classes == 1 or self.cost["gram"] <= CHEAP:
             return self.kind
@@ -387,10 +400,13 @@ class MetricFactory:
     def patience(self) -> float:
         """How many steps in a secant metric cost as much as a run with whole Hessians."""
         p = self.problem
-        if p.loss == SQUARED:
-            return 0.0
         whole = max(1.0, len(p.y) / _sample_size(p, p.dim))
-        return NEWTON * whole * self.cost["gram"]
+        return max(LEAST_STEPS["secant"], NEWTON * whole * self.cost["gram"])
+
+    def sharpen(self, at: Array) -> Metric | None:
+        """Make the whole Hessian at the end of a run, where it costs little."""
+        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _is_whole(self.problem)
+        return self.build(at, 0, "gram") if is_cheap else None
 
     @property
     def kinds(self) -> set[str]:
@@ -416,7 +432,7 @@ class MetricFactory:
         if p.loss == SQUARED:
             return dict.fromkeys((*NAMES, "rows"), math.inf)  # it would be the same again
         cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
-        steps = {kind: max(least, cost[kind]) for kind, least in LEAST_STEPS.items()}
+        steps = {kind: max(LEAST_STEPS[kind], each) for kind, each in cost.items()}
         return {**steps, "diag": math.inf, "secant": 1.0}
 
     @cached_property
@@ -428,8 +444,14 @@ class MetricFactory:
             "gram": self._gram_work(p.dim),
             "blocks": self._gram_work(p.variables) * p.classes,
             "nystrom": self._sketch_work(),
+            "rows": float(len(p.y)) ** 3 / 3.0 / BLAS_QUICKER,
         }
         return {kind: each / (gradient + STEP) for kind, each in work.items()}
+
+    @cached_property
+    def row_products(self) -> Array:
+        """X X^T, which the metrics in the space of the rows have in common."""
+        return multiply_rows(self.problem.X)
 
     def _gram_work(self, size: int) -> float:
         """The work for a Gram matrix of so many variables, and its inverse."""
@@ -469,7 +491,9 @@ class MetricFactory:
         # For little work, the switch itself would take longer.
         with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
             if kind == "rows":
-                return _make_row_space(p)
+                q = p.curvatures(w, slice(None)) / len(p.y)
+                roots = np.sqrt(q if p.shares is None else q * p.shares)
+                return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
             if kind == "gram" and _is_whole(p):
                 return Dense.of(_add_floor(p, p.hessian_block(w)))
             rng = np.random.default_rng(child(self.root, METRICS, number))
@@ -570,23 +594,15 @@ def _unseen(p: Any) -> Array:
 
 
 def _is_wide(p: Any) -> bool:
-    """Tell whether the space of the rows is the smaller one, and the penalty large enough to divide
-    by: what is lost in the difference of `RowSpace` is eps times the Hessian over it."""
-    n = len(p.y)
-    is_small = p.loss == SQUARED and n < p.dim and n <= MOST_GRAM
-    return is_small and p.l2 > LEAST_L2 * float(p.column_scales.sum())
-
-
-def _make_row_space(p: Any) -> RowSpace:
-    """The Hessian of a squared loss, in the space of the rows."""
-    roots = np.sqrt((np.ones(len(p.y)) if p.shares is None else p.shares) / len(p.y))
-    if p.is_sparse:
-        from scipy import sparse
-
-        A = sparse.diags_array(roots) @ p.X.astype(np.float64)
-    else:
-        A = p.X * roots[:, np.newaxis]
-    return RowSpace(A, p.l2, roots if p.intercept else None)
+    """Tell whether the space of the rows is the smaller one, and cheap, and the penalty large
+    enough to divide by: what is lost in the difference of `RowSpace` is eps times the Hessian over
+    it."""
+    n = float(len(p.y))
+    if p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
+        return False
+    work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
+    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.X.size + STEP)
+    return is_cheap and p.l2 > LEAST_L2 * float(p.column_scales.sum())
 
 
 def _is_whole(p: Any) -> bool:
