@@ -423,8 +423,10 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         total = len(y) if weights is None else float(weights.sum())
         w, seed = self._find_first(X, y, weights, epsilon), self._draw_seed()
         residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-        unit = root_mean_square(residuals, weights)
-        least = SMALLEST_SCALE * root_mean_square(y, weights)
+        size, least = (root_mean_square(v, weights) for v in (residuals, y))
+        least *= SMALLEST_SCALE
+        unit = find_scale(residuals, epsilon, weights)
+        unit = unit if unit > NO_SCALE * size else size
         # Of w / unit, and divided by 2 unit times the sum of the weights.
         problem = ScaledHuber(
             X, y / unit, alpha * unit / total, epsilon=epsilon, least_scale=least / unit,
