@@ -59,10 +59,10 @@ def test_large_sparse_data_are_added_up_in_parts() -> None:
 
 
 def test_a_sampled_gram_matrix_is_close() -> None:
-    p = regression("logistic", n=4000, d=10)
-    w = 0.1 * np.ones(10)
+    p = regression("logistic", n=40_000, d=60)  # too much for all rows
+    w = 0.1 * np.ones(60)
     ratio = np.linalg.eigvals(np.linalg.solve(hessian(p, w), gram(p, w, RNG(0)))).real
-    # 100 rows for 10 variables: (1 +- sqrt(0.1))^2, and some more for entries that are sparse.
+    # 600 rows for 60 variables: (1 +- sqrt(0.1))^2, and some more for entries that are sparse.
     assert 0.3 < ratio.min() < 0.95 < 1.05 < ratio.max() < 2.2
 
 

@@ -15,6 +15,7 @@ from scipy.special import log_softmax
 
 from continuized.adapters._sklearn_base import (
     ClassifierMixin,
+    Fit,
     LinearEstimator,
     MultiOutputMixin,
     RegressorMixin,
@@ -28,15 +29,13 @@ from continuized.adapters._sklearn_base import (
     root_mean_square,
 )
 from continuized.problems import (
-    HuberRegression,
     LeastSquares,
     LogisticRegression,
     PoissonRegression,
     SoftmaxRegression,
 )
 from continuized.problems.base import Array
-from continuized.problems.regression.huber import find_scale
-from continuized.solver.result import Result
+from continuized.problems.regression.huber import ScaledHuber, find_scale
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -50,7 +49,7 @@ __all__ = [
 ]
 
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
-SHRINK = 10.0  # of the scale from one fit to the next, at most
+NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
 
 
 class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
@@ -87,7 +86,7 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
 
     def _fit_one(
         self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
-    ) -> tuple[Array, float, Result, float]:
+    ) -> tuple[Array, float, Fit, float]:
         """Fit one target: coefficients, intercept, the result of the run and the duality gap.
 
         The target is centred and scaled first, so that `tol` is relative to its size.
@@ -98,15 +97,20 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
         is_smooth = l1 == 0.0 and not self.positive
-        X, columns = (X, np.ones(d)) if is_smooth else equalise_columns(X, weights)
+        by_columns = l1 > 0.0 and (not intercept or isinstance(X, np.ndarray))
+        plain = is_smooth or by_columns
+        X, columns = (X, np.ones(d)) if plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
         problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
         prox = None if is_smooth else make_prox(problem, l1 / scale, l2, self.positive, columns)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
-        r = self._solve(problem, w0, seed, prox=prox)
-        gap = math.nan if r.gap is None else r.gap * scale * scale
+        if prox is not None and by_columns:
+            r = self._solve_by_columns(problem, w0, seed, prox)
+        else:
+            r = self._solve(problem, w0, seed, prox=prox)
+        gap = r.gap * scale * scale
         return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
 
     def _set_gaps(self, gaps: list[float]) -> None:
@@ -307,7 +311,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
         random_state: Any = None,
@@ -417,36 +421,46 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         intercept, d = self.fit_intercept, X.shape[1]
         total = len(y) if weights is None else float(weights.sum())
-        start, seed = self._find_start(1, d), self._draw_seed()
-        w = np.zeros(d + 1) if start is None else start.ravel()
-        if start is None and intercept:
-            w[d] = np.median(y if weights is None else y[weights > 0.0])
-        w = w[: d + intercept]
-        least = SMALLEST_SCALE * root_mean_square(y, weights)
-        scale, events, is_done = 0.0, 0, False
-        while True:
-            residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-            # At first the largest, and then in steps: rows that fit by chance, as counts may, would
-            # let it shrink to nothing before w has changed.
-            found = find_scale(residuals, epsilon, weights) if scale else 0.0
-            most = scale / SHRINK if scale else root_mean_square(residuals, weights)
-            before, scale = scale, max(found, most, least)
-            is_done = abs(scale - before) <= check.as_float(self.tol) * scale
+        w, seed = self._find_first(X, y, weights, epsilon), self._draw_seed()
+        residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
+        size, least = (root_mean_square(v, weights) for v in (residuals, y))
+        least *= SMALLEST_SCALE
+        unit = find_scale(residuals, epsilon, weights)
+        unit = unit if unit > NO_SCALE * size else size
+        # Of w / unit, and divided by 2 unit times the sum of the weights.
+        problem = ScaledHuber(
+            X, y / unit, alpha * unit / total, epsilon=epsilon, least_scale=least / unit,
+            weights=weights, intercept=intercept,
+        )  # fmt: skip
+        scale, events, is_done = 1.0, 0, False
+        while not is_done and events < int(self.max_iter):
             left = int(self.max_iter) - events
-            if is_done or left <= 0:
+            # An error of tol s in the predictions is one of tol sqrt(s) in the norm of the Hessian.
+            r = self._solve(problem, w / unit, seed, unit=0.3 * math.sqrt(scale), most=left)
+            w, events = unit * r.x, events + max(int(r.nit), 1)
+            before, scale = scale, problem.find_best_scale(w / unit)
+            is_done = r.success and scale >= 0.1 * before
+            if not r.success:
                 break
-            # Of w / scale, and divided by 2 scale times the sum of the weights.
-            l2 = alpha * scale / total
-            problem = HuberRegression(
-                X, y / scale, l2, delta=epsilon, weights=weights, intercept=intercept
-            )
-            r = self._solve(problem, w / scale, seed, most=left)
-            w, events = scale * r.x, events + max(int(r.nit), 1)
+        scale, residuals = unit * scale, y - np.asarray(X @ w[:d]) - w[d:].sum()
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
         self.outliers_ = np.abs(residuals) > scale * epsilon
         self.n_iter_ = max(events, 1)
         self._warn_unless(is_done, events)
         return self
+
+    def _find_first(self, X: Any, y: Array, weights: Array | None, epsilon: float) -> Array:
+        """Find where to start: the last fit, or the intercept alone."""
+        d = X.shape[1]
+        start = self._find_start(1, d)
+        w = np.zeros(d + 1) if start is None else start.ravel()
+        if start is None and self.fit_intercept:
+            w[d] = np.median(y if weights is None else y[weights > 0.0])
+            rest = y - w[d]
+            # Where most rows have the median itself, as counts may, the scale there says nothing.
+            if find_scale(rest, epsilon, weights) <= NO_SCALE * root_mean_square(rest, weights):
+                w[d] = np.average(y, weights=weights)
+        return w[: d + bool(self.fit_intercept)]
 
     def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
@@ -492,7 +506,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         *,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
-        tol: float = 1e-4,
+        tol: float = 3e-4,
         max_iter: int = 1000,
         class_weight: Any = None,
         verbose: int = 0,
