@@ -4,6 +4,8 @@ SciPy is imported inside the functions that need it.
 """
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
+from continuized.theory.certificate_search import NoCertificateError, certify
+from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
@@ -23,11 +25,15 @@ from continuized.theory.scaling import (
 )
 
 __all__ = [
+    "Certificate",
+    "ConstantParameters",
     "Gap",
     "Lyapunov",
     "Moments",
+    "NoCertificateError",
     "ScalingDistance",
     "bound",
+    "certify",
     "drift",
     "event_count_quantile",
     "event_time_quantile",
