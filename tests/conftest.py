@@ -41,7 +41,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
 from numba.core.dispatcher import Dispatcher
 
 OPTIONAL = (
+    "PEPit",
     "array_api_strict",
+    "cvxpy",
     "jax",
     "optax",
     "pandas",

@@ -217,6 +217,13 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "noise_tuned_L": (
         theory.noise_tuned_L, {"p": P, "x0": np.zeros(3), "sigma2": 0.1, "horizon": 10.0}
     ),
+    "Certificate": (theory.Certificate, {
+        "parameters": (0.1, 0.1, 1, 10), "L": 1, "mu": 0.01, "rate": 0.1, "P": (0, 0, 0.005),
+        "multipliers": {("*", "x"): 0.1, ("x", "x+"): 1},
+    }),
+    "certify": (theory.certify, {
+        "method": cz.Continuized(1.0, 0.01), "L": None, "mu": None, "rate": 0.1,
+    }),
     "scaling_limit": (theory.scaling_limit, {
         "p": P, "x0": np.zeros(3), "times": [1.0], "progress": False
     }),
@@ -366,8 +373,17 @@ def is_foreign(warning: warnings.WarningMessage) -> bool:
     return not own and warning.category.__name__ not in OURS_TO_GIVE
 
 
+NEEDS = {"certify": "cvxpy"}  # a library that the extra `test` does not bring
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="cases are ended by a signal")
-@pytest.mark.parametrize("name", ENTRY_POINTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ())
+        for name in ENTRY_POINTS
+    ],
+)
 def test_what_nobody_should_give(name: str, request: pytest.FixtureRequest) -> None:
     call, right = ENTRY_POINTS[name]
     for plain in ({}, {"accelerated": False} if "accelerated" in right else {}, in_float32(right)):

@@ -5,6 +5,8 @@ SciPy is imported inside the functions that need it.
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
 from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
+from continuized.theory.certificate_search import NoCertificateError, certify
+from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
@@ -25,12 +27,16 @@ from continuized.theory.scaling import (
 )
 
 __all__ = [
+    "Certificate",
+    "ConstantParameters",
     "Gap",
     "Lyapunov",
     "Moments",
+    "NoCertificateError",
     "ScalingDistance",
     "SharpBound",
     "bound",
+    "certify",
     "drift",
     "event_count_quantile",
     "event_time_quantile",

@@ -26,6 +26,7 @@ from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
 from continuized.solver.result import Result
 from continuized.support.statistics import Measurement
+from continuized.theory import Certificate
 
 Found = Iterable[Measurement]
 ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
@@ -50,6 +51,7 @@ class Subject:
     a2cid2: Callable[..., A2CiD2] = A2CiD2
     minimize: Callable[..., Result] = minimize
     ensemble: Callable[..., Ensemble] = ensemble
+    certificate: Callable[..., Certificate] = Certificate
 
 
 class Effort(NamedTuple):

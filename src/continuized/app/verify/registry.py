@@ -14,7 +14,16 @@ from __future__ import annotations
 import math
 import time
 
-from continuized.app.verify import beyond, composite, laws, literal, marked, network, paper
+from continuized.app.verify import (
+    beyond,
+    certificates,
+    composite,
+    laws,
+    literal,
+    marked,
+    network,
+    paper,
+)
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.support.progress import bar
 from continuized.support.statistics import Measurement
@@ -83,6 +92,9 @@ CHECKS: tuple[Check, ...] = (
     Check("f + psi: phi is a supermartingale", NEW, "states above", composite.supermartingale),
     Check("f + psi: the paths", NEW, WRITTEN, composite.paths),
     Check("f + psi: x stays in the domain", NEW, "distance, psi(x) - psi^", composite.domain),
+    Check("certificates: only proofs are accepted", NEW, "wrong verdicts", certificates.verdicts),
+    Check("certificates: the form is the generator's", NEW, WRITTEN, certificates.forms),
+    Check("certificates: E f(x_t) is below the bound", NEW, EXACT, certificates.bounds),
     Check("marks: the constants are the theory's", MARKS, WRITTEN, literal.marked),
     Check("coordinates: E f(x_t)", MARKS, Z, marked.coordinate_equality, True),
     Check("coordinates: E f(x_t) is below its bound", MARKS, EXACT, marked.coordinate_bound),
