@@ -103,7 +103,7 @@ def violations(site: Path) -> Iterator[str]:
     files = {path: path.read_text(encoding="utf-8") for path in sorted(site.rglob("*.*"))
              if path.suffix in READERS}  # fmt: skip
     if not any(path.suffix == ".html" for path in files):
-        yield f"{site}: no page here; build the documentation first (mkdocs build)"
+        yield f"{site}: no page here; build the documentation first (python -m sphinx docs site)"
     pages = "".join(text for path, text in files.items() if path.suffix == ".html")
     for path, text in files.items():
         if path.name == "search_index.js":

@@ -27,7 +27,7 @@ PACKAGE = "continuized"
 SOURCES = ROOT / "src" / PACKAGE
 # What a sdist holds besides the folders of the sources, tests and documentation.
 FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md",
-         "constraints.txt", "mkdocs.yml", "pyproject.toml"}  # fmt: skip
+         "constraints.txt", "pyproject.toml"}  # fmt: skip
 FOLDERS = {".ci", "benchmarks", "docs", "examples", "src", "tests", "tools"}
 # Hatchling adds these two; without the second, a rebuild would not know what to leave out.
 ADDED = {"PKG-INFO", ".gitignore"}
