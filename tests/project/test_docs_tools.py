@@ -94,7 +94,8 @@ def test_an_empty_folder_is_no_site(tmp_path: Path) -> None:
     assert (done.returncode, "no page here" in done.stdout) == (1, True)
 
 
-WRITTEN = """The mean of <a, x_i> - b, as in `f(x_i)`, of *all* rows; |u|^2 is f* or T_{k+1}.
+WRITTEN = """The mean of <a, x_i> - b, as in `f(x_i)`, of *all* rows;
+|u|^2 is f* or T_{k+1}.
 
     |u| = <u, u>
 
@@ -109,7 +110,8 @@ Attributes: none of them.
 '<1>'
 """
 
-READ = r"""The mean of <a, \ :math:`x_{i}`\ > - b, as in ``f(x_i)``, of *all* rows; \|u\|^2 is \ :math:`f_*`\  or \ :math:`T_{k+1}`\ .
+READ = r"""The mean of <a, \ :math:`x_{i}`\ > - b, as in ``f(x_i)``, of *all* rows;
+\|u\|^2 is \ :math:`f_*`\  or \ :math:`T_{k+1}`\ .
 
 ::
 
@@ -146,7 +148,10 @@ def test_docstrings_are_text() -> None:
 
 
 def test_symbols_of_a_page_are_formulas() -> None:
-    page = "# x_t\n\nE f(x_t) - f* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_t.\n\n```text\nx_t\n```\n    x_t\n"
+    page = (
+        "# x_t\n\nE f(x_t) - f* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_t.\n\n"
+        "```text\nx_t\n```\n    x_t\n"
+    )
     assert load("inline_math").in_page(page) == (
         "# x_t\n\nE f($x_{t}$) - $f_*$ is `f(x_t)`, [$x_{t}$](x_t.md) or $T_{k+1}$/$A_{t}$.\n\n"
         "```text\nx_t\n```\n    x_t\n"
