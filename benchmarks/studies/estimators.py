@@ -54,7 +54,9 @@ def make_cases(X: Array, rng: np.random.Generator) -> list[Case]:
     rough = y + np.where(rng.random(n) < 0.1, 30.0 * rng.standard_normal(n), 0.0)
     most = float(np.abs(X.T @ (y - y.mean())).max()) / n
 
-    def pair(name: str, y: Array, objective: Any, theirs: str | None = None, **options: Any) -> Case:
+    def pair(
+        name: str, y: Array, objective: Any, theirs: str | None = None, **options: Any
+    ) -> Case:
         mine = partial(getattr(ours, f"Continuized{name}"), random_state=0, **options)
         return Case(name, mine, partial(getattr(linear_model, name), **options), y, objective)
 

@@ -76,7 +76,9 @@ def test_the_index_of_pandas_is_left_out_and_said(tmp_path: Path, name: str) -> 
     content = f"{name},a,y\n0,1.5,1\nrow two,2.5,0\n".encode()
     data = read(put(tmp_path, "a.csv", content))
     same_bits(data.X, [[1.5], [2.5]])
-    assert data.notes == ("the first column is the index that pandas writes, and was left out",)
+    assert data.notes == (
+        "the first column is an index, as pandas and R write one, and was left out",
+    )
     if name:  # asked for, it is the label
         numbers = content.replace(b"row two", b"9")
         same_bits(read(put(tmp_path, "b.csv", numbers), label=name).y, [0, 9])

@@ -188,7 +188,11 @@ class LinearEstimator(BaseEstimator):
         entries = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
         method = CoordinateDescent("active", prox=entries, accelerated=False)
         x0 = np.clip(found.x[:d], entries.low, entries.high)
-        stepper, tol, root = method.prepare(centred, x0), check.as_float(self.tol), seed_sequence(seed)
+        stepper, tol, root = (
+            method.prepare(centred, x0),
+            check.as_float(self.tol),
+            seed_sequence(seed),
+        )
         stepper.configure(x0, tol, record=False)
         ticking = clock_with_marks(None, stepper, root)
         status = Loop(stepper, ticking.stream(), Limits(tol, left * d)).run()

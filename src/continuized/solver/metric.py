@@ -503,9 +503,7 @@ class MetricFactory:
             return make(p, w, rng)
 
 
-def make_factory(
-    kind: Any, problem: Problem, root: Root, learns: bool = False
-) -> MetricFactory:
+def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
     """Make a factory of metrics by its name; it may learn them from the gradients first."""
     check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
     if not hasattr(problem, "curvature"):
