@@ -188,13 +188,9 @@ class LinearEstimator(BaseEstimator):
         entries = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
         method = CoordinateDescent("active", prox=entries, accelerated=False)
         x0 = np.clip(found.x[:d], entries.low, entries.high)
-        stepper, tol, root = (
-            method.prepare(centred, x0),
-            check.as_float(self.tol),
-            seed_sequence(seed),
-        )
+        stepper, tol = method.prepare(centred, x0), check.as_float(self.tol)
         stepper.configure(x0, tol, record=False)
-        ticking = clock_with_marks(None, stepper, root)
+        ticking = clock_with_marks(None, stepper, seed_sequence(seed))
         status = Loop(stepper, ticking.stream(), Limits(tol, left * d)).run()
         x, gap = stepper.point(), stepper.evaluate_criterion()
         if problem.intercept:

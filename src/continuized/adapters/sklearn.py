@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
+SMALLER = 10.0  # times a scale may be smaller than the one that tol was made for
 NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
 
 
@@ -362,10 +363,9 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
     """Regression that outliers do not spoil, and its scale, as scikit-learn's `HuberRegressor`.
 
     Minimises sum_i weight_i (s + s h((y_i - p_i) / s)) + alpha |w|^2 over w, b and the scale s > 0,
-    with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond: in turn
-    over w and b, and over s, until s stays as it is.  The sum is convex in both and smooth for
-    s > 0, so that a point that is best in each is the minimiser.  s is kept above 1e-9 of the size
-    of y, for it would go to 0 where y is fitted exactly.
+    with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond.  The sum
+    is convex in all of them: what is run is the function of w and b that has the best s everywhere.
+    s is kept above 1e-9 of the size of y, for it would go to 0 where y is fitted exactly.
 
     Parameters
     ----------
@@ -375,10 +375,10 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
     fit_intercept : bool
         Whether there is an intercept b, which is not penalised.
     tol : float
-        How exactly to solve: about the relative error of the scale, and that of the predictions
-        (root mean square) in units of it.
+        How exactly to solve: about the error of the predictions (root mean square), relative to the
+        scale.
     max_iter, random_state, warm_start
-        As in `ContinuizedRidge`; max_iter counts the iterations for all scales.
+        As in `ContinuizedRidge`.
 
     Attributes: coef_, intercept_, scale_, outliers_, n_iter_, n_features_in_, feature_names_in_.
 
@@ -432,16 +432,17 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
             X, y / unit, alpha * unit / total, epsilon=epsilon, least_scale=least / unit,
             weights=weights, intercept=intercept,
         )  # fmt: skip
-        scale, events, is_done = 1.0, 0, False
-        while not is_done and events < int(self.max_iter):
+        scale, events, is_done, is_due = 1.0, 0, False, True
+        while is_due and not is_done:
             left = int(self.max_iter) - events
-            # An error of tol s in the predictions is one of tol sqrt(s) in the norm of the Hessian.
-            r = self._solve(problem, w / unit, seed, unit=0.3 * math.sqrt(scale), most=left)
+            # An error of tol s in the predictions is one of tol sqrt(s) in the norm of the Hessian,
+            # for an s of which it is known in the end that it was not much too large.
+            tolerance = math.sqrt(scale / SMALLER)
+            r = self._solve(problem, w / unit, seed, unit=tolerance, most=left)
             w, events = unit * r.x, events + max(int(r.nit), 1)
             before, scale = scale, problem.find_best_scale(w / unit)
-            is_done = r.success and scale >= 0.1 * before
-            if not r.success:
-                break
+            is_done = r.success and SMALLER * scale >= before
+            is_due = r.success and events < int(self.max_iter)
         scale, residuals = unit * scale, y - np.asarray(X @ w[:d]) - w[d:].sum()
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
         self.outliers_ = np.abs(residuals) > scale * epsilon

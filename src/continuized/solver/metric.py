@@ -600,13 +600,13 @@ def _is_wide(p: Any) -> bool:
         return False
     work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
     is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.X.size + STEP)
-    return is_cheap and p.l2 > LEAST_L2 * float(p.column_scales.sum())
+    return is_cheap and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
 
 
 def _is_whole(p: Any) -> bool:
     """Tell whether a dense Hessian of one output is made from all rows."""
     is_single = p.loss != SOFTMAX and not p.is_sparse
-    return is_single and _sample_size(p, p.dim) == len(p.y)
+    return is_single and bool(_sample_size(p, p.dim) == len(p.y))
 
 
 def _add_floor(p: Any, P: Array) -> Array:

@@ -190,12 +190,12 @@ class AdaptiveStepper(Stepper):
         known = self.options.method
         # In a metric that is made to be the curvature, L is near 1.
         near_1 = self.factory is not None and self.factory.kind != "diag"
-        is_done = self.support is not None and self._begin_on_support(start)
+        is_done = self.support is not None and self._begin_on_support()
         L = 1.0 if known or near_1 or is_done else self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
 
-    def _begin_on_support(self, start: Array) -> bool:
+    def _begin_on_support(self) -> bool:
         """Start from a better point than x0, and tell whether its duality gap is at most tol."""
         assert self.support is not None
         better = self.support.improve(self.evaluator, self.last)
