@@ -260,9 +260,7 @@ def test_an_L_that_is_too_small_is_witnessed_and_bounds_nothing(psi: dict[str, A
     f, method = cz.Problem(q.fun, q.grad), cz.Continuized(0.05)
     with pytest.warns(cz.ConstantsWarning, match="L = 0.05 is too small: two gradients"):
         cz.minimize(f, MIDDLE, method=method, maxiter=20, rng=0, **psi)
-    with pytest.raises(
-        ValueError, match=r"got 0\.05, but two gradients show"
-    ):
+    with pytest.raises(ValueError, match=r"got 0\.05, but two gradients show"):
         theory.bound(method, f, MIDDLE, t=1.0, **psi)
     assert theory.bound(cz.Continuized(1.0), f, MIDDLE, t=1.0, **psi) > 0.0
 
