@@ -80,7 +80,7 @@ class States:
         return self.problem.grad(self.star) + self.penalty.l2 * self.star, H
 
     def drift(self, kind=cz.CoordinateDescent):
-        """Return what the library says, and the sizes of its terms: rounding is relative to them."""
+        """Return what the library says, and the sizes of its terms, for rounding."""
         found = drift(kind(**self.options), self.problem, self.t, self.x, self.z, x_star=self.star)
         scale = np.abs(self.problem.values(self.x)) + 1.0
         return found, self.drift_by_definition()[1] + np.exp(self.log_A()) * scale
