@@ -101,7 +101,7 @@ LOGISTIC: dict[str, Solve] = {"with L, mu": ours_with_L, "L-BFGS-B": lbfgsb}
 def problems() -> Iterator[tuple[str, Bounded, dict[str, Solve]]]:
     """(title, problem, solvers beside ours)."""
     rng = np.random.default_rng(0)
-    for n, d, power in ((2_000, 200, 0.0), (2_000, 200, 1.0), (500, 1_000, 0.0)):
+    for n, d, power in ((2_000, 200, 0.0), (2_000, 200, 1.0), (1_000, 800, 0.0)):
         X = rng.standard_normal((n, d)) * np.arange(1, d + 1.0) ** -power
         w = rng.standard_normal(d) / np.sqrt(d)
         noise = rng.standard_normal(n)
@@ -111,10 +111,9 @@ def problems() -> Iterator[tuple[str, Bounded, dict[str, Solve]]]:
         half = 0.67 / np.sqrt(d)  # of a Gaussian of this scale, half are farther out
         f = cz.problems.LeastSquares(X, X @ w + 0.1 * noise)
         yield f"box, {name}", Bounded(f, -half, half), SQUARES
-        if n > d:
-            signs = np.where(X @ w + 0.1 * noise > 0.0, 1.0, -1.0)
-            f = cz.problems.LogisticRegression(X, signs, 1e-4)
-            yield f"logistic in a box, {name}", Bounded(f, -half, half), LOGISTIC
+        signs = np.where(X @ w + 0.1 * noise > 0.0, 1.0, -1.0)
+        f = cz.problems.LogisticRegression(X, signs, 1e-4)
+        yield f"logistic in a box, {name}", Bounded(f, -half, half), LOGISTIC
     X, y = data.planted(data.sparse_rows(20_000, 2_000, 25, rng))
     sparse = {name: solve for name, solve in SQUARES.items() if name != "nnls"}
     f = cz.problems.LeastSquares(X, y)
