@@ -70,7 +70,7 @@ class _Quasar(Problem):
     def grad(self, x: Array) -> Array:
         """The gradient of f at x, in the shape of x."""
         x = np.asarray(x)
-        g = self.grads(flat(x, self.x_star.size)[np.newaxis])[0].reshape(x.shape)
+        g: Array = self.grads(flat(x, self.x_star.size)[np.newaxis])[0].reshape(x.shape)
         return g.astype(x.dtype if x.dtype.kind == "f" else np.float64, copy=False)
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
@@ -172,7 +172,8 @@ class SigmoidRegression(_Quasar):
     is flat far away.  L is an upper bound.
 
     X: the rows a_i, a matrix.  x_star: a minimiser, a vector.  leak: a number > 0.  tau: a number
-    in (0, 2c/m], by default the largest.  Raises TypeError or ValueError where they are none of these.
+    in (0, 2c/m], by default the largest.  Raises TypeError or ValueError where they are none of
+    these.
 
     >>> p = SigmoidRegression([[1.0, 0.0], [0.0, 2.0]], [1.0, -1.0])
     >>> round(p.tau, 12), p.mu, p.fun(np.array([1.0, -1.0]))
@@ -220,7 +221,7 @@ class SigmoidRegression(_Quasar):
             return np.asarray((slopes @ self.X / len(self.y)).reshape(np.shape(points)))
 
     def _predict(self, points: Array) -> Array:
-        return np.asarray(points).reshape(len(points), -1) @ self.X.T
+        return np.asarray(np.asarray(points).reshape(len(points), -1) @ self.X.T)
 
     def _functions(self) -> tuple[Any, Any]:
         X, y, leak = self.X, self.y, self.leak

@@ -335,8 +335,8 @@ class SharpContinuized(Method):
     From x_0 = z_0 and for L/mu >= 6.5, E f(x_t) - f* <= 3 (f_0 - f* + mu/2 |x_0 - x*|^2) e^{-pt}:
     the best guarantee that is proved here, against the exponents sqrt(mu/L) of Theorem 3 and
     4/3 sqrt(mu/L) of Theorem A for `Continuized`.  It is a better guarantee, not a quicker method:
-    on most functions both take about as many gradients, and on quadratics the mean of this one falls
-    more slowly than that of `Continuized` from L/mu = 100 on (`cz.theory.quadratic_rate`).
+    on most functions both take about as many gradients, and on quadratics the mean of this one
+    falls more slowly than that of `Continuized` from L/mu = 100 on (`cz.theory.quadratic_rate`).
 
     L and mu: as for `Nesterov`, and so are the errors; ValueError, too, for mu = 0.
 

@@ -162,7 +162,8 @@ def drift(
 
     with A' = tau eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
     convex, or (tau, mu)-quasar-convex (up to sigma2 A_t / L with noise).  One state, or many: t of
-    shape (n,), x and z with n rows.  t + start > 0 is needed: eta is infinite at 0.  method: Continuized, on p.
+    shape (n,), x and z with n rows.  t + start > 0 is needed: eta is infinite at 0.  method:
+    Continuized, on p.
 
     With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
     isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for

@@ -98,8 +98,8 @@ def moment_matrices(parameters: tuple[float, float, float, float], lam: Array) -
             (gamma_prime, gamma_prime, uw, uw),
         )
     ]
-    return flow_matrix(eta, eta_prime) + np.stack(jumps, axis=-2)
+    return np.asarray(flow_matrix(eta, eta_prime) + np.stack(jumps, axis=-2))
 
 
 def _growth(parameters: tuple[float, float, float, float], lam: Array) -> Array:
-    return np.linalg.eigvals(moment_matrices(parameters, lam)).real.max(axis=-1)
+    return np.asarray(np.linalg.eigvals(moment_matrices(parameters, lam)).real.max(axis=-1))

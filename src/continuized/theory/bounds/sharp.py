@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem, check_problem
+from continuized.process import parameters
 from continuized.process.methods import Continuized, Method, SharpContinuized
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
@@ -86,15 +87,15 @@ def form(proof: Proof) -> Array:
     """
     mu, eta, eta_prime, gamma, gamma_prime, rho, nu, ell, in_x, in_z = proof
     x, z, g, g_plus = np.eye(4, dtype=int).astype(object)
-    nothing = 0 * x
+    nothing, half = 0 * x, mu / mu / 2  # not a float where mu is none
 
-    def product(u: Array, v: Array) -> Array:
-        return (np.outer(u, v) + np.outer(v, u)) / 2
+    def product(u: Array, v: Array) -> Any:
+        return half * (np.outer(u, v) + np.outer(v, u))
 
-    def quadratic_part(x: Array, w: Array) -> Array:
+    def quadratic_part(x: Array, w: Array) -> Any:
         return nu * mu * (product(w, w) - product(x, x) / 2)
 
-    def interpolate(x_i: Array, g_i: Array, x_j: Array, g_j: Array) -> Array:
+    def interpolate(x_i: Array, g_i: Array, x_j: Array, g_j: Array) -> Any:
         dx, dg = x_i - x_j, g_i - g_j
         slack = product(dg, dg) + mu * product(dx, dx) - 2 * mu * product(dg, dx)
         return -product(g_j, dx) - slack / (2 * (1 - mu))
@@ -102,8 +103,8 @@ def form(proof: Proof) -> Array:
     w = in_x * x + in_z * z
     x_plus, w_plus = x - gamma * g, w - (in_x * gamma + in_z * gamma_prime) * g
     moved = in_x * eta * (z - x) + in_z * eta_prime * (x - z)
-    flow = eta * product(g - nu * mu * x, z - x) + 2 * nu * mu * product(w, moved)
-    return (
+    flow: Any = eta * product(g - nu * mu * x, z - x) + 2 * nu * mu * product(w, moved)
+    return np.asarray(
         flow
         + quadratic_part(x_plus, w_plus)
         + (rho - 1) * quadratic_part(x, w)
@@ -147,14 +148,15 @@ class _Decay(NamedTuple):
     phi_0: float
 
     @property
-    def log_of_mean(self) -> float:
-        """Log of what bounds (E f(x_t) - f*) e^{rho t}."""
-        return math.log(CONSTANT) + log_of(self.phi_0)
-
-    @property
     def log_of_path(self) -> float:
         """Log of V_0 / (1 - nu)."""
         return log_of(self.V_0) - math.log1p(-self.nu)
+
+    def log_bound(self, query: Query) -> Array:
+        """Log of the bound on E f(x_t) - f*, or on E[e^{rho T_k} (f(x_k) - f*)]."""
+        if query.t is not None:
+            return log_decay(math.log(CONSTANT) + log_of(self.phi_0), self.rho, query)
+        return log_decay(self.log_of_path, self.rho, query, weighted=True)
 
 
 def sharp_bound(
@@ -213,36 +215,38 @@ def sharp_bound(
     times = None if t is None else check.times(t, "t")
     query = Query(times, None if k is None else check_counts(k))
     own, paper = _theorems(method, problem, x0, query)
-    asked: Array = query.t if query.t is not None else query.k  # type: ignore[assignment]
-    q = getattr(method, "tau", 1.0) * math.sqrt(method.mu) / math.sqrt(method.L)
-    of_paper = q if own or getattr(method, "start", 0.0) == math.inf else math.nan
-    log, name = paper, np.full(asked.shape, "Theorem 3" if k is None else "Theorem 5")
-    rate = np.full(asked.shape, of_paper)
-    if own is not None:
-        sharp = log_decay(own.log_of_mean, own.rho, query)
-        if k is not None:
-            sharp = np.full(asked.shape, own.log_of_path)
-        less = np.full(asked.shape, True) if paper is None or k is not None else sharp < paper
-        log = np.where(less, sharp, -math.inf if paper is None else paper)
-        name, rate = np.where(less, own.name, name), np.where(less, own.rho, of_paper)
-    return SharpBound(np.exp(log)[()], name[()], rate[()])
+    rate = math.nan
+    if isinstance(method, Continuized) and method.start == math.inf:
+        rate = method.tau * 2.0 * parameters.omega(method.L, method.mu)
+    name = "Theorem 3" if k is None else "Theorem 5"
+    if own is None:
+        log, names, rates = paper, np.full(np.shape(paper), name), np.full(np.shape(paper), rate)
+    else:
+        # At events the two have different weights, and only one can be told.
+        sharp = own.log_bound(query)
+        less = sharp < paper if k is None else np.full(np.shape(paper), True)
+        log, names = np.where(less, sharp, paper), np.where(less, own.name, name)
+        rates = np.where(less, own.rho, rate)
+    return SharpBound(np.exp(log)[()], names[()], rates[()])
 
 
 def _theorems(
     method: Any, problem: Any, x0: ArrayLike, query: Query
-) -> tuple[_Decay | None, Array | None]:
-    """Theorem A or B where it holds, and the log of the paper's bound where that does."""
+) -> tuple[_Decay | None, Array]:
+    """Theorem A or B where it holds, and the log of the paper's bound, infinite where there is
+    none."""
     if not isinstance(method, Continuized | SharpContinuized):
         theorem_of(method, {})  # which raises
     p, x = check_problem(problem), start_of(problem, x0)
     check_constants_hold(method, p)
     R2 = squared_distance(p, x)
     if isinstance(method, SharpContinuized):
-        return decay_B(method, R2, excess(p, x)), None
+        asked: Any = query.t if query.k is None else query.k
+        return decay_B(method, R2, excess(p, x)), np.full(asked.shape, math.inf)
     paper = continuized_bound(method, R2, lambda: excess(p, x), query)
     if not has_theorem_A(method):
         return None, paper
-    proof = proof_A(math.sqrt(method.mu) / math.sqrt(method.L))
+    proof = proof_A(2.0 * parameters.omega(method.L, method.mu))
     return _make_decay("Theorem A", proof, method, R2, excess(p, x)), paper
 
 
@@ -258,7 +262,7 @@ def decay_B(method: SharpContinuized, R2: float, f: float) -> _Decay:
         raise ValueError(
             f"Theorem B needs L/mu >= {LEAST_B}, got {method.L / method.mu:.6g}; use cz.Continuized"
         )
-    proof = proof_B(math.sqrt(2.0) * math.sqrt(method.mu) / math.sqrt(method.L))
+    proof = proof_B(parameters.sharp_eta(method.L, method.mu))
     return _make_decay("Theorem B", proof, method, R2, f)
 
 
@@ -280,10 +284,7 @@ def refuse_z0(z0: Any) -> None:
 def sharp_log_bound(method: SharpContinuized, problem: Problem, x: Array, query: Query) -> Array:
     """The log of Theorem B's bound, weighted at events, as `cz.theory.bound` takes it."""
     refuse_z0(query.z0)
-    own = decay_B(method, squared_distance(problem, x), excess(problem, x))
-    if query.t is not None:
-        return log_decay(own.log_of_mean, own.rho, query)
-    return log_decay(own.log_of_path, own.rho, query, weighted=True)
+    return decay_B(method, squared_distance(problem, x), excess(problem, x)).log_bound(query)
 
 
 def path_bound(
@@ -337,8 +338,7 @@ def path_bound(
     own, paper = _theorems(method, problem, x0, query)
     curve = paper
     if own is not None:
-        assert query.t is not None
-        curve = own.log_of_path - own.rho * query.t
-        if paper is not None and own.V_0 > 0.0:
+        curve = log_decay(own.log_of_path, own.rho, query)
+        if isinstance(method, Continuized) and own.V_0 > 0.0:
             curve = math.log(2.0) - np.logaddexp(-curve, -paper)
-    return np.exp(curve - math.log(delta))[()]  # type: ignore[operator]
+    return np.asarray(np.exp(curve - math.log(delta)))[()]

@@ -122,7 +122,8 @@ def rates_of(method: Method) -> Rates:
         steps = parameters.gamma(L), parameters.sharp_gamma_prime(L, mu)
         eta_prime = parameters.sharp_eta_prime(L, mu)
         return Rates.constant(parameters.sharp_eta(L, mu), *steps, eta_prime=eta_prime)
-    if not isinstance(check_method(method), Continuized):
+    check_method(method)
+    if not isinstance(method, Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
     c = method.parameters
     return Rates(
