@@ -14,7 +14,16 @@ from __future__ import annotations
 import math
 import time
 
-from continuized.app.verify import certificates, composite, laws, literal, marked, network, paper
+from continuized.app.verify import (
+    certificates,
+    composite,
+    ito,
+    laws,
+    literal,
+    marked,
+    network,
+    paper,
+)
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.support.progress import bar
 from continuized.support.statistics import Measurement
@@ -55,6 +64,9 @@ CHECKS: tuple[Check, ...] = (
     Check("E f(x_t) is below it with noise", "Theorem 6", EXACT, paper.theorem_6),
     Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", paper.drift),
     Check("phi is a supermartingale", "appendix B", "states above", paper.supermartingale),
+    Check("Ito's formula closes", "appendix A", "error / largest part", ito.closes),
+    Check("Ito's formula: E M_t = 0", "appendix A", Z, ito.martingale, True),
+    Check("the five prefactors vanish", "appendix B", "prefactor / terms", ito.prefactors),
     Check("T_k is Gamma(k, 1)", "section 4", "distance of laws", paper.event_times, True),
     Check("gaps: mean, variance, independence", "section 3", Z, laws.gaps, True),
     Check("noise: mean, variance, independence", "section 5", Z, laws.noise, True),
