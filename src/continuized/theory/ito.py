@@ -199,9 +199,9 @@ def generator(
 ) -> Array:
     """Compute I, what phi is expected to change by in unit time, at a state (t, x, z), or many.
 
-    method: Continuized or CustomContinuized, on problem, with exact gradients.  Many states are t of shape
-    (n,), x and z with n rows.  TypeError and ValueError for what does not fit, and for a phi whose
-    gradient contradicts finite differences, with by how much.
+    method: Continuized or CustomContinuized, on problem, with exact gradients.  Many states are t
+    of shape (n,), x and z with n rows.  TypeError and ValueError for what does not fit, and for a
+    phi whose gradient contradicts finite differences, with by how much.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
