@@ -36,8 +36,9 @@ from continuized.process.parameters import (
 from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
-from continuized.theory import Certificate
+from continuized.theory import Certificate, decompose, prefactors
 from continuized.theory.certificates import dissipation
+from continuized.theory.ito import integrate_gaps
 from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
@@ -331,6 +332,26 @@ class Credulous(Certificate):
         return True
 
 
+def compensate_by_half(*given: Any) -> Any:
+    """Half of what the jumps are expected to be."""
+    flow, compensator, error = integrate_gaps(*given)
+    return flow, 0.5 * compensator, error
+
+
+def decompose_without_compensator(*given: Any) -> Any:
+    """The jumps alone taken for the martingale."""
+    parts = decompose(*given)
+    jumps = parts.phi - parts.phi[0]
+    return parts._replace(martingale=jumps)
+
+
+def prefactors_with_L_gamma(*given: Any, **parameters: Any) -> Any:
+    """A gamma (1 - L gamma), the 1/2 forgotten."""
+    found = prefactors(*given, **parameters)
+    off = 0.5 * parameters["A"] * given[0] * parameters["gamma"] ** 2
+    return found._replace(gradient_squared=found.gradient_squared + off)
+
+
 FORM = "certificates: the form is the generator's"
 VERDICTS = "certificates: only proofs are accepted"
 PROCESS = "the iteration is the process"
@@ -360,6 +381,21 @@ MUTANTS: tuple[Mutant, ...] = (
         "eta of the step of x in f + psi taken at T_k",
         Subject(continuized=EarlierEta),
         (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
+    ),
+    Mutant(
+        "half of the compensator in Ito's formula",
+        Subject(integrate_gaps=compensate_by_half),
+        ("Ito's formula: E M_t = 0",),
+    ),
+    Mutant(
+        "no compensator in Ito's formula",
+        Subject(decompose=decompose_without_compensator),
+        ("Ito's formula closes",),
+    ),
+    Mutant(
+        "1 - L gamma in the fifth prefactor",
+        Subject(prefactors=prefactors_with_L_gamma),
+        ("the five prefactors vanish",),
     ),
     Mutant("a certificate is taken at its word", Subject(certificate=Credulous), (VERDICTS,)),
     Mutant(

@@ -23,6 +23,7 @@ LONG = (
     "a quarter of the exchanges",
     "a tenth of what an exchange moves",
     "gamma = mu",
+    "half of the compensator in Ito's formula",
     "noise of twice the variance",
     "the 2 forgotten in 1/sqrt(2 mu_g R)",
     "the 2 forgotten in sqrt(mu_g/(2R))",

@@ -15,6 +15,7 @@ from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
 from continuized.network.simulation.messages import MessageEngine
+from continuized.problems.base import Array
 from continuized.process.methods import (
     Continuized,
     GradientDescent,
@@ -26,7 +27,8 @@ from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
 from continuized.solver.result import Result
 from continuized.support.statistics import Measurement
-from continuized.theory import Certificate
+from continuized.theory import Certificate, Decomposition, Prefactors, decompose, prefactors
+from continuized.theory.ito import integrate_gaps
 
 Found = Iterable[Measurement]
 ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
@@ -52,6 +54,9 @@ class Subject:
     minimize: Callable[..., Result] = minimize
     ensemble: Callable[..., Ensemble] = ensemble
     certificate: Callable[..., Certificate] = Certificate
+    decompose: Callable[..., Decomposition] = decompose
+    integrate_gaps: Callable[..., tuple[Array, Array, Array]] = integrate_gaps
+    prefactors: Callable[..., Prefactors] = prefactors
 
 
 class Effort(NamedTuple):
