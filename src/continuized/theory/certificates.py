@@ -78,13 +78,12 @@ def constant_parameters(method: Any) -> ConstantParameters:
     >>> constant_parameters(Continuized(1.0, 0.01)).gamma_prime
     Fraction(10, 1)
     """
-    if isinstance(method, Continuized):
-        if method.mu == 0.0 or method.start != math.inf:
-            raise ValueError(
-                f"the parameters of Continuized with mu = {method.mu:.6g} and start = "
-                f"{method.start:.6g} change with time, and no certificate for constant ones fits; "
-                "use mu > 0 and start = inf"
-            )
+    if isinstance(method, Continuized) and (method.mu == 0.0 or method.start != math.inf):
+        raise ValueError(
+            f"the parameters of Continuized with mu = {method.mu:.6g} and start = "
+            f"{method.start:.6g} change with time, and no certificate for constant ones fits; "
+            "use mu > 0 and start = inf"
+        )
     if isinstance(method, Continuized | SharpContinuized):
         method = tuple(rate(0.0) for rate in rates_of(method))
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):
