@@ -42,6 +42,9 @@ PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 PAIR = network.split(cz.problems.LeastSquares(X, Y, 0.1), 2)
 RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
 
+PHI = theory.Observable(
+    lambda t, x, z: float(np.sum(np.square(z))), lambda t, x, z: (0.0, 0.0 * x, 2.0 * z)
+)
 PROX_RUN = cz.minimize(
     P, np.zeros(3), method=M, prox=cz.prox.L1(0.1), maxiter=20, record="path", rng=0
 )
@@ -246,6 +249,25 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "noise_tuned_L": (
         theory.noise_tuned_L, {"p": P, "x0": np.zeros(3), "sigma2": 0.1, "horizon": 10.0}
     ),
+    "Observable": (theory.Observable, {
+        "value": PHI.value, "gradient": PHI.gradient, "vectorized": False
+    }),
+    "decompose": (theory.decompose, {"phi": PHI, "r": RUN, "problem": P}),
+    "generator": (theory.generator, {
+        "phi": PHI, "method": M, "problem": P, "state": (1.0, np.ones(3), np.zeros(3))
+    }),
+    "prefactors": (theory.prefactors, {
+        "L": 2.0, "mu": 0.5, "A": 1.0, "B": 0.25, "dA": 0.5, "dB": [0.1, 0.2], "eta": 0.5,
+        "eta_prime": 0.5, "gamma": 0.5, "gamma_prime": 1.0,
+    }),
+    "lyapunov_function": (theory.lyapunov_function, {"method": M, "problem": P}),
+    "Certificate": (theory.Certificate, {
+        "parameters": (0.1, 0.1, 1, 10), "L": 1, "mu": 0.01, "rate": 0.1, "P": (0, 0, 0.005),
+        "multipliers": {("*", "x"): 0.1, ("x", "x+"): 1},
+    }),
+    "certify": (theory.certify, {
+        "method": cz.Continuized(1.0, 0.01), "L": None, "mu": None, "rate": 0.1,
+    }),
     "scaling_limit": (theory.scaling_limit, {
         "p": P, "x0": np.zeros(3), "times": [1.0], "progress": False
     }),
@@ -395,8 +417,17 @@ def is_foreign(warning: warnings.WarningMessage) -> bool:
     return not own and warning.category.__name__ not in OURS_TO_GIVE
 
 
+NEEDS = {"certify": "cvxpy"}  # a library that the extra `test` does not bring
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="cases are ended by a signal")
-@pytest.mark.parametrize("name", ENTRY_POINTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ())
+        for name in ENTRY_POINTS
+    ],
+)
 def test_what_nobody_should_give(name: str, request: pytest.FixtureRequest) -> None:
     call, right = ENTRY_POINTS[name]
     for plain in ({}, {"accelerated": False} if "accelerated" in right else {}, in_float32(right)):

@@ -36,6 +36,9 @@ from continuized.process.parameters import (
 from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
+from continuized.theory import Certificate, decompose, prefactors
+from continuized.theory.certificates import dissipation
+from continuized.theory.ito import integrate_gaps
 from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
@@ -293,6 +296,64 @@ class NoKappa(StochasticLeastSquares):
         return stepper
 
 
+class StronglyConvexTwice(Certificate):
+    """-mu |x - x+|^2 counted twice among the inequalities."""
+
+    @property
+    def form(self):
+        form = [list(row) for row in super().form]
+        factor = self.multipliers["x", "x+"] / (2 * (1 - self.mu / self.L))
+        form[2][2] -= factor * self.mu * self.parameters.gamma**2
+        return form
+
+
+class StillZ(Certificate):
+    """The flow of z forgotten in the generator."""
+
+    @property
+    def form(self):
+        still = self.parameters._replace(eta_prime=0)
+        weights = list(self.multipliers.values())
+        return dissipation(still, self.L, self.mu, self.rate, self.P, weights)
+
+
+class HastyCertificate(Certificate):
+    """The bound with twice the rate."""
+
+    def bound(self, problem: Problem, x0: Any, t: Any) -> Array:
+        return super().bound(problem, x0, 2.0 * np.asarray(t))
+
+
+class Credulous(Certificate):
+    """What was found is proved, whatever the numbers."""
+
+    @property
+    def proved(self) -> bool:
+        return True
+
+
+def compensate_by_half(*given: Any) -> Any:
+    """Half of what the jumps are expected to be."""
+    flow, compensator, error = integrate_gaps(*given)
+    return flow, 0.5 * compensator, error
+
+
+def decompose_without_compensator(*given: Any) -> Any:
+    """The jumps alone taken for the martingale."""
+    parts = decompose(*given)
+    jumps = parts.phi - parts.phi[0]
+    return parts._replace(martingale=jumps)
+
+
+def prefactors_with_L_gamma(*given: Any, **parameters: Any) -> Any:
+    """A gamma (1 - L gamma), the 1/2 forgotten."""
+    found = prefactors(*given, **parameters)
+    off = 0.5 * parameters["A"] * given[0] * parameters["gamma"] ** 2
+    return found._replace(gradient_squared=found.gradient_squared + off)
+
+
+FORM = "certificates: the form is the generator's"
+VERDICTS = "certificates: only proofs are accepted"
 PROCESS = "the iteration is the process"
 PARAMETERS = "the parameters are the paper's"
 LONG_RUNS = "runs of 200 variables"
@@ -320,6 +381,35 @@ MUTANTS: tuple[Mutant, ...] = (
         "eta of the step of x in f + psi taken at T_k",
         Subject(continuized=EarlierEta),
         (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
+    ),
+    Mutant(
+        "half of the compensator in Ito's formula",
+        Subject(integrate_gaps=compensate_by_half),
+        ("Ito's formula: E M_t = 0",),
+    ),
+    Mutant(
+        "no compensator in Ito's formula",
+        Subject(decompose=decompose_without_compensator),
+        ("Ito's formula closes",),
+    ),
+    Mutant(
+        "1 - L gamma in the fifth prefactor",
+        Subject(prefactors=prefactors_with_L_gamma),
+        ("the five prefactors vanish",),
+    ),
+    Mutant("a certificate is taken at its word", Subject(certificate=Credulous), (VERDICTS,)),
+    Mutant(
+        "the flow of z forgotten in certificates", Subject(certificate=StillZ), (VERDICTS, FORM)
+    ),
+    Mutant(
+        "strong convexity counted twice in certificates",
+        Subject(certificate=StronglyConvexTwice),
+        (FORM,),
+    ),
+    Mutant(
+        "the certified bound with twice the rate",
+        Subject(certificate=HastyCertificate),
+        ("certificates: E f(x_t) is below the bound",),
     ),
     Mutant("f + psi from start = 0", Subject(continuized=EarlyStart), (DOMAIN,)),
     Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),

@@ -23,6 +23,7 @@ LONG = (
     "a quarter of the exchanges",
     "a tenth of what an exchange moves",
     "gamma = mu",
+    "half of the compensator in Ito's formula",
     "noise of twice the variance",
     "the 2 forgotten in 1/sqrt(2 mu_g R)",
     "the 2 forgotten in sqrt(mu_g/(2R))",
@@ -63,7 +64,7 @@ IN_SOURCE = {
         "f + psi: the paths",
     ),
     "gamma in place of gamma' in compiled proximal steps": (
-        "solver/kernels/ensemble.py",
+        "solver/kernels/composite.py",
         "entry_step(z - gamma_prime * g, gamma_prime, ",
         "entry_step(z - gamma_prime * g, gamma, ",
         "f + psi: the paths",

@@ -28,6 +28,7 @@ from continuized.support.display import show_html, show_lines
 __all__ = ["Result", "gaps", "minimize"]
 
 # Where x is no minimiser, not even nearly: it has no derivative.
+MAPPING = "norm of the gradient mapping"
 NO_MINIMISER = Status.NOT_FINITE, Status.NO_DESCENT, Status.NO_MINIMUM
 
 
@@ -39,6 +40,7 @@ class Result(NamedTuple):
     gradients asked for.  t: the time of the last event.  success; status: a number, see `message`.
     skipped: gradients that were not finite, with nonfinite="skip".  error: what tol is compared
     with, the norm of the gradient, or of the gradient mapping.  L: as given, or as found.
+    has_prox: whether there was one.
 
     >>> r = minimize(lambda x: 0.5 * jnp.sum(x**2), jnp.ones(2), L=1.0, maxiter=3)
     >>> int(r.nit), r.message
@@ -56,6 +58,7 @@ class Result(NamedTuple):
     skipped: Any
     error: Any
     L: Any
+    has_prox: Any
 
     def _facts(self) -> dict[str, Any]:
         one = jnp.ndim(self.status) == 0 and not isinstance(self.status, jax.core.Tracer)
@@ -70,7 +73,8 @@ class Result(NamedTuple):
     @property
     def message(self) -> str:
         """The status of one run in words; of a run that is not traced."""
-        return str(STATUSES[int(self.status)].value)
+        sentence = str(STATUSES[int(self.status)].value)
+        return sentence.replace("gradient norm", MAPPING) if self.has_prox else sentence
 
 
 def minimize(
@@ -228,8 +232,9 @@ def _solve(
     minimum = Minimum(end.x, end.fun, end.jac, 1.0 / end.L, has_minimum)
     x, fun, jac = differentiate(functions, minimum, parameters)
     return Result(
-        x, fun, jac, end.nit, end.njev, end.t, success, end.status, end.skipped, end.error, end.L
-    )
+        x, fun, jac, end.nit, end.njev, end.t, success, end.status, end.skipped, end.error, end.L,
+        jnp.asarray(functions.operator is not None),
+    )  # fmt: skip
 
 
 def _check_limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:

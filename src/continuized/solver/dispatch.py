@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.dual import DualCoordinate
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
@@ -250,6 +251,11 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if metric is not None:
         raise ValueError('metric= goes with method="continuized" and without noise=')
     if prox is not None:
+        if isinstance(method, CoordinateDescent):
+            raise ValueError(
+                "prox= of minimize is for full gradients; give it to the method, "
+                "cz.CoordinateDescent(prox=...)"
+            )
         raise ValueError(
             'prox= goes with method="continuized" and without noise=, or with L= or a '
             "cz.Continuized(L, mu)"

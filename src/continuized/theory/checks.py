@@ -22,6 +22,7 @@ from continuized.problems.base import (
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized, Method, check_method
 from continuized.process.mirror import MirrorComposite
+from continuized.solver.constant_checks import seen_L
 from continuized.support import validation as check
 from continuized.theory.composite import CompositeProblem, as_composite_problem
 
@@ -73,7 +74,24 @@ def with_composite(
     method = check_continuized(method, "a bound with prox= or mirror=")
     x = start_of(problem, x0)
     F = as_composite_problem(problem, x, prox, mirror, x_star)
-    return F.composite.begin(method, x), F
+    method = F.composite.begin(method, x)
+    check_L_by_witness(method.L, F, x)
+    return method, F
+
+
+def check_L_by_witness(L: float, F: CompositeProblem, x: Array) -> None:
+    """Refuse an L that the gradients at x and at x* contradict, in the norm of the geometry."""
+    assert F.x_star is not None
+    (g, g_star), squares = F.grads(np.array([x, F.x_star])), F.composite.squares
+    g2, y2, dg2, dgdy, dy2 = squares(g, x, g - g_star, x - F.x_star)
+    g2_star, y2_star, *_ = squares(g_star, F.x_star, g_star, F.x_star)
+    largest = max(g2, g2_star), max(y2, y2_star)
+    seen = seen_L(dg2, dgdy, dy2, L, float(np.finfo(x.dtype).eps), *largest)
+    if seen > 0.0:
+        raise ValueError(
+            f"the theorem needs L of the method to be at least that of the function, got {L:.6g}, "
+            f"but two gradients show that it is at least {seen:.6g}"
+        )
 
 
 def known_L(problem: Problem) -> float:

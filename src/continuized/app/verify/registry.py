@@ -14,7 +14,17 @@ from __future__ import annotations
 import math
 import time
 
-from continuized.app.verify import beyond, composite, laws, literal, marked, network, paper
+from continuized.app.verify import (
+    beyond,
+    certificates,
+    composite,
+    ito,
+    laws,
+    literal,
+    marked,
+    network,
+    paper,
+)
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.support.progress import bar
 from continuized.support.statistics import Measurement
@@ -55,6 +65,9 @@ CHECKS: tuple[Check, ...] = (
     Check("E f(x_t) is below it with noise", "Theorem 6", EXACT, paper.theorem_6),
     Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", paper.drift),
     Check("phi is a supermartingale", "appendix B", "states above", paper.supermartingale),
+    Check("Ito's formula closes", "appendix A", "error / largest part", ito.closes),
+    Check("Ito's formula: E M_t = 0", "appendix A", Z, ito.martingale, True),
+    Check("the five prefactors vanish", "appendix B", "prefactor / terms", ito.prefactors),
     Check("T_k is Gamma(k, 1)", "section 4", "distance of laws", paper.event_times, True),
     Check("gaps: mean, variance, independence", "section 3", Z, laws.gaps, True),
     Check("noise: mean, variance, independence", "section 5", Z, laws.noise, True),
@@ -83,6 +96,9 @@ CHECKS: tuple[Check, ...] = (
     Check("f + psi: phi is a supermartingale", NEW, "states above", composite.supermartingale),
     Check("f + psi: the paths", NEW, WRITTEN, composite.paths),
     Check("f + psi: x stays in the domain", NEW, "distance, psi(x) - psi^", composite.domain),
+    Check("certificates: only proofs are accepted", NEW, "wrong verdicts", certificates.verdicts),
+    Check("certificates: the form is the generator's", NEW, WRITTEN, certificates.forms),
+    Check("certificates: E f(x_t) is below the bound", NEW, EXACT, certificates.bounds),
     Check("marks: the constants are the theory's", MARKS, WRITTEN, literal.marked),
     Check("coordinates: E f(x_t)", MARKS, Z, marked.coordinate_equality, True),
     Check("coordinates: E f(x_t) is below its bound", MARKS, EXACT, marked.coordinate_bound),

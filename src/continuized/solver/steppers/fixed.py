@@ -1,9 +1,10 @@
 """Known constants: events in blocks, on NumPy's arrays or on those of another library.
 
 `FixedStepper` runs compiled where the gradient is, and otherwise asks Python for one gradient an
-event; with a proximal or mirror step, events are NumPy's.  `ArrayStepper` is the same process on
-arrays of other libraries, on their device: the stopping tests and the witnesses are the same, and
-the arithmetic is the library's own, an array at a time.  No formula stands here.
+event; with a mirror step, or a proximal step that is no sum over entries, events are NumPy's.
+`ArrayStepper` is the same process on arrays of other libraries, on their device: the stopping tests
+and the witnesses are the same, and the arithmetic is the library's own, an array at a time.  No
+formula stands here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
+from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
 from continuized.support.progress import warn_caller
@@ -269,7 +272,9 @@ class FixedStepper(_KnownConstants):
     ) -> None:
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
         self.noise, self.rng, self.composite = noise, rng, composite
+        self.psi = None  # its constants, where compiled code knows it
         if composite is not None:
+            self.psi = composite.entry_constants(start)
             self.looking, self.criterion_name = tol is not None, composite.criterion_name
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
@@ -292,13 +297,16 @@ class FixedStepper(_KnownConstants):
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
-        if self.composite is not None:
+        if self.composite is not None and self.psi is None:
             return self._take_composite_events(self.composite, marks, coefs, i)
         if self.compiled is None:
             return self._take_events_in_python(marks, coefs, i)
         coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        done, signal = kernel.take_events(self.compiled, marks, *states, coefs, self.watch, i)
+        take = kernel.take_events
+        if self.psi is not None:
+            take = partial(composite_kernel.take_events, psi=self.psi)
+        done, signal = take(self.compiled, marks, *states, coefs, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
@@ -306,7 +314,8 @@ class FixedStepper(_KnownConstants):
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
-        ask, step = oracle.function, kernel.compile_step(self.dtype)
+        ask, psi = oracle.function, self.psi
+        step = kernel.compile_step(self.dtype) if psi is None else composite_kernel.step_of(psi)
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.
