@@ -23,11 +23,18 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.process import parameters as scalars
 from continuized.process.flow import mix
-from continuized.process.methods import Continuized, CustomContinuized, Method, jump
+from continuized.process.methods import (
+    Continuized,
+    CustomContinuized,
+    Method,
+    SharpContinuized,
+    jump,
+)
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
+from continuized.theory.moments.pair import rates_of
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
@@ -151,7 +158,9 @@ def lyapunov_function(method: Continuized, problem: Problem) -> Observable:
         A, B = weights(t)
         eta, eta_prime = rates_at(method, np.atleast_1d(t))[:, :2].T
         w = rows(z) - star
-        in_t = eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (w * w).sum(axis=1)
+        in_t = method.tau * eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (
+            w * w
+        ).sum(axis=1)
         in_x, in_z = A[:, None] * problem.grads(rows(x)), 2.0 * B[:, None] * w
         return (
             (in_t if np.ndim(t) else float(in_t[0])),
@@ -173,18 +182,13 @@ class Rates(NamedTuple):
 
 def rates(method: Method, t: float) -> Rates:
     """Return the four parameters of a process at time t; ValueError for discrete methods."""
-    if isinstance(method, Continuized):
-        now = (t, *method.constants)
-        eta, eta_prime = scalars.eta(*now), scalars.eta_prime(*now)
-        return Rates(eta, eta_prime, scalars.gamma(method.L), scalars.gamma_prime(*now))
-    if isinstance(method, CustomContinuized):
-        four = (method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-        return Rates(*(float(parameter(t)) for parameter in four))
-    check_any_method(method)
-    raise ValueError(
-        "Ito's formula is known for Continuized and CustomContinuized, got the method "
-        f"{name_of(method)}"
-    )
+    if not isinstance(method, Continuized | SharpContinuized | CustomContinuized):
+        check_any_method(method)
+        raise ValueError(
+            "Ito's formula is known for Continuized and CustomContinuized, got the method "
+            f"{name_of(method)}"
+        )
+    return Rates(*(float(parameter(t)) for parameter in rates_of(method)))
 
 
 def rates_at(method: Method, times: Array) -> Array:
