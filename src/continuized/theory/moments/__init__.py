@@ -27,6 +27,7 @@ from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of
+from continuized.theory.moments.affine import affine_moments
 from continuized.theory.moments.dadao import dadao_moments
 from continuized.theory.moments.edges import dual_moments, gossip_moments
 from continuized.theory.moments.events import moments_at_events
@@ -55,6 +56,7 @@ def moments(
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
     *,
+    prox: Any = None,
     progress: bool = False,
 ) -> Moments:
     """Exact E f(x_t) and E |z_t - x*|^2 on a Quadratic, at fixed times or at the k-th event.
@@ -69,6 +71,10 @@ def moments(
       resolvent); for other parameters the density of (T_k, second moments) is carried from
       event to event on a spectral grid in t, relative accuracy about 1e-10, at a cost that
       grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
+
+    With prox=, for Continuized and `times` only and without noise, `fun` is E F(x_t), F = f + psi,
+    and x* its minimiser.  The proximal step must be an affine map: `cz.prox.Hyperplane` (100
+    variables at most), or `cz.prox.Separable(l2=...)` (see `theory.moments.affine`).
 
     The others are for `times` only, without noise.
 
@@ -91,6 +97,8 @@ def moments(
         Exactly one of them.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    prox : an object such as `cz.prox.Hyperplane([1.0, 1.0], 1.0)`
+        Of psi, as for `minimize`.
     progress : bool
         Show a progress bar on standard error.
 
@@ -124,10 +132,25 @@ def moments(
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
     if system is not None and sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
+    if prox is not None and (system is not None or t is None or sigma2 > 0.0):
+        raise ValueError(
+            f"moments with prox= are for Continuized, fixed times and sigma2=0, got {name}, "
+            f"{'k=' if t is None else 'times'} and sigma2={sigma2:.6g}"
+        )
     with bar("moments", PERCENT, progress, unit="%") as show:
+        if prox is not None and t is not None:
+            return affine_moments(_check_quadratic(p), method, x0, t, prox, show)
         if system is None:
             return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
         return system(p, method, x0, t, show)
+
+
+def _check_quadratic(p: Any) -> Quadratic:
+    if not isinstance(p, Quadratic):
+        raise TypeError(
+            f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
+        )
+    return p
 
 
 def _full_gradient_moments(
@@ -135,10 +158,7 @@ def _full_gradient_moments(
     show: Bar,
 ) -> Moments:  # fmt: skip
     """The moments of the methods of the paper, at fixed times or at events."""
-    if not isinstance(p, Quadratic):
-        raise TypeError(
-            f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
-        )
+    p = _check_quadratic(p)
     lam, variance = p.eigenvalues, sigma2 / max(p.dim, 1)
     u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
     if t is not None:
