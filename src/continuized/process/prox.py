@@ -488,9 +488,12 @@ class GroupLasso(ShapedProx):
     def __post_init__(self) -> None:
         weight, groups = check_weight(self.weight, "weight"), None
         if self.groups is not None:
-            groups = np.array(self.groups)
+            what = "None, or an array of integers or strings in the shape of x"
+            try:
+                groups = np.array(self.groups)
+            except ValueError as error:  # rows of several lengths
+                raise check.refusal(TypeError, "groups", what, self.groups) from error
             if groups.dtype.kind not in "iuUSb" or groups.ndim == 0:
-                what = "None, or an array of integers or strings in the shape of x"
                 raise check.refusal(TypeError, "groups", what, self.groups)
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "groups", groups)

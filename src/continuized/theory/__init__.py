@@ -4,6 +4,9 @@ SciPy is imported inside the functions that need it.
 """
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
+from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
+from continuized.theory.certificate_search import NoCertificateError, certify
+from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
@@ -15,6 +18,7 @@ from continuized.theory.corollaries import (
 from continuized.theory.gossip_rate import gossip_rate
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.moments import Moments, moments
+from continuized.theory.quadratic_rate import quadratic_rate
 from continuized.theory.scaling import (
     ScalingDistance,
     expected_scaling_distance,
@@ -23,11 +27,16 @@ from continuized.theory.scaling import (
 )
 
 __all__ = [
+    "Certificate",
+    "ConstantParameters",
     "Gap",
     "Lyapunov",
     "Moments",
+    "NoCertificateError",
     "ScalingDistance",
+    "SharpBound",
     "bound",
+    "certify",
     "drift",
     "event_count_quantile",
     "event_time_quantile",
@@ -40,8 +49,11 @@ __all__ = [
     "lyapunov",
     "moments",
     "noise_tuned_L",
+    "path_bound",
+    "quadratic_rate",
     "scaling_distance",
     "scaling_limit",
+    "sharp_bound",
     "supermartingale_gap",
     "time_to",
     "weight",

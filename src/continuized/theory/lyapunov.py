@@ -160,9 +160,10 @@ def drift(
         I_t = A' (f - f*) + B' |z - x*|^2 + A eta <grad f, z - x> + 2 B eta' <z - x*, x - z>
               + phi(t, x - gamma grad f, z - gamma' grad f) - phi(t, x, z)
 
-    with A' = eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
-    convex (up to sigma2 A_t / L with noise).  One state, or many: t of shape (n,), x and z
-    with n rows.  t + start > 0 is needed: eta is infinite at 0.  method: Continuized, on p.
+    with A' = tau eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
+    convex, or (tau, mu)-quasar-convex (up to sigma2 A_t / L with noise).  One state, or many: t of
+    shape (n,), x and z with n rows.  t + start > 0 is needed: eta is infinite at 0.  method:
+    Continuized, on p.
 
     With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
     isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
@@ -196,14 +197,16 @@ def drift(
     if is_composite:
         p = as_composite_problem(p, x[0], prox, mirror, x_star)
     _check_eta(method, t)
-    rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
-    rate_prime = np.array([parameters.eta_prime(s, *method.constants) for s in t.tolist()])
-    gamma_prime = np.array([parameters.gamma_prime(s, *method.constants) for s in t.tolist()])
+    rate = np.array([parameters.eta(s, *method.parameters) for s in t.tolist()])
+    rate_prime = np.array([parameters.eta_prime(s, *method.parameters) for s in t.tolist()])
+    gamma_prime = np.array([parameters.gamma_prime(s, *method.parameters) for s in t.tolist()])
     gamma = parameters.gamma(method.L)
     A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
     f, w2 = _excess_and_distance(p, x, z, 0.0)
-    flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
+    flow = rate * A * (method.tau * f + _dot(g, z - x)) + rate_prime * B * (
+        w2 + 2.0 * _dot(w, x - z)
+    )
     f1, w1 = _excess_and_distance(p, *_jump_rows(p, x, z, g, gamma, gamma_prime))
     value = flow + A * (f1 - f) + B * (w1 - w2)
     if sigma2 > 0.0:
@@ -314,7 +317,7 @@ def _gap_at(
 
 def _panels(method: Continuized, t: float) -> Array:
     """Return edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
-    L, mu, start = method.constants
+    L, mu, start, _ = method.parameters
     q = 2.0 * parameters.omega(L, mu)
     last = TAIL / max(1.0 - q, 1e-3)
     first = min(1.0, t + start) if t + start > 0.0 else 1.0

@@ -96,6 +96,7 @@ def test_without_psi_they_are_those_of_full_gradients() -> None:
         ({"prox": cz.prox.Halfspace(NORMAL, 9.0)}, TypeError, "and that of Halfspace"),
         ({"prox": CASES["one l2"][0], "sigma2": 0.1}, ValueError, "sigma2=0, got .*sigma2=0.1"),
         ({"prox": CASES["one l2"][0], "k": [3]}, ValueError, "fixed times .* got continuized, k="),
+        ({"prox": CASES["one l2"][0], "z0": np.zeros(3)}, ValueError, "z0= goes without prox="),
         ({"prox": CASES["a plane"][0]}, ValueError, "x0 is outside the domain of Hyperplane"),
         ({"prox": cz.prox.L1(0.1), "method": cz.CoordinateDescent()}, ValueError, "Continuized"),
         ({"prox": cz.prox.L1(0.1), "method": cz.GradientDescent(1.0)}, ValueError, "Continuized"),

@@ -89,7 +89,8 @@ class _KnownConstants(Stepper):
         self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
         # The sums of the checks, in the precision of x, lose digits where there are many entries.
         eps = arrays.eps_of(start) * max(1.0, math.sqrt(math.prod(start.shape)) / LONG_SUMS)
-        witnessing = not (noisy or problem.proves(method.L, method.mu))
+        proved = problem.proves(method.L, method.mu)
+        witnessing = method.assumes_convexity and not (noisy or proved)
         self.watch = checks.watch_for(method, tol, witnessing, eps)
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
@@ -125,7 +126,7 @@ class _KnownConstants(Stepper):
 
         Asked only where tol is to be reached, and x is far from the start already.
         """
-        if self.tol is None or not self._is_far():
+        if self.tol is None or not (self.method.assumes_convexity and self._is_far()):
             return False
         g = self._gradient()
         length = self._norm(g)
@@ -250,7 +251,8 @@ class _KnownConstants(Stepper):
 class FixedStepper(_KnownConstants):
     """On NumPy's arrays: compiled where the gradient is, otherwise with one in Python.
 
-    noise, rng: the noise of the gradients, and what draws it.  composite: see above.
+    noise, rng: the noise of the gradients, and what draws it.  composite: see above.  z0: where z
+    starts, None where that is the start of x.
     """
 
     changing = ("k", "t", "carry", "fun", "nfev", "oracle", "rng", "work", "watch")
@@ -265,6 +267,7 @@ class FixedStepper(_KnownConstants):
         noise: Noise | None = None,
         rng: np.random.Generator | None = None,
         composite: Composite | None = None,
+        z0: Array | None = None,
         **options: Any,
     ) -> None:
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
@@ -276,9 +279,10 @@ class FixedStepper(_KnownConstants):
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
-        self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
+        z = start if z0 is None else z0
+        self.work[kernel.X], self.work[kernel.Z] = start.ravel(), z.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
-        self.states_at_start = start[np.newaxis], start[np.newaxis]
+        self.states_at_start = start[np.newaxis], z[np.newaxis]
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
