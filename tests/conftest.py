@@ -48,6 +48,7 @@ OPTIONAL = (
     "optax",
     "pandas",
     "ray",
+    "selenium",
     "torch",
     "yaml",
 )  # not in the extra `test`

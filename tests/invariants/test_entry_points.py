@@ -36,6 +36,7 @@ X, Y = RNG.standard_normal((20, 3)), RNG.standard_normal(20)
 SIGNS = np.sign(Y)
 P = cz.problems.Quadratic([0.5, 1.0, 2.0], [1.0, 1.0, 1.0])
 M = cz.Continuized(2.0, 0.5)
+WIDE = cz.problems.Quadratic([0.1, 1.0, 2.0], [1.0, 1.0, 1.0])  # for Theorems A and B
 G = network.Graph.of("cycle:5")
 PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 PAIR = network.split(cz.problems.LeastSquares(X, Y, 0.1), 2)
@@ -95,6 +96,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "clock": None, "tol": 1e-3, "maxiter": 30, "callback": None, "record": True,
         "progress": False, "nonfinite": "stop", "every": 30.0, "resume": False,
     }),
+    "minimize, z0": (cz.minimize, {
+        "fun": fun, "x0": np.ones(3), "z0": np.zeros(3), "jac": jac, "L": 1.0, "mu": 0.5,
+        "method": "sharp", "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
+    }),
     "minimize, L unknown": (cz.minimize, {
         "fun": fun, "x0": np.ones(3), "jac": jac, "metric": None, "prox": cz.prox.L1(0.1),
         "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
@@ -126,11 +131,16 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None, "keep": "all", "threads": None, "progress": False,
     }),
+    "ensemble, z0": (cz.ensemble, {
+        "problem": P, "method": M, "x0": np.zeros(3), "z0": np.ones(3), "runs": 3, "times": [1.0],
+    }),
     "ensemble, prox": (cz.ensemble, {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None, "prox": cz.prox.Box(-1.0, 1.0), "mirror": None,
     }),
-    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None}),
+    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None, "tau": 1.0}),
+    "Continuized, tau": (cz.Continuized, {"L": 2.0, "mu": 0.0, "start": 1.0, "tau": 0.5}),
+    "SharpContinuized": (cz.SharpContinuized, {"L": 2.0, "mu": 0.5}),
     "Nesterov": (cz.Nesterov, {"L": 2.0, "mu": 0.5}),
     "GradientDescent": (cz.GradientDescent, {"L": 2.0}),
     "CustomContinuized": (cz.CustomContinuized, {
@@ -177,6 +187,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "check_constants": (cz.parameters.check_constants, {"L": 2.0, "mu": 0.5}),
     "Result.at": (RUN.at, {"t": 1.0, "side": "right"}),
     "bound": (theory.bound, THEOREM),
+    "log_bound, z0": (theory.log_bound, THEOREM | {"z0": np.ones(3)}),
     "log_bound": (theory.log_bound, THEOREM | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),
@@ -184,6 +195,26 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),
     "weight": (theory.weight, {"method": M, "t": 1.0}),
+    "sharp_bound": (theory.sharp_bound, {
+        "method": cz.Continuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "t": 1.0, "k": None,
+        "z0": None,
+    }),
+    "sharp_bound, B": (theory.sharp_bound, {
+        "method": cz.SharpContinuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "k": 3
+    }),
+    "path_bound": (theory.path_bound, {
+        "method": cz.Continuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "t": 1.0,
+        "delta": 0.1,
+    }),
+    "quadratic_rate": (theory.quadratic_rate, {"method": M, "L": 1.0, "mu": 0.1}),
+    "bound, z0": (theory.bound, THEOREM | {"z0": np.ones(3)}),
+    "moments, z0": (theory.moments, {
+        "p": P, "method": M, "x0": np.zeros(3), "times": [1.0], "k": None, "z0": np.ones(3)
+    }),
+    "Charbonnier": (cz.problems.Charbonnier, {"tau": 0.5, "x_star": [1.0, 2.0], "l2": 0.1}),
+    "SigmoidRegression": (cz.problems.SigmoidRegression, {
+        "X": X, "x_star": np.ones(X.shape[1]), "leak": 0.1, "tau": 0.2
+    }),
     "time_to": (theory.time_to, TO),
     "events_to": (theory.events_to, TO),
     "drift": (theory.drift, AT | {"sigma2": 0.0}),

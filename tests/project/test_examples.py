@@ -132,6 +132,15 @@ def coordinate_descent(made: Made) -> None:
     assert all(excess.min() > -1e-14 for excess in made["found"].values())
 
 
+def rates(made: Made) -> None:
+    """The exact rates are above the theorems', and cross near L/mu = 60."""
+    paper, sharp, ratios = made["found"]["paper"], made["found"]["sharp"], made["ratios"]
+    assert np.all(paper[made["A"]] > 4.0 / 3.0)
+    assert np.all(sharp[made["B"]] > np.sqrt(2.0))
+    assert np.all(paper > 1.0)
+    assert 40.0 < ratios[made["B"]][np.argmax((paper > sharp)[made["B"]])] < 70.0
+
+
 def gossip_grid(made: Made) -> None:
     """Both keep the mean; their errors are those of the caption (the seed is fixed)."""
     plain, accelerated = made["found"]["plain"], made["found"]["accelerated"]
@@ -154,9 +163,8 @@ def logistic_regression(made: Made) -> None:
 SHOWN = {
     check.__name__: check
     for check in (
-        coordinate_descent, figure1, figure2, gossip_grid, ito_formula,
-        logistic_regression, lyapunov,
-        mu_to_zero, noise_floor, process_in_the_plane, scaling_limit, simplex,
+        coordinate_descent, figure1, figure2, gossip_grid, ito_formula, logistic_regression,
+        lyapunov, mu_to_zero, noise_floor, process_in_the_plane, rates, scaling_limit, simplex,
     )
 }  # fmt: skip
 

@@ -71,6 +71,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
         run(name, record=record, checkpoint=path, every=0.0)
     except Stop:
         assert path.exists()
+    monkeypatch.undo()
     resumed = run(name, record=record, checkpoint=path, every=0.0, resume=True)
     for key in ("x", "fun", "jac", "nit", "nfev", "njev"):
         assert same_bits(whole[key], resumed[key]), key

@@ -22,6 +22,7 @@ from continuized.app.commands import Interrupted
 # Each lives in continuized.app.commands.NAME.
 COMMANDS = {
     "reproduce": "Remake figures 1 and 2 of the paper: pictures, data and a report.",
+    "explore": "See the process in a browser: paths, many runs, networks.",
     "verify": "Check every claim of the paper against this implementation.",
     "certify": "Prove a rate of convergence for parameters of your own, in exact arithmetic.",
     "solve": "Fit a regression to a data file, CSV or LIBSVM, and print a summary.",

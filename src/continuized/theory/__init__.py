@@ -4,6 +4,7 @@ SciPy is imported inside the functions that need it.
 """
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
+from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
 from continuized.theory.certificate_search import NoCertificateError, certify
 from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
@@ -26,6 +27,7 @@ from continuized.theory.ito import (
 )
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.moments import Moments, moments
+from continuized.theory.quadratic_rate import quadratic_rate
 from continuized.theory.scaling import (
     ScalingDistance,
     expected_scaling_distance,
@@ -44,6 +46,7 @@ __all__ = [
     "Observable",
     "Prefactors",
     "ScalingDistance",
+    "SharpBound",
     "bound",
     "certify",
     "decompose",
@@ -61,9 +64,12 @@ __all__ = [
     "lyapunov_function",
     "moments",
     "noise_tuned_L",
+    "path_bound",
     "prefactors",
+    "quadratic_rate",
     "scaling_distance",
     "scaling_limit",
+    "sharp_bound",
     "supermartingale_gap",
     "time_to",
     "weight",

@@ -62,7 +62,8 @@ def certify(
     Parameters
     ----------
     method : Method or four numbers
-        Continuized with mu > 0 and start = inf, or (eta, eta', gamma, gamma'), constant in time.
+        Continuized with mu > 0 and start = inf, SharpContinuized, or four numbers (eta, eta',
+        gamma, gamma'), constant in time.
         A float stands for the decimal that it prints; a Fraction is taken as it is.
     L, mu : float or Fraction
         The class of functions, 0 < mu < L; those of the method where they are not given.

@@ -35,7 +35,7 @@ from numpy.typing import ArrayLike
 
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters as scalars
-from continuized.process.methods import Continuized
+from continuized.process.methods import Continuized, SharpContinuized
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_lines
 from continuized.theory.checks import (
@@ -46,6 +46,7 @@ from continuized.theory.checks import (
     squared_distance,
     start_of,
 )
+from continuized.theory.ito import rates
 
 Pair = tuple[str, str]
 Form = list[list[Any]]  # a symmetric matrix, of Fractions or of floats
@@ -77,20 +78,14 @@ def constant_parameters(method: Any) -> ConstantParameters:
     >>> constant_parameters(Continuized(1.0, 0.01)).gamma_prime
     Fraction(10, 1)
     """
-    if isinstance(method, Continuized):
-        if method.mu == 0.0 or method.start != math.inf:
-            raise ValueError(
-                f"the parameters of Continuized with mu = {method.mu:.6g} and start = "
-                f"{method.start:.6g} change with time, and no certificate for constant ones fits; "
-                "use mu > 0 and start = inf"
-            )
-        now = (0.0, *method.constants)
-        method = (
-            scalars.eta(*now),
-            scalars.eta_prime(*now),
-            scalars.gamma(method.L),
-            scalars.gamma_prime(*now),
+    if isinstance(method, Continuized) and (method.mu == 0.0 or method.start != math.inf):
+        raise ValueError(
+            f"the parameters of Continuized with mu = {method.mu:.6g} and start = "
+            f"{method.start:.6g} change with time, and no certificate for constant ones fits; "
+            "use mu > 0 and start = inf"
         )
+    if isinstance(method, Continuized | SharpContinuized):
+        method = rates(method, 0.0)
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):
         check_any_method(method)
         raise ValueError(

@@ -16,7 +16,12 @@ from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
 from continuized.network.simulation.messages import MessageEngine
 from continuized.problems.base import Array
-from continuized.process.methods import Continuized, GradientDescent, Nesterov
+from continuized.process.methods import (
+    Continuized,
+    GradientDescent,
+    Nesterov,
+    SharpContinuized,
+)
 from continuized.process.noise import Gaussian
 from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
@@ -34,6 +39,7 @@ class Subject:
     """The implementation under test; tests replace parts of it by planted mistakes."""
 
     continuized: Callable[..., Continuized] = Continuized
+    sharp_continuized: Callable[..., SharpContinuized] = SharpContinuized
     nesterov: Callable[..., Nesterov] = Nesterov
     gradient_descent: Callable[..., GradientDescent] = GradientDescent
     gaussian: Callable[[float], Gaussian] = Gaussian

@@ -15,6 +15,7 @@ import math
 import time
 
 from continuized.app.verify import (
+    beyond,
     certificates,
     composite,
     ito,
@@ -42,7 +43,7 @@ Z_ABOVE = "z of mean - bound"
 MARKS = "section 5, marks"  # the process of the paper with marks; the oracles are of later work
 EDGES = "section 5, marks on edges"
 LATER = "later work"  # by others, on the same process
-NEW = "new here"  # by the paper's proof, for what it names as future work
+NEW = "new here"  # beyond the paper: what it names as future work, and sharper bounds
 WRITTEN = "distance to formulas written twice"
 SHARES = "-log probability of shares"
 
@@ -82,6 +83,15 @@ CHECKS: tuple[Check, ...] = (
     Check("the scaling limits", "appendix D", "|rate + 1/4|", paper.scaling_limits),
     Check("one family from mu = 0 to mu > 0", "appendix B, remark", "distance", paper.one_family),
     Check("mixing keeps its digits", "appendix C", "error in ulp", paper.flow_digits),
+    Check("Theorems A and B: the form of the proof", NEW, "largest eigenvalue", beyond.proof_form),
+    Check("E f(x_t) is below the sharper bounds", NEW, EXACT, beyond.sharp_bounds),
+    Check("a whole run is below its curve", NEW, "runs above", beyond.whole_paths, True),
+    Check("quasar-convex: phi is a supermartingale", NEW, "states above", beyond.quasar),
+    Check("quasar-convex: E f(x_t) is below its bound", NEW, EXACT, beyond.quasar_bound),
+    Check("sharp and quasar-convex: the paths", NEW, WRITTEN, beyond.paths),
+    Check("two starting points: E f(x_t)", "Theorems 3 and 5", Z, beyond.two_starts, True),
+    Check("the exact rate on quadratics", NEW, "theorem's / exact rate", beyond.quadratic_rates),
+    Check("mu = 0: Huber's function meets the bound", NEW, Z, beyond.tightness, True),
     Check("f + psi: the drift of phi is not positive", NEW, "I_t / terms", composite.drift),
     Check("f + psi: phi is a supermartingale", NEW, "states above", composite.supermartingale),
     Check("f + psi: the paths", NEW, WRITTEN, composite.paths),
