@@ -168,7 +168,8 @@ class Search:
         rounded = [round(Fraction(v), k) for v, k in zip(values.tolist(), places, strict=True)]
         free = [max(value, Fraction(0)) for value in rounded[3:]]
         multipliers = dict(zip(PAIRS, complete(rate, free), strict=True))
-        return Certificate(self.process, self.L, self.mu, rate, (*rounded[:3],), multipliers)
+        P = (rounded[0], rounded[1], rounded[2])
+        return Certificate(self.process, self.L, self.mu, rate, P, multipliers)
 
     def refuse(self, rate: float | None = None) -> NoCertificateError:
         """Make the error that says that there is none."""

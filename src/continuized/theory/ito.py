@@ -124,7 +124,7 @@ class Observable:
     _repr_html_ = show_html
 
 
-def lyapunov_function(method: Continuized, problem: Problem) -> Observable:
+def lyapunov_function(method: Method, problem: Problem) -> Observable:
     """Return the paper's phi = A_t (f(x) - f*) + B_t |z - x*|^2 as an Observable.
 
     method: Continuized; problem: with x* and f* known.  ValueError otherwise.
@@ -367,7 +367,8 @@ def integrate_gaps(
                 phi, method, problem, t0[g], dt[g], x[g], z[g], a, b
             )
             done = ~(error > allowed) | (depth == DEEPEST)
-            np.add.at(totals, (slice(None), g[done]), np.vstack([found, error])[:, done])
+            for total, part in zip(totals, (*found, error), strict=True):
+                np.add.at(total, g[done], part[done])
             middle = 0.5 * (a + b)
             halves += [(g[~done], a[~done], middle[~done]), (g[~done], middle[~done], b[~done])]
         gap, low, high = (np.concatenate([half[i] for half in halves]) for i in range(3))
@@ -416,7 +417,7 @@ def _both_parts(
     # eta may be huge where x and z have met: first their difference, which is 0 there.
     flow = in_t + _dot(in_x, eta * (z - x)) + _dot(in_z, eta_prime * (x - z))
     g = problem.grads(x).reshape(x.shape)
-    after = jump(x, z, g, gamma, gamma_prime)  # type: ignore[arg-type]
+    after = jump(x, z, g, gamma, gamma_prime)
     return flow, phi.values(t, *after) - phi.values(t, x, z)
 
 
@@ -512,7 +513,7 @@ def _states_before(method: Method, path: Path, x: Array, z: Array) -> tuple[Arra
     times, gaps = path.t.tolist(), path.dt.tolist()
     ab = np.array([method.flow(times[k - 1], times[k], gaps[k]) for k in range(1, len(times))])
     a, b = ab.reshape(-1, 2).T.reshape(2, -1, *[1] * (x.ndim - 1))
-    return mix(x[:-1], z[:-1], a, b)  # type: ignore[arg-type]
+    return mix(x[:-1], z[:-1], a, b)
 
 
 def _check_jumps(
@@ -524,7 +525,7 @@ def _check_jumps(
     four = rates_at(method, path.t[1:])
     column = (-1, *[1] * (x.ndim - 1))
     g = problem.grads(x).reshape(x.shape)
-    expected = jump(x, z, g, *(step.reshape(column) for step in four.T[2:]))  # type: ignore[arg-type]
+    expected = jump(x, z, g, *(step.reshape(column) for step in four.T[2:]))
     for got, want in zip((x_after[1:], z_after[1:]), expected, strict=True):
         size = np.abs(want).max(axis=tuple(range(1, x.ndim)), initial=0.0)
         off = np.abs(got - want).max(axis=tuple(range(1, x.ndim)), initial=0.0)
