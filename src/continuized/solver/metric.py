@@ -69,7 +69,7 @@ STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
 # Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
-LEAST_STEPS = {"gram": 1, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
+LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
@@ -392,9 +392,7 @@ class MetricFactory:
         """The kind of the first metric of a run."""
         if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
             return "secant"
-        if self.kind != "gram" or self.problem.classes == 1 or self.cost["gram"] <= CHEAP:
-            return self.kind
-        return "blocks"
+        return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
     @property
     def patience(self) -> float:
@@ -432,7 +430,8 @@ class MetricFactory:
         if p.loss == SQUARED:
             return dict.fromkeys(NAMES, math.inf)  # it would be the same again
         cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
-        steps = {kind: max(LEAST_STEPS[kind], each) for kind, each in cost.items()}
+        least = {**LEAST_STEPS, "gram": 1 if _is_whole(p) else LEAST_STEPS["gram"]}
+        steps = {kind: max(least[kind], each) for kind, each in cost.items()}
         return {**steps, "diag": math.inf, "secant": 1.0}
 
     @cached_property
