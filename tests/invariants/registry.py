@@ -42,6 +42,7 @@ METHODS: dict[str, Callable[[float, float], Any]] = {
     "continuized, mu > 0, start = 0.3": lambda L, mu: cz.Continuized(L, mu, 0.3),
     "continuized, mu > 0, start = 5": lambda L, mu: cz.Continuized(L, mu, 5.0),
     "continuized, mu > 0, start = inf": lambda L, mu: cz.Continuized(L, mu, math.inf),
+    "sharp": lambda L, mu: cz.SharpContinuized(L, mu),
     "custom": lambda L, mu: convex_process(L),
 }
 

@@ -129,7 +129,7 @@ class LinearEstimator(BaseEstimator):
             return self.random_state
         try:
             state = check_random_state(self.random_state)
-        except ValueError as error:  # whose words may be many lines
+        except (TypeError, ValueError) as error:  # whose words may be many lines
             what = "None, an integer or a RandomState"
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))

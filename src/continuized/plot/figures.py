@@ -38,7 +38,10 @@ DECADES = 16  # what is smaller than the largest value by more is rounding, and 
 
 
 class Curve(NamedTuple):
-    """f(x_k) - f* of one run, row by row, and the theorem's bound (NaN where there is none)."""
+    """f(x_k) - f* of one run, row by row, and the theorem's bound (NaN where there is none).
+
+    path_bound: where a whole run stays below a curve with a stated probability, that curve.
+    """
 
     method: str
     theorem: str
@@ -46,6 +49,7 @@ class Curve(NamedTuple):
     t: Array
     excess: Array
     bound: Array
+    path_bound: Array | None = None
 
     @property
     def label(self) -> str:
@@ -89,8 +93,8 @@ STYLES = {
 class Line(NamedTuple):
     """A line, NaN where it has a gap, and its name.
 
-    marks: matplotlib's markevery; a line without them is a bound, which is dashed.  offset: of the
-    dashes; two bounds may coincide, and each shows in the gaps of the other.
+    marks: matplotlib's markevery; a line without them is a bound, which is dashed, or dotted.
+    offset: of the dashes; two bounds may coincide, and each shows in the gaps of the other.
     """
 
     label: str
@@ -99,6 +103,7 @@ class Line(NamedTuple):
     style: Style
     marks: list[int] | float | None = None
     offset: float = 0.0
+    is_dotted: bool = False
 
 
 def require_matplotlib() -> None:
@@ -193,6 +198,8 @@ def _panel(axes: Any, panel: Panel, scale: str) -> None:
         if curve.theorem:
             name, bound = f"bound, {curve.theorem}", mask(curve.bound)
             lines.append(Line(name, t, bound, style, offset=4.0 * order))
+        if curve.path_bound is not None:
+            lines.append(Line("whole run, 90 %", t, mask(curve.path_bound), style, is_dotted=True))
         marks = choose_markers(curve.t, scale, order)
         lines.append(Line(curve.label, t, mask(curve.excess), style, marks))
     draw_lines(axes, lines)
@@ -203,7 +210,7 @@ def draw_lines(axes: Any, lines: Sequence[Line]) -> None:
     for line in lines:
         color, width, marker = line.style.color, line.style.width, line.style.marker
         if line.marks is None:
-            dashes = line.offset, (4.0, 4.0)
+            dashes = line.offset, (1.0, 2.0) if line.is_dotted else (4.0, 4.0)
             axes.plot(line.t, line.values, color=color, linewidth=0.9, linestyle=dashes)
         else:
             axes.plot(line.t, line.values, color=color, linewidth=width, marker=marker,

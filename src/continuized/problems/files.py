@@ -69,18 +69,18 @@ def read(
     The suffix tells the format, .npz, .npy, .csv or .tsv; any other, or none, is SVMlight.  Text
     may be packed: .gz behind the suffix.
 
-    svmlight  Lines `label index:value index:value ... # comment`, as of LIBSVM: indices from 1
-              on and increasing, blank lines skipped (in a file without labels they are rows
-              without entries), `qid:number` behind the label ignored.  X is a
-              `scipy.sparse.csr_array`, with column 0 for index 1.
-    csv       A header, then numbers with commas, semicolons or tabs between them, which is found
-              out.  The column named `target`, `label`, `y` or `class`, in any case, is y, or the
-              last if none is; the others are X.  Labels may be text: y holds their numbers then,
-              and data.classes what they stand for.  True and False are 1 and 0 in X.  An index that
-              pandas wrote, a first column without a name, is left out.
-    npy       A matrix: its last column is y.
-    npz       X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names
-              them: data, indices, indptr, shape, format.  Other arrays are not looked at.
+    - svmlight: lines `label index:value index:value ... # comment`, as of LIBSVM: indices from 1 on
+      and increasing, blank lines skipped (in a file without labels they are rows without entries),
+      `qid:number` behind the label ignored.  X is a `scipy.sparse.csr_array`, with column 0 for
+      index 1.
+    - csv: a header, then numbers with commas, semicolons or tabs between them, which is found out.
+      The column named `target`, `label`, `y` or `class`, in any case, is y, or the last if none is;
+      the others are X.  Labels may be text: y holds their numbers then, and data.classes what they
+      stand for.  True and False are 1 and 0 in X.  An index that pandas wrote, a first column
+      without a name, is left out.
+    - npy: a matrix: its last column is y.
+    - npz: X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names them:
+      data, indices, indptr, shape, format.  Other arrays are not looked at.
 
     Every number is the double nearest its decimals, as `float` reads it.  NaN, infinity, digits
     with underscores, empty cells, text in X, pickles and objects are refused.

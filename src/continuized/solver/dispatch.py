@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from continuized.marked.coordinate import CoordinateDescent
 from continuized.marked.dual import DualCoordinate
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
@@ -91,6 +92,8 @@ def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
     if kind is GradientDescent:
         return GradientDescent(L)
     mu = problem.mu if mu is None else mu
+    if kind is Continuized:
+        return Continuized(L, 0.0 if mu is None else mu, tau=problem.tau)
     return kind(L, 0.0 if mu is None else mu)
 
 
@@ -104,6 +107,18 @@ def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinit
         raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
     if nonfinite == "skip":
         raise ValueError(f'{method.name} has no gradients to skip; use nonfinite="stop" or "raise"')
+
+
+def check_second_start_fits(
+    method: Any, composite: Composite | None, adapts: bool, is_marked: bool
+) -> None:
+    """Raise ValueError for a run that z0 does not go with."""
+    if composite is not None:
+        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0=")
+    if adapts:
+        raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
+    if is_marked or isinstance(method, GradientDescent):
+        raise ValueError(f"{method.name} takes no z0=; drop it, or use a cz.Continuized(L, mu)")
 
 
 def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
@@ -237,6 +252,11 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if metric is not None:
         raise ValueError('metric= goes with method="continuized" and without noise=')
     if prox is not None:
+        if isinstance(method, CoordinateDescent):
+            raise ValueError(
+                "prox= of minimize is for full gradients; give it to the method, "
+                "cz.CoordinateDescent(prox=...)"
+            )
         raise ValueError(
             'prox= goes with method="continuized" and without noise=, or with L= or a '
             "cz.Continuized(L, mu)"

@@ -73,7 +73,10 @@ def _minimise(problem: Problem, x0: Array, composite: Composite) -> Array:
     given = composite.plain_prox()
     if given is None:
         raise ValueError("the minimiser in a geometry of your own is not computed: give x_star=")
-    tol = ACCURACY * (norm(np.asarray(problem.grad(x0.copy()))) or 1.0)
+    composite.check_start(x0)
+    g = np.asarray(problem.grad(x0.copy()))
+    composite.move(x0, g, 1.0)  # which says what is wrong with a prox, where something is
+    tol = ACCURACY * (norm(g) or 1.0)
     how: Any = {"tol": tol, "maxiter": MOST_EVENTS, "rng": 0, "record": False}
     r = minimize(problem, x0, prox=given, **how)
     if not r.success:
