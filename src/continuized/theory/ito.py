@@ -34,6 +34,7 @@ from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
+from continuized.theory.moments.pair import rates_of
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
@@ -181,17 +182,8 @@ class Rates(NamedTuple):
 
 def rates(method: Method, t: float) -> Rates:
     """Return the four parameters of a process at time t; ValueError for discrete methods."""
-    if isinstance(method, Continuized):
-        now = (t, *method.parameters)
-        eta, eta_prime = scalars.eta(*now), scalars.eta_prime(*now)
-        return Rates(eta, eta_prime, scalars.gamma(method.L), scalars.gamma_prime(*now))
-    if isinstance(method, SharpContinuized):
-        both = method.L, method.mu
-        eta, eta_prime = scalars.sharp_eta(*both), scalars.sharp_eta_prime(*both)
-        return Rates(eta, eta_prime, scalars.gamma(method.L), scalars.sharp_gamma_prime(*both))
-    if isinstance(method, CustomContinuized):
-        four = (method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-        return Rates(*(float(parameter(t)) for parameter in four))
+    if isinstance(method, Continuized | SharpContinuized | CustomContinuized):
+        return Rates(*(float(rate(t)) for rate in rates_of(method)))
     check_any_method(method)
     raise ValueError(
         "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got the "
