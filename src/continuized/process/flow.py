@@ -109,9 +109,9 @@ def equal_weights(rate: float, dt: float) -> tuple[float, float]:
 
 
 def constant_weights(eta: float, eta_prime: float, dt: float) -> tuple[float, float]:
-    """The weights for any two constants eta and eta_prime, not both 0.
+    """The weights for any two constants eta and eta' (eta_prime), not both 0, over a gap dt.
 
-    With eta' for eta_prime and c = eta + eta', a = (eta / c) (1 - e^{-c dt}) and b = (eta' / c) (1 - e^{-c dt}).
+    With c = eta + eta', a = (eta / c) (1 - e^{-c dt}) and b = (eta' / c) (1 - e^{-c dt}).
 
     >>> a, b = constant_weights(2.0, 1.0, math.log(2.0) / 3.0)
     >>> round(a, 12), round(b, 12)
