@@ -224,6 +224,9 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "drift, prox": (theory.drift, AT | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95], "sigma2": 0.0,
     }),
+    "drift of coordinates": (theory.drift, AT | {
+        "method": cz.CoordinateDescent(prox=cz.prox.L1(0.1)), "x_star": [0.8, 0.9, 0.95],
+    }),
     "lyapunov": (theory.lyapunov, {"r": RUN, "p": P}),
     "lyapunov, prox": (theory.lyapunov, {"r": PROX_RUN, "p": P, "x_star": [0.8, 0.9, 0.95]}),
     "moments": (theory.moments, {
@@ -232,6 +235,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "moments at events": (theory.moments, {
         "p": P, "method": cz.Continuized(2.0), "x0": np.zeros(3), "k": [3], "sigma2": 0.0
+    }),
+    "moments, prox": (theory.moments, {
+        "p": P, "method": cz.Continuized(2.0), "x0": np.zeros(3), "times": [1.0], "z0": None,
+        "prox": cz.prox.Separable(l2=0.1), "sigma2": 0.0,
     }),
     "moments of gossip": (theory.moments, {
         "p": G, "method": network.Gossip(), "x0": np.arange(5.0), "times": [1.0]

@@ -114,7 +114,7 @@ def check_second_start_fits(
 ) -> None:
     """Raise ValueError for a run that z0 does not go with."""
     if composite is not None:
-        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0=")
+        raise ValueError("z0= goes without prox= and mirror=, which need z_0 = x_0: drop z0=")
     if adapts:
         raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
     if is_marked or isinstance(method, GradientDescent):
