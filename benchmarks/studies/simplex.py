@@ -30,7 +30,7 @@ import continuized as cz
 from continuized.problems.base import Array
 
 PRECISIONS = (1e-4, 1e-6)
-MOST_STEPS, MOST_SECONDS = 10_000, 90.0
+MOST_STEPS, MOST_SECONDS = 10_000, 300.0
 SIMPLEX = cz.prox.Simplex()
 Look = Callable[[Array], bool]  # given x after a step; tells whether it is enough
 Solve = Callable[[Any, Array, int, Look | None], None]  # f, x_0, steps
@@ -134,20 +134,20 @@ def count_steps(p: Any, x0: Array, solve: Solve, targets: list[float]) -> list[i
     return found
 
 
-def measure(p: Any, d: int, repeats: int) -> None:
+def measure(p: Any, d: int, repeats: int, solvers: dict[str, Solve]) -> None:
     x0 = np.full(d, 1.0 / d)
     least, first = find_least(p, x0), float(p.fun(x0))
     targets = [least + precision * (first - least) for precision in PRECISIONS]
-    steps = {name: count_steps(p, x0, solve, targets) for name, solve in SOLVERS.items()}
-    best = {(name, i): np.inf for name in SOLVERS for i in range(len(targets))}
+    steps = {name: count_steps(p, x0, solve, targets) for name, solve in solvers.items()}
+    best = {(name, i): np.inf for name in solvers for i in range(len(targets))}
     for _ in range(repeats):
         for name, i in best:
             n = steps[name][i]
             if n is not None:
                 began = time.perf_counter()
-                SOLVERS[name](p, x0, n, None)
+                solvers[name](p, x0, n, None)
                 best[name, i] = min(best[name, i], time.perf_counter() - began)
-    for name in SOLVERS:
+    for name in solvers:
         line = f"    {name:17s}"
         for i, precision in enumerate(PRECISIONS):
             n, seconds = steps[name][i], best[name, i]
@@ -160,12 +160,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--dims", type=int, nargs="+", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--only", nargs="+", choices=SOLVERS, default=list(SOLVERS))
+    parser.add_argument("--functions", nargs="+", default=["rows", "diagonal"])
     given = parser.parse_args()
+    solvers = {name: SOLVERS[name] for name in given.only}
     for d in given.dims:
         for name, p in functions(d):
+            if name not in given.functions:
+                continue
             L = cz.mirror.Entropy().find_L(p, (d,))
             print(f"{name}, d = {d}: max|H_ij| = {L:.3g}, lambda_max = {p.L:.3g}")
-            measure(p, d, given.repeats)
+            measure(p, d, given.repeats, solvers)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "softmax, gram": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "gram"},
     "softmax, blocks": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "blocks"},
     "softmax, nystrom": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "nystrom"},
+    "rows": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "rows"},
     "known": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": np.ones(6), "L": LOGISTIC.L},
     "prox": {"fun": LOGISTIC, "x0": np.zeros(6), "prox": cz.prox.L1(0.01)},
 }

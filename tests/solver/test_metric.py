@@ -118,6 +118,10 @@ def test_the_space_of_the_rows_has_the_same_metric(
     r = cz.minimize(p, np.zeros(p.dim), metric="auto", tol=1e-9, rng=0)
     assert r.success
     assert r.nit == 2 or kind == "logistic"
+    chosen = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-9, rng=0)
+    assert (
+        'metric="rows": the Hessian is cheap to factorise in the space of its 7' in chosen.message
+    )
     # Where the penalty is too small to divide by, the other space is used.
     assert make_factory("auto", make(X, p.y, 1e-12), seed_sequence(0)).kind == "gram"
 
@@ -210,7 +214,7 @@ class Own:
         (
             {"metric": "newton"},
             ValueError,
-            'metric must be "diag", "gram", "blocks", "nystrom", "auto", an array or',
+            'metric must be "diag", "gram", "rows", "blocks", "nystrom", "auto", an array or',
         ),
         ({"metric": "gram"}, ValueError, "made from the data of a regression, got a Problem"),
         ({"metric": Own(lambda g: g[:2])}, ValueError, r"shape of g, \(3,\)"),
@@ -223,6 +227,13 @@ class Own:
 def test_bad_metrics(options: dict[str, Any], error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         cz.minimize(lambda x: (0.5 * float(x @ x), x), np.ones(3), jac=True, **options)
+
+
+def test_the_space_of_the_rows_needs_a_penalty_and_one_output() -> None:
+    X, y = np.eye(2, 3), [0.0, 1.0]
+    for p in (cz.problems.LeastSquares(X, y), cz.problems.SoftmaxRegression(X, y, l2=1.0)):
+        with pytest.raises(ValueError, match="of one output and l2 > 0, by which it divides; use"):
+            cz.minimize(p, np.zeros(p.dim), metric="rows")
 
 
 def test_constants_in_a_metric_that_changes() -> None:

@@ -141,9 +141,8 @@ def softmax(n: int, d: int, classes: int) -> Any:
 
 
 def test_which_kind_of_metric_is_made() -> None:
-    small, middle, large = softmax(40, 3, 3), softmax(5_000, 50, 5), softmax(10_000, 100, 20)
-    assert make_factory("auto", small, seed_sequence(0)).first_kind == "gram"
-    for p in (middle, large):
+    small, large = softmax(40, 3, 3), softmax(10_000, 100, 20)
+    for p in (small, large):
         factory = make_factory("auto", p, seed_sequence(0))
         due = factory.steps["gram"]
         assert (factory.kind, factory.first_kind) == ("gram", "blocks")
@@ -151,7 +150,7 @@ def test_which_kind_of_metric_is_made() -> None:
         assert factory.next_kind("blocks", int(due) + 1, 0.01) == "blocks"  # f falls quickly
         assert factory.next_kind("blocks", int(due) - 1, 0.5) == "blocks"  # it costs too much
         assert factory.next_kind("gram", int(due) - 1, 0.01) == "gram"
-    assert make_factory("auto", middle, seed_sequence(0)).steps["gram"] < 10.0 < due
+    assert make_factory("auto", small, seed_sequence(0)).steps["gram"] < 10.0 < due
     for shape, kind in (((50, 400, 10), "blocks"), ((30, 2000, 3), "nystrom")):
         factory = make_factory("auto", softmax(*shape), seed_sequence(0))
         assert factory.kind == factory.first_kind == factory.next_kind(kind, 1000, 1.0) == kind

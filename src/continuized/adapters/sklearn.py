@@ -507,7 +507,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         *,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
-        tol: float = 3e-4,
+        tol: float = 2e-4,
         max_iter: int = 1000,
         class_weight: Any = None,
         verbose: int = 0,

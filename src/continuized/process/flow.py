@@ -109,7 +109,7 @@ def equal_weights(rate: float, dt: float) -> tuple[float, float]:
 
 
 def constant_weights(eta: float, eta_prime: float, dt: float) -> tuple[float, float]:
-    """The weights for any two constants eta and eta', not both 0.
+    """The weights for any two constants eta and eta' (eta_prime), not both 0, over a gap dt.
 
     With c = eta + eta', a = (eta / c) (1 - e^{-c dt}) and b = (eta' / c) (1 - e^{-c dt}).
 

@@ -114,7 +114,9 @@ def check_second_start_fits(
 ) -> None:
     """Raise ValueError for a run that z0 does not go with."""
     if composite is not None:
-        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0")
+        raise ValueError(
+            "z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0="
+        )
     if adapts:
         raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
     if is_marked or isinstance(method, GradientDescent):
@@ -197,6 +199,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
         "gram": f"the Hessian of {problem.dim} variables is cheap to factorise",
+        "rows": f"the Hessian is cheap to factorise in the space of its {n} rows",
         "blocks": f"of the Hessian of {problem.dim} variables, blocks are cheap to factorise",
         "diag": f"only {density(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
         "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",

@@ -9,7 +9,9 @@ A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P i
 For a regression a metric is made from its curvature at a point (`MetricFactory`).  With losses of
 curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is made from it or
 from a random sample of its rows, and made anew at a later point when the steps since have cost as
-much as it did: so at most half of the work is spent on it.
+much as it did: so at most half of the work is spent on it.  Where rows are fewer than columns, it
+is factored in the space of the rows (`RowSpace`).  A run may also learn its first metrics from the
+gradients (`Secant`).
 
 With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
 and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
@@ -46,13 +48,11 @@ __all__ = [
     "Identity",
     "LowRank",
     "Metric",
-    "RowSpace",
-    "Secant",
     "given_metric",
 ]
 
 # Of the metrics that are made from the curvature.
-NAMES = ("diag", "gram", "blocks", "nystrom", "auto")
+NAMES = ("diag", "gram", "rows", "blocks", "nystrom", "auto")
 # Variables, for "auto" and with several classes: a factorisation beyond costs more than it gains.
 MOST_GRAM = 3000
 SPARSE = 0.1  # of the entries of X are held, at most
@@ -69,7 +69,7 @@ STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
 # Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
-LEAST_STEPS = {"gram": 1, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
+LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
@@ -392,9 +392,7 @@ class MetricFactory:
         """The kind of the first metric of a run."""
         if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
             return "secant"
-        if self.kind != "gram" or self.problem.classes == 1 or self.cost["gram"] <= CHEAP:
-            return self.kind
-        return "blocks"
+        return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
 
     @property
     def patience(self) -> float:
@@ -430,9 +428,10 @@ class MetricFactory:
         """After how many steps a metric of a kind is made anew: they cost as much, or a part."""
         p = self.problem
         if p.loss == SQUARED:
-            return dict.fromkeys((*NAMES, "rows"), math.inf)  # it would be the same again
+            return dict.fromkeys(NAMES, math.inf)  # it would be the same again
         cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
-        steps = {kind: max(LEAST_STEPS[kind], each) for kind, each in cost.items()}
+        least = {**LEAST_STEPS, "gram": 1 if _is_whole(p) else LEAST_STEPS["gram"]}
+        steps = {kind: max(least[kind], each) for kind, each in cost.items()}
         return {**steps, "diag": math.inf, "secant": 1.0}
 
     @cached_property
@@ -517,6 +516,11 @@ def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) 
         raise ValueError("the problem has no variables: X has no columns")
     if not np.all(np.isfinite(regression.column_scales)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
+        raise ValueError(
+            'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
+            'metric="gram"'
+        )
     kind = best_kind(problem) if kind == "auto" else kind
     # Of one class, the Hessian is one block.
     one = kind == "blocks" and regression.classes == 1

@@ -189,15 +189,16 @@ def parameters_at(method: Method, t: float) -> Parameters:
             "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got "
             f"the method {name_of(method)}"
         )
-    found = rates_of(method)._asdict()
-    return Parameters(**{name: float(found[name](t)) for name in Parameters._fields})
+    return Parameters(*(float(rate(t)) for rate in rates_of(method)))
 
 
 def parameter_rows(method: Method, times: Array) -> Array:
     """Return the four parameters at many times, a row each."""
     if getattr(method, "start", None) == math.inf or isinstance(method, SharpContinuized):
         return np.tile(parameters_at(method, 0.0), (len(times), 1))
-    return np.array([parameters_at(method, t) for t in times.tolist()]).reshape(-1, 4)
+    eta, eta_prime, gamma, gamma_prime = rates_of(method)
+    rows = [(eta(t), eta_prime(t), gamma(t), gamma_prime(t)) for t in times.tolist()]
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def generator(

@@ -174,7 +174,8 @@ function drawCurve() {
   });
   const names = [];
   axes.clip();
-  if (covered(c) && c.noise === 0 && plane.paths.some((m) => m.path.method === "continuized")) {
+  const shown = plane.paths.find((m) => m.path.method === "continuized");
+  if (shown && covered(c) && c.noise === 0) {
     const far = distance2(start, FUNCTIONS[state.f].minimiser);
     const grid = Array.from({ length: 300 }, (_, i) => (right * (i + 0.5)) / 300);
     const bound = (t) => lyapunov.bound(c, t, first, far);
@@ -186,9 +187,10 @@ function drawCurve() {
     draw("99 % of runs stay below", (t) => bound(t) / PATH_DELTA, {
       colour: css("--bound"), dash: [2, 4], width: 1.4,
     });
-    const { path } = plane.paths.find((m) => m.path.method === "continuized");
+  }
+  if (shown) {
     const phi = times.filter((t) => t > 0).map((t) => {
-      const now = path.at(t);
+      const now = shown.path.at(t);
       const value = lyapunov.phi(c, t, now.f - lowest, distance2(now.z, FUNCTIONS[state.f].minimiser));
       return [axes.x(t), axes.y(value)];
     });

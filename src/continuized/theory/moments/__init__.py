@@ -27,6 +27,7 @@ from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
 from continuized.theory.checks import check_counts, name_of, start_of, start_of_z
+from continuized.theory.moments.affine import affine_moments
 from continuized.theory.moments.dadao import dadao_moments
 from continuized.theory.moments.edges import dual_moments, gossip_moments
 from continuized.theory.moments.events import moments_at_events
@@ -56,6 +57,7 @@ def moments(
     sigma2: float = 0.0,
     *,
     z0: ArrayLike | None = None,
+    prox: Any = None,
     progress: bool = False,
 ) -> Moments:
     """Exact E f(x_t) and E |z_t - x*|^2 on a Quadratic, at fixed times or at the k-th event.
@@ -70,6 +72,10 @@ def moments(
       closed form (the gap's resolvent); for other parameters the density of (T_k, second moments)
       is carried from event to event on a spectral grid in t, relative accuracy about 1e-10, at a
       cost that grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
+
+    With prox=, for Continuized and `times` only and without noise, `fun` is E F(x_t), F = f + psi,
+    and x* its minimiser.  The proximal step must be an affine map: `cz.prox.Hyperplane` (100
+    variables at most), or `cz.prox.Separable(l2=...)` (see `theory.moments.affine`).
 
     The others are for `times` only, without noise.
 
@@ -94,6 +100,8 @@ def moments(
         Exactly one of them.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    prox : an object such as `cz.prox.Hyperplane([1.0, 1.0], 1.0)`
+        Of psi, as for `minimize`.
     progress : bool
         Show a progress bar on standard error.
 
@@ -129,10 +137,27 @@ def moments(
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
     if system is not None and sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
+    if prox is not None and z0 is not None:
+        raise ValueError("z0= goes without prox=: its theorem needs z_0 = x_0; drop z0=")
+    if prox is not None and (system is not None or t is None or sigma2 > 0.0):
+        raise ValueError(
+            f"moments with prox= are for Continuized, fixed times and sigma2=0, got {name}, "
+            f"{'k=' if t is None else 'times'} and sigma2={sigma2:.6g}"
+        )
     with bar("moments", PERCENT, progress, unit="%") as show:
+        if prox is not None and t is not None:
+            return affine_moments(_check_quadratic(p), method, x0, t, prox, show)
         if system is None:
             return _full_gradient_moments(p, method, (x0, z0), t, k, sigma2, show)
         return system(p, method, x0, t, show)
+
+
+def _check_quadratic(p: Any) -> Quadratic:
+    if not isinstance(p, Quadratic):
+        raise TypeError(
+            f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
+        )
+    return p
 
 
 def _full_gradient_moments(
@@ -140,10 +165,7 @@ def _full_gradient_moments(
     k: ArrayLike | None, sigma2: float, show: Bar,
 ) -> Moments:  # fmt: skip
     """The moments of the methods of the paper, at fixed times or at events."""
-    if not isinstance(p, Quadratic):
-        raise TypeError(
-            f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
-        )
+    p = _check_quadratic(p)
     lam, variance = p.eigenvalues, sigma2 / max(p.dim, 1)
     x = start_of(p, starts[0])
     u, w = (v.ravel() - p.x_star for v in (x, start_of_z(x, starts[1])))
