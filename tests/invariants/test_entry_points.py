@@ -168,6 +168,13 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Stratified": (cz.marks.Stratified, {"p": [0.5, 0.5]}),
     "Batches": (cz.marks.Batches, {"law": cz.marks.Categorical([0.5, 0.5]), "batch": 2}),
     "Gaussian": (cz.noise.Gaussian, {"variance": 1.0}),
+    "Oracle": (cz.noise.Oracle, {"draw": lambda x, rng: x, "sigma2": 1.0, "check": False}),
+    "Minibatch": (cz.noise.Minibatch, {
+        "problem": cz.problems.LogisticRegression(X, SIGNS, 0.1), "batch": 2, "sigma2": None,
+        "check": False,
+    }),
+    "noise_floor": (theory.noise_floor, {"method": M, "p": P, "sigma2": 0.1}),
+    "noise_step": (theory.noise_step, {"p": P, "L": 4.0, "sigma2": 0.1}),
     "Diagonal": (cz.metric.Diagonal, {"entries": [1.0, 2.0]}),
     "Dense": (cz.metric.Dense, {"P": np.eye(2)}),
     "L1": (cz.prox.L1, {"weight": 0.1}),
@@ -217,7 +224,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "time_to": (theory.time_to, TO),
     "events_to": (theory.events_to, TO),
-    "drift": (theory.drift, AT | {"sigma2": 0.0}),
+    "drift": (theory.drift, AT | {"sigma2": 0.0, "noise": None}),
     "supermartingale_gap": (theory.supermartingale_gap, AT | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),

@@ -31,7 +31,7 @@ from continuized.problems.base import (
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
-from continuized.process.noise import Noise, check_noise, draw_noise
+from continuized.process.noise import Noise, Oracle, check_noise, draw_noise
 from continuized.process.random_streams import (
     MARKS,
     TIMES,
@@ -170,7 +170,8 @@ class Task(NamedTuple):
 
         has_both = self.compiled is not None and self.compiled.fun is not None
         knows_psi = self.composite is None or self.psi is not None
-        return has_both and knows_psi and runs_compiled(self.method)
+        in_python = isinstance(self.noise, Oracle)  # asked at each event, where it is
+        return has_both and knows_psi and not in_python and runs_compiled(self.method)
 
     @property
     def columns(self) -> int:
@@ -238,7 +239,7 @@ def ensemble(
         Exactly one of them: the events of a run, or times >= 0 in increasing order.
     rng : int, SeedSequence or Generator
         Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
-    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`, or a `cz.noise.Oracle`
     prox : an object such as `cz.prox.L1(0.1)`
         Minimise problem + psi, as `minimize` does with known constants; `fun` is then its value.
     mirror : an object such as `cz.mirror.Entropy()`
@@ -318,6 +319,9 @@ def _make_task(
 ) -> Task:  # fmt: skip
     check_method(method)
     check_noise(noise)
+    if isinstance(noise, Oracle) and noise.check:
+        noise.test(problem, starts[0])
+        noise = noise.without_check()
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):
