@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 PANELS = (
     ("convex", cz.problems.paper_convex(), 1000, "log"),

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from continuized import network
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK, BLUE = "#111111", "#1f78b4"
 SIDE, END = 30, 160_000.0

@@ -21,7 +21,9 @@ from continuized import network, theory
 from continuized.app.cli import main
 from continuized.network import Gossip, Graph
 
-FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "faults", "results"}
+FIELDS = {
+    "graph", "nodes", "edges", "method", "tol", "transport", "seconds", "seed", "faults", "results",
+}  # fmt: skip
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
     "ledger_error", "mean_drift", "error", "bound", "fell_back",
@@ -125,6 +127,8 @@ def test_faults_reach_the_simulator_and_the_ledger_closes():
     told = run(*arguments).stdout
     for words in ("loss 0.1", "duplication 0.05", "skew 0.5", "deaths"):
         assert words in told
+    asked = results(*arguments)["faults"]
+    assert asked == {"loss": 0.1, "duplication": 0.05, "skew": 0.5, "kill": 3}
 
 
 def test_too_long_a_delay_is_told_and_the_exit_code_says_not_reached():
@@ -142,6 +146,23 @@ def test_no_gain_is_told_in_a_sentence():
     assert answer.stderr == (
         "continuized: acceleration gains nothing on complete:6; --method plain does as well\n"
     )
+    told = " ".join(answer.stdout.split())
+    assert "Acceleration gained nothing: the graph is so well connected" in told
+    assert "times fewer" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--graph", "path:3", "--tol", 0.4], "the runs are too short to show it"),
+        (["--graph", "path:8", "--delay", 6], "these faults slow it down more than plain gossip"),
+    ],
+)
+def test_where_nothing_was_gained_the_reason_is_told(arguments, why):
+    plain, accelerated = results(*arguments)["results"]
+    assert plain["messages"] <= accelerated["messages"]  # of this seed
+    told = " ".join(run(*arguments).stdout.split())
+    assert f"Acceleration gained nothing here: {why}; without faults" in told
 
 
 def test_the_table_and_the_factor():
@@ -150,8 +171,9 @@ def test_the_table_and_the_factor():
     assert f"{plain['messages']:,}" in answer.stdout
     assert f"{accelerated['messages']:,}" in answer.stdout
     factor = plain["messages"] / accelerated["messages"]
-    assert f"took {factor:.1f} times fewer messages" in " ".join(answer.stdout.split())
+    assert f"needed {factor:.1f} times fewer exchanges" in " ".join(answer.stdout.split())
     assert answer.stderr == ""  # no bar where there is no terminal
+    assert "\n\n" not in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -306,7 +328,7 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     for gossip in (Gossip(accelerated=False), Gossip()):
         outcome = network.simulate(graph, start, gossip, rng=0)
         runs.append(output.MethodRun(gossip, outcome, None, gossip.rate(graph)))
-    assert "times fewer messages" in " ".join(output._sentences(setting, runs))
+    assert "times fewer exchanges" in " ".join(output._sentences(setting, runs))
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))
     told = " ".join(output._sentences(setting, [runs[0], fallen]))
     assert told == "Answers were too old for acceleration: that run went on as plain gossip."

@@ -19,7 +19,7 @@ from continuized.plot.graph_layout import (
     place_nodes,
     stress,
 )
-from continuized.plot.network import View, render_network
+from continuized.plot.networks import View, render_network
 
 
 def distances(graph: Graph) -> np.ndarray:
@@ -86,7 +86,7 @@ def test_a_line_is_bent_to_an_open_ring():
 def test_the_picture_refuses_what_could_not_be_seen():
     graph = Graph.of("path:20001")
     with pytest.raises(ValueError, match="up to 20000 nodes"):
-        render_network(graph, [[View("plain", "t = 0", np.zeros(20001))]], "large")
+        render_network(graph, [[View("plain", "t = 0", np.zeros(20001))]], "large", (0.0, 2.0))
 
 
 @pytest.mark.parametrize("faults", [None, Faults(delay=0.3, loss=0.1, skew=0.4)])
