@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 import continuized as cz
 from continuized.plot import lines, style
+from continuized.plot.paths import make_animation
 
 METHODS = ("gradient-descent", "nesterov", "continuized")
 P = cz.problems.paper_strongly_convex()
@@ -286,7 +287,7 @@ def test_other_coordinates_and_discrete_methods() -> None:
 
 
 def test_a_frame_shows_where_the_process_is(recorded: Any) -> None:
-    made = cz.plot.animate(recorded, None, PLANE, seconds=1.0, fps=5.0)
+    made = make_animation(recorded, PLANE, (0, 1), 1.0, 5.0)
     (ax,) = made._fig.axes
     times = np.linspace(0.0, recorded.trace.t[-1], 5)
     for frame in (0, 3, 4):
@@ -304,7 +305,7 @@ def test_a_frame_shows_where_the_process_is(recorded: Any) -> None:
 @pytest.mark.parametrize("ending", ["gif", "html"])
 def test_an_animation_is_a_whole_file(recorded: Any, tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"run.{ending}"
-    cz.plot.animate(recorded, path, PLANE, seconds=0.3, fps=10.0)
+    assert cz.plot.animate(recorded, path, PLANE, seconds=0.3, fps=10.0) == path
     assert list(tmp_path.iterdir()) == [path]
     if ending == "gif":
         from PIL import Image
@@ -351,12 +352,16 @@ def test_a_network_is_drawn_with_its_values_and_its_dead() -> None:
         assert len(ax.collections[1].get_segments()) == at_dead
 
 
-def test_vectors_and_optimisation_are_drawn_by_distances() -> None:
+def test_vectors_are_drawn_by_distances() -> None:
     rng = np.random.default_rng(0)
     r = cz.network.simulate("path:4", rng.normal(size=(4, 2)), rng=0, events=3)
     nodes = cz.plot.network(r).collections[-1]
     wanted = np.linalg.norm(r.x - r.x0.mean(axis=0), axis=1)
     np.testing.assert_allclose(nodes.get_array(), wanted)
+
+
+@pytest.mark.slow  # it compiles
+def test_optimisation_is_drawn_by_distances() -> None:
     parts = cz.network.split(cz.problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
     made = cz.network.minimize("path:3", parts, cz.network.Dual(), events=5, rng=0)
     nodes = cz.plot.network(made).collections[-1]
@@ -440,7 +445,7 @@ def test_without_matplotlib_the_extra_is_named(name: str, monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     r = cz.minimize(PLANE, [-3.0, 0.6], maxiter=3, rng=3, record="path")
     with pytest.raises(ImportError, match=r'pip install "continuized\[plot\]"'):
-        PICTURES.get(name, lambda: cz.plot.animate(r))()
+        PICTURES.get(name, lambda: cz.plot.animate(r, "run.gif"))()
 
 
 def test_lines_differ_in_print_without_colour() -> None:
@@ -535,9 +540,9 @@ BAD = {
         "out must end in .gif, .html or .mp4, got 'run.avi'"),
     "a format that is none": (
         lambda: cz.plot.animate(PATH, 3), TypeError,
-        "out must be the path of a file or None, got 3"),
+        "out must be the path of a file, got 3"),
     "too long": (
-        lambda: cz.plot.animate(PATH, seconds=1e6), ValueError,
+        lambda: cz.plot.animate(PATH, "run.gif", seconds=1e6), ValueError,
         "seconds = 1e+06 at fps = 20 are 20000000 frames; ask for 5000 at most"),
     "no snapshot": (
         lambda: cz.plot.network(OUTCOME, t=3.0), ValueError,

@@ -79,8 +79,8 @@ def convergence(
     results : a result of `minimize`, an ensemble, a sequence of them, or a dict {name: result}
         The names are written in the legend; by default those of the methods.
     problem : Problem
-        What was minimised.  Where it does not know its minimum, a run of at most 50,000 events finds
-        it.  Without a problem, f is drawn above the lowest value seen, and there are no bounds.
+        What was minimised.  Where it does not know its minimum, a run of at most 50,000 events
+        finds it.  Without a problem, f is drawn above the lowest value seen, without bounds.
     bounds : bool
         Draw, dashed, the bound on each run that a theorem covers: those with known constants that
         hold, of Theorems 1, 2, 3 and 6.  The last two bound the mean: a run may lie above them.
@@ -358,7 +358,7 @@ def _find_rate(name: str, kappa: float) -> float:
     p = Quadratic([1.0, 1.0 / kappa])
     method = METHODS[name](p.L) if name == "gradient-descent" else METHODS[name](p.L, p.mu)
     steps = np.array([1, 2]) * int(np.ceil(kappa))
-    at = {"t": steps} if isinstance(method, Continuized) else {"k": steps}
+    at: dict[str, Any] = {"t" if isinstance(method, Continuized) else "k": steps}
     logs = log_bound(method, p, np.ones(2), **at)
     return float(logs[0] - logs[1]) / float(steps[0])
 

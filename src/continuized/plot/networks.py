@@ -45,9 +45,9 @@ class View(NamedTuple):
 def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any = None) -> Any:
     """Draw a network with the values of its nodes, at the end of a run or at a snapshot.
 
-    Of averaging, colours are the values, and the middle of the scale is the mean of the start; where
-    the values are vectors, and of optimisation, colours are distances to where nodes shall agree.  A
-    cross is a dead node.
+    Of averaging, colours are the values, and the middle of the scale is the mean of the start.
+    Where the values are vectors, and of optimisation, colours are distances to where nodes shall
+    agree.  A cross is a dead node.
 
     Parameters
     ----------
@@ -156,6 +156,7 @@ def draw_nodes(
     # Room for half a node and its border at each side.
     room = (0.5 * width + 2.0) / max(72.0 * inches - width - 4.0, 1.0) * float(extent.max())
     low, high = points.min(axis=0) - room, points.max(axis=0) + room
+    axes.set(xscale="linear", yscale="linear")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set_aspect("equal")
     dead = np.zeros(graph.nodes, dtype=bool)

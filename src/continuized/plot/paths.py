@@ -26,7 +26,7 @@ CONTOURS, GRID = 12, 80
 AT_ONCE = 2**20  # numbers of the points that are looked at together
 MARGIN = 0.08
 FORMATS = ("gif", "html", "mp4")
-MOST_FRAMES = 5_000
+MOST_FRAMES, MOST_FPS = 5_000, 100.0  # a .gif counts time in hundredths of a second
 FRAME_DPI = 100
 MOST_MEGABYTES = 500.0  # of the frames in a page
 
@@ -126,14 +126,14 @@ def path(
 
 def animate(
     r: Result,
-    out: str | os.PathLike[str] | None = None,
+    out: str | os.PathLike[str],
     problem: Problem | None = None,
     *,
     coordinates: Sequence[int] = (0, 1),
     seconds: float = 10.0,
     fps: float = 20.0,
-) -> Any:
-    """Draw a path as it moves: x_t and z_t at evenly spaced times, with what they leave behind.
+) -> Path:
+    """Write a path as it moves: x_t and z_t at evenly spaced times, with what they leave behind.
 
     Parameters
     ----------
@@ -143,17 +143,20 @@ def animate(
         Where to write it.  A page is whole in itself, and fetches nothing; .mp4 needs the program
         ffmpeg.
     seconds, fps : float
-        How long it takes, and how many frames there are a second.
+        How long it takes, and how many frames there are a second, from 1 to 100.
 
     Returns
     -------
-    matplotlib.animation.FuncAnimation
-        In a notebook, `IPython.display.HTML(a.to_jshtml())` shows it.
+    pathlib.Path
+        Of the file, whole or not written at all.  In a notebook, `IPython.display.Image` shows a
+        .gif, and `IPython.display.HTML(path.read_text())` a page.
 
     Raises
     ------
     TypeError, ValueError, ImportError
         As `path` does; for another ending, and where ffmpeg is wanted and missing.
+    OSError
+        Where the file cannot be written.
 
     >>> import continuized as cz
     >>> p = cz.problems.Quadratic([1.0, 0.1], [1.0, 1.0])
@@ -164,10 +167,18 @@ def animate(
     ValueError: out must end in .gif, .html or .mp4, got 'run.avi'
     """
     require_matplotlib()
-    format = "" if out is None else _check_format(out)
-    pair, tracks = _prepare(r, problem, coordinates)
+    format = _check_format(out)
     seconds = check.real(seconds, "seconds", above=0.0)
-    fps = check.real(fps, "fps", above=0.0)
+    fps = check.real(fps, "fps", minimum=1.0, maximum=MOST_FPS)
+    made = make_animation(r, problem, coordinates, seconds, fps)
+    return files.write(Path(out), _encode(made, format, fps))
+
+
+def make_animation(
+    r: Any, problem: Problem | None, coordinates: Any, seconds: float, fps: float
+) -> Any:
+    """Make the animation that `animate` writes, a `FuncAnimation` of matplotlib."""
+    pair, tracks = _prepare(r, problem, coordinates)
     frames = max(2, round(seconds * fps))
     if frames > MOST_FRAMES:
         raise ValueError(
@@ -176,7 +187,7 @@ def animate(
         )
     from matplotlib.animation import FuncAnimation
 
-    events = np.asarray(r.path.t, np.float64)  # type: ignore[union-attr]
+    events = np.asarray(r.path.t, np.float64)
     times = np.linspace(0.0, float(events[-1]), frames)
     states = [np.asarray(part, np.float64).reshape(frames, -1)[:, pair] for part in r.at(times)]
     with open_axes(None, (4.8, 3.6)) as axes:
@@ -201,10 +212,7 @@ def animate(
         axes.set_title(_describe_frame(times[frame], past))
         return [*trails, *heads]
 
-    made = FuncAnimation(axes.figure, show, frames=frames, interval=1000.0 / fps, blit=False)
-    if out is not None:
-        files.write(Path(out), _encode(made, format, fps))
-    return made
+    return FuncAnimation(axes.figure, show, frames=frames, interval=1000.0 / fps, blit=False)
 
 
 def _describe_frame(t: float, events: int) -> str:
@@ -214,7 +222,7 @@ def _describe_frame(t: float, events: int) -> str:
 def _check_format(out: Any) -> str:
     """Return the format that the name of a file asks for."""
     if not isinstance(out, str | os.PathLike):
-        raise check.refusal(TypeError, "out", "the path of a file or None", out)
+        raise check.refusal(TypeError, "out", "the path of a file", out)
     ending = Path(out).suffix[1:].lower()
     if ending not in FORMATS:
         raise ValueError(f"out must end in .gif, .html or .mp4, got {check.short_repr(str(out))}")
@@ -240,7 +248,7 @@ def _encode(made: Any, format: str, fps: float) -> bytes:
 
             with matplotlib.rc_context({"animation.embed_limit": MOST_MEGABYTES}):
                 return _make_page(made.to_jshtml(fps=fps)).encode()
-        writer = FFMpegWriter if format == "mp4" else PillowWriter
+        writer: Any = FFMpegWriter if format == "mp4" else PillowWriter
         with tempfile.TemporaryDirectory() as folder:
             name = Path(folder) / f"run.{format}"
             made.save(name, writer=writer(fps=fps), dpi=FRAME_DPI)
@@ -249,9 +257,9 @@ def _encode(made: Any, format: str, fps: float) -> bytes:
 
 # The signs of matplotlib's player are letters of a font that it would fetch; these are everywhere.
 SIGNS = {
-    "fa-minus": "−", "fa-fast-backward": "⏮", "fa-step-backward": "◂|", "fa-play fa-flip-horizontal":
-    "◀", "fa-pause": "❚❚", "fa-play": "▶", "fa-step-forward": "|▸", "fa-fast-forward": "⏭",
-    "fa-plus": "+",
+    "fa-minus": "−", "fa-fast-backward": "⏮", "fa-step-backward": "◂|",
+    "fa-play fa-flip-horizontal": "◀", "fa-pause": "❚❚", "fa-play": "▶",
+    "fa-step-forward": "|▸", "fa-fast-forward": "⏭", "fa-plus": "+",
 }  # fmt: skip
 
 
@@ -312,6 +320,7 @@ def _draw_ground(
     low, high = low - MARGIN * span, high + MARGIN * span
     if span.max() < 5.0 * span.min():  # otherwise one of the two could not be seen
         axes.set_aspect("equal", adjustable="box")
+    axes.set(xscale="linear", yscale="linear")
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
     axes.set(xlabel=f"coordinate {pair[0]}", ylabel=f"coordinate {pair[1]}")
     if problem is None:

@@ -259,8 +259,8 @@ def _make_notes(report: dict[str, Any]) -> list[str]:
     if late:
         notes.append(f"Not all of the {asked} to be killed died in the runs of: {', '.join(late)}.")
     notes.append(
-        f"time, slow node: to error {report['slow_tol']:.0e} with one node {report['slow']:g} times "
-        "slower, a usual node's step being 1, without other faults; messages take no time. The "
-        "dual methods have no rounds; synchronous-dual and all-reduce wait for the slow node."
+        f"time, slow node: to error {report['slow_tol']:.0e} with one node {report['slow']:g} "
+        "times slower, a usual node's step being 1, without other faults; messages take no time. "
+        "The dual methods have no rounds; synchronous-dual and all-reduce wait for the slow node."
     )
     return notes

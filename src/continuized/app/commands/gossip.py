@@ -311,7 +311,8 @@ def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
     if any(run.outcome.fell_back for run in runs):
         return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
     if len(runs) == 2 and "accelerated" not in missed:
-        said.append(_compare(setting, *runs, at_least="at least " if missed else ""))
+        plain, accelerated = runs
+        said.append(_compare(setting, plain, accelerated, "at least " if missed else ""))
     return said
 
 
@@ -321,8 +322,8 @@ def _compare(setting: Setting, plain: MethodRun, accelerated: MethodRun, at_leas
     ratio = accelerated.rate_bound / plain.rate_bound
     if factor >= NO_GAIN:
         return (
-            f"Acceleration needed {at_least}{factor:.1f} times fewer exchanges; the theorems' rates "
-            f"differ by a factor of {ratio:.1f}."
+            f"Acceleration needed {at_least}{factor:.1f} times fewer exchanges; the theorems' "
+            f"rates differ by a factor of {ratio:.1f}."
         )
     if ratio < NO_GAIN:
         why = "the graph is so well connected that the theorem's rate is no larger than that of"

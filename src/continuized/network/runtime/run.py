@@ -162,7 +162,7 @@ def run(
     outcome = supervisor.make_outcome(name, shape)
     outcome.graph = graph
     if averaging:
-        outcome.x0 = check_values(values, graph)
+        outcome.x0 = check_values(np.asarray(values), graph)
     return outcome
 
 
