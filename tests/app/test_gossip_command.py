@@ -260,6 +260,33 @@ def test_out_holds_pictures_and_their_data(tmp_path: Path):
     assert spread[7] < spread[3]  # at the same time acceleration is ahead
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("path:3",),
+        ("path:20",),
+        ("complete:10",),
+        ("star:9", "--kill", 2),
+        ("grid:4x4", "--kill", 3),
+    ],
+)
+def test_pictures_go_from_the_start_to_where_the_quicker_run_agrees(tmp_path: Path, arguments):
+    """The scale of colours goes from 0 to 2 means: 0.05 of its half cannot be seen.
+
+    The median distance to the median is at most the standard deviation, up to the dead.
+    """
+    run("--graph", *arguments, "--out", tmp_path)
+    with open(tmp_path / "network.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    values = dict(zip(header, np.array(rows, dtype=float).T, strict=True))
+    for name in ("plain", "accelerated"):
+        assert values[f"{name} start"][0] == len(rows)
+        assert not values[f"{name} start"][1:].any()
+    lasts = [[column for column in header if column.startswith(name)][-1] for name in ("p", "a")]
+    apart = [np.median(np.abs(values[last] - np.median(values[last]))) for last in lasts]
+    assert min(apart) <= 0.06
+
+
 def test_the_same_command_writes_the_same_files(tmp_path: Path):
     for name in ("a", "b"):
         run("--graph", "path:6", "--out", tmp_path / name, "--tol", "1e-3", "--seed", 2)

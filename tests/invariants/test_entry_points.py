@@ -234,7 +234,9 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "plot.convergence": (cz.plot.convergence, {
         "results": [RUN], "problem": P, "bounds": True, "scale": None, "ax": Figure().add_subplot(),
     }),
-    "plot.path": (cz.plot.path, {"r": RUN, "problem": P, "coordinates": (0, 1), "ax": Figure().add_subplot()}),
+    "plot.path": (cz.plot.path, {
+        "r": RUN, "problem": P, "coordinates": (0, 1), "ax": Figure().add_subplot(),
+    }),
     "plot.animate": (cz.plot.animate, {
         "r": RUN, "out": GIF, "problem": None, "coordinates": (0, 1), "seconds": 0.2, "fps": 10.0,
     }),
@@ -244,7 +246,8 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "bounds": True, "ax": Figure().add_subplot(),
     }),
     "plot.network": (cz.plot.network, {
-        "outcome": network.simulate("path:3", [1.0, 0.0, 0.0], rng=0), "t": None, "ax": Figure().add_subplot(),
+        "outcome": network.simulate("path:3", [1.0, 0.0, 0.0], rng=0), "t": None,
+        "ax": Figure().add_subplot(),
     }),
     "plot.rates": (cz.plot.rates, {"kappas": [2.0, 10.0], "ax": Figure().add_subplot()}),
     "Graph.of": (network.Graph.of, {"graph": "regular:2x5", "rates": None, "rng": 0}),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from continuized.marked.dual import DualCoordinate
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.linear import Linear
@@ -178,6 +177,9 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
     wide = d > FEW and n < d and kind != "diag"
     has_dual = problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):
+        # Imported here: no other run of `minimize` needs the marked methods.
+        from continuized.marked.dual import DualCoordinate
+
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
