@@ -264,10 +264,11 @@ def test_out_holds_pictures_and_their_data(tmp_path: Path):
     "arguments",
     [
         ("path:3",),
-        ("path:20",),
-        ("complete:10",),
         ("star:9", "--kill", 2),
-        ("grid:4x4", "--kill", 3),
+        *[
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (("path:20",), ("complete:10",), ("grid:4x4", "--kill", 3))
+        ],
     ],
 )
 def test_pictures_go_from_the_start_to_where_the_quicker_run_agrees(tmp_path: Path, arguments):
