@@ -41,11 +41,14 @@ if "PYTEST_XDIST_WORKER" in os.environ:  # before anything imports NumPy
 from numba.core.dispatcher import Dispatcher
 
 OPTIONAL = (
+    "PEPit",
     "array_api_strict",
+    "cvxpy",
     "jax",
     "optax",
     "pandas",
     "ray",
+    "selenium",
     "torch",
     "yaml",
 )  # not in the extra `test`

@@ -27,7 +27,7 @@ PACKAGE = "continuized"
 SOURCES = ROOT / "src" / PACKAGE
 # What a sdist holds besides the folders of the sources, tests and documentation.
 FILES = {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE", "README.md",
-         "constraints.txt", "mkdocs.yml", "pyproject.toml"}  # fmt: skip
+         "constraints.txt", "pyproject.toml"}  # fmt: skip
 FOLDERS = {".ci", "benchmarks", "docs", "examples", "src", "tests", "tools"}
 # Hatchling adds these two; without the second, a rebuild would not know what to leave out.
 ADDED = {"PKG-INFO", ".gitignore"}
@@ -45,8 +45,10 @@ def version() -> str:
 
 
 def sources() -> set[str]:
-    """The modules, the page of reports, and the mark that they are typed, as paths below src."""
-    files = [path for ending in ("*.py", "*.css", "*.html") for path in SOURCES.rglob(ending)]
+    """The modules, the parts of pages, and the mark that they are typed, as paths below src."""
+    files = [
+        path for ending in ("*.py", "*.css", "*.html", "*.js") for path in SOURCES.rglob(ending)
+    ]
     return {path.relative_to(ROOT / "src").as_posix() for path in files} | {f"{PACKAGE}/py.typed"}
 
 

@@ -19,8 +19,9 @@ from pathlib import Path
 from continuized.support import files
 
 ROOT = Path(__file__).parents[1]
-# These make no picture, but digits_torch, which takes minutes: see docs/adapters/torch.md.
-APART = {"delay_study", "digits_torch", "stale_gradients"}
+# These make no picture, but certified_rate and digits_torch, which take minutes: see
+# docs/certificates.md and docs/adapters/torch.md.
+APART = {"certified_rate", "delay_study", "digits_torch", "stale_gradients"}
 SECONDS = 300.0
 
 

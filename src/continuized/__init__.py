@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized.process.methods import GradientDescent as GradientDescent
     from continuized.process.methods import Method as Method
     from continuized.process.methods import Nesterov as Nesterov
+    from continuized.process.methods import SharpContinuized as SharpContinuized
     from continuized.process.stepper import Status as Status
     from continuized.solver import metric as metric
     from continuized.solver.ensemble import Ensemble as Ensemble
@@ -52,7 +53,8 @@ _NAMES = {
     "marked.dual": "DualCoordinate",
     "marked.rows": "Kaczmarz StochasticLeastSquares",
     "problems": "Problem",
-    "process.methods": "Continuized CustomContinuized GradientDescent Method Nesterov",
+    "process.methods": "Continuized CustomContinuized GradientDescent Method Nesterov "
+    "SharpContinuized",
     "process.stepper": "Status",
     "solver.ensemble": "Ensemble ensemble",
     "solver.minimize": "minimize",

@@ -117,6 +117,9 @@ def test_a_tree_keeps_its_structure_and_dtypes() -> None:
     [
         ({"L": None, "mu": 0.1}, ValueError, "mu or start without L: give L= too"),
         ({"L": None, "mu": 0.0, "start": 1.0}, ValueError, "mu or start without L"),
+        ({"L": None, "method": "sharp"}, ValueError, 'method="sharp" needs L= and mu='),
+        ({"method": "sharp", "mu": 0.0}, ValueError, "SharpContinuized needs mu > 0"),
+        ({"method": "nesterov"}, ValueError, 'method must be "continuized" or "sharp"'),
         ({"L": -1.0}, ValueError, "L must be a finite number > 0, got -1.0"),
         ({"mu": 5.0}, ValueError, "mu must not exceed L"),
         ({"tol": -1.0}, ValueError, "tol must be a number >= 0 or None, got -1.0"),

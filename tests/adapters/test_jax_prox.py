@@ -87,6 +87,22 @@ def test_functions_of_jax_on_trees_and_other_numbers_without_compiling_again() -
     assert adapter._solve._cache_size() == before
 
 
+def test_the_message_names_what_tol_is_compared_with() -> None:
+    def f(x: Any) -> Any:
+        return 0.5 * jnp.sum((x - 1.0) ** 2)
+
+    for prox, words in ((None, "gradient norm"), (cz.prox.L1(0.1), "norm of the gradient mapping")):
+        for L in (None, 1.0):
+            r = minimize(f, jnp.zeros(2), prox=prox, L=L, tol=1e-3)
+            assert r.message == f"The {words} is at most tol."
+        r = jax.jit(lambda x, prox=prox: minimize(f, x, prox=prox, L=2.0, tol=0.0, maxiter=2))(
+            jnp.zeros(2)
+        )
+        assert r.message == (
+            f"The limit of steps, maxiter, was reached before the {words} fell to tol."
+        )
+
+
 def test_entries_of_a_tree() -> None:
     r = minimize(f, [jnp.zeros(2), jnp.zeros(1)], prox=cz.prox.L1(0.25), tol=1e-5)
     np.testing.assert_allclose(jnp.concatenate(r.x), np.full(3, 0.75), atol=1e-5)

@@ -181,6 +181,13 @@ def test_what_is_not_used_is_warned_of() -> None:
             {"constraints": LinearConstraint(np.eye(2), 0.0, 1.0)},
         ),
         (ValueError, "start= needs L=", {"options": {"start": 1.0}}),
+        (ValueError, 'method="sharp" needs L=', {"options": {"method": "sharp"}}),
+        (ValueError, "SharpContinuized needs mu > 0", {"options": {"method": "sharp", "L": 18.0}}),
+        (
+            ValueError,
+            'method="sharp" has no start=',
+            {"options": {"method": "sharp", "L": 18.0, "mu": 1.0, "start": 1.0}},
+        ),
         (
             ValueError,
             "start= needs L=",

@@ -37,13 +37,14 @@ ESTIMATORS = (
 )
 # What scikit-learn itself leaves out where pandas and SCIPY_ARRAY_API are not there.
 NOT_HERE = ("pandas is not installed", "SCIPY_ARRAY_API is not set")
-# One check compares a fit with weights to one with repeated rows, to 7 digits.
+# One check compares a fit with weights to one with repeated rows, to 7 digits: the norm of the
+# gradient mapping, with l1_ratio > 0, needs a smaller tol for that.
 CHECKED = (
     ContinuizedRidge(),
-    ContinuizedLogisticRegression(tol=1e-10),
+    ContinuizedLogisticRegression(),
     ContinuizedLasso(),
-    ContinuizedPoissonRegressor(tol=1e-10),
-    pytest.param(ContinuizedHuberRegressor(tol=1e-8), marks=pytest.mark.slow),
+    ContinuizedPoissonRegressor(),
+    pytest.param(ContinuizedHuberRegressor(), marks=pytest.mark.slow),
     pytest.param(ContinuizedElasticNet(), marks=pytest.mark.slow),
     pytest.param(ContinuizedLasso(positive=True), marks=pytest.mark.slow),
     pytest.param(ContinuizedRidge(positive=True), marks=pytest.mark.slow),

@@ -29,6 +29,7 @@ from continuized.adapters.sklearn import (
     ContinuizedPoissonRegressor,
     ContinuizedRidge,
 )
+from continuized.solver.sparse_newton import SupportSolver
 from tests.helpers.sklearn_data import CLOSE, agree, classification, given, regression, weights_of
 
 pytestmark = pytest.mark.blas
@@ -81,6 +82,44 @@ def test_elastic_net_agrees(
     np.testing.assert_array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
     np.testing.assert_allclose(ours.predict(given(X, form)), theirs.predict(X), rtol=1e-6)
     assert ours.sparse_coef_.shape == (1, X.shape[1])
+
+
+@BOTH
+@INTERCEPT
+@pytest.mark.parametrize(
+    ("form", "positive", "l1_ratio"),
+    [("dense", False, 1.0), ("dense", True, 1.0), ("dense", False, 0.5), ("int32", False, 1.0)],
+)
+def test_more_columns_than_rows(
+    form: str, positive: bool, l1_ratio: float, intercept: bool, weighted: bool
+) -> None:
+    """Fitted by coordinates, but for sparse columns beside an intercept."""
+    X, y = sparse_data(30, 60)
+    weights = weights_of(len(y)) if weighted else None
+    options: dict[str, Any] = {"fit_intercept": intercept, "positive": positive}
+    theirs = ElasticNet(alpha=0.3, l1_ratio=l1_ratio, tol=1e-13, max_iter=10**6, **options)
+    theirs.fit(X, y, weights)
+    ours = ContinuizedElasticNet(0.3, l1_ratio=l1_ratio, tol=1e-12, max_iter=10**5, **options)
+    ours.set_params(random_state=0, warm_start=True).fit(given(X, form), y, weights)
+    agree(ours, theirs)
+    np.testing.assert_array_equal(ours.coef_ == 0.0, theirs.coef_ == 0.0)
+    first = int(ours.n_iter_[0])
+    assert ours.fit(given(X, form), y, weights).n_iter_[0] < first  # from where it ended
+    agree(ours, theirs)
+
+
+def test_a_fit_goes_on_by_coordinates_where_its_support_is_not_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    X, y = sparse_data()
+    expected = ContinuizedLasso(0.1, random_state=0, tol=1e-10).fit(X, y)
+    assert expected.n_iter_[0] == 1
+    monkeypatch.setattr(SupportSolver, "improve", lambda *_: None)
+    ours = ContinuizedLasso(0.1, random_state=0, tol=1e-10).fit(X, y)
+    assert ours.n_iter_[0] > 4
+    agree(ours, expected)
+    with pytest.warns(ConvergenceWarning):
+        ContinuizedLasso(0.1, random_state=0, tol=1e-10, max_iter=4).fit(X, y)
 
 
 @pytest.mark.parametrize("tol", [1.0, 1e-2, 1e-4, 1e-8])

@@ -38,6 +38,7 @@ def inputs(device: str, dtype: Any = None) -> list[OptimizerInput]:
         "zero lr": {"lr": 0.0},
         "mu": {"lr": 1e-2, "mu": 0.5},
         "mu and start": {"lr": 1e-2, "mu": 0.5, "start": 0.0},
+        "sharp": {"lr": 1e-2, "mu": 0.5, "method": "sharp"},
         "weight_decay": {"lr": 1e-2, "weight_decay": 0.1},
         "maximize": {"lr": 1e-2, "maximize": True, "mu": 0.5, "weight_decay": 0.1},
         "skip": {"lr": 1e-2, "nonfinite": "skip"},

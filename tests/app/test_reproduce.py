@@ -83,6 +83,22 @@ def test_the_bounds_are_the_formulas_of_the_paper(figures: tuple[reproduce.Figur
     np.testing.assert_allclose(noisy_right.curves[2].bound[1:], 3 * 1e-4 / math.sqrt(mu))
 
 
+def test_the_curve_of_the_whole_run_is_drawn_without_noise() -> None:
+    """It is at most twenty times the bound on the mean, and the run of the figure is below it."""
+    for figure in reproduce.figures(0):
+        for panel in figure.panels:
+            *others, continuized = panel.curves
+            assert all(curve.path_bound is None for curve in others)
+            if figure.number == 2:
+                assert continuized.path_bound is None
+                continue
+            ratio = continuized.path_bound[1:] / continuized.bound[1:]
+            assert np.all(ratio <= 20.0 * (1.0 + 1e-12))
+            assert np.all(continuized.excess[1:] <= continuized.path_bound[1:])
+            assert np.all(ratio[:5] >= 9.99)
+    assert "may lie above" not in figure.note
+
+
 def test_deterministic_methods_stay_below_their_bounds() -> None:
     for panel in reproduce.figures(0)[0].panels:
         for curve in panel.curves[:2]:

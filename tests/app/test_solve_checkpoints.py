@@ -106,9 +106,9 @@ def test_control_c_keeps_the_checkpoint_and_a_second_run_goes_on(tmp_path: Path)
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
     kept, whole, out = tmp_path / "run.ckpt", tmp_path / "whole.npz", tmp_path / "model.npz"
     base = ["solve", data, "--method", "coordinate", "--l2", "1e-9", "--tol", "0"]
-    first = run(*base, "--maxiter", 60_000, "--out", whole)
+    first = run(*base, "--maxiter", 6_000, "--out", whole)
     assert first.exit_code == 1
-    arguments = [*base, "--maxiter", 60_000, "--checkpoint", kept, "--every", 0, "--out", out]
+    arguments = [*base, "--maxiter", 6_000, "--checkpoint", kept, "--every", 0, "--out", out]
     done = subprocess.run(
         [sys.executable, "-c", AFTER_WRITING + LISTENING, *map(str, arguments)],
         capture_output=True,

@@ -302,7 +302,10 @@ def test_the_index_of_pandas_is_said(tmp_path: Path) -> None:
     (tmp_path / "data.csv").write_text(",a,y\n0,1,x\n1,2,z\n2,1,x\n3,2,z\n")
     result = run("solve", tmp_path / "data.csv", "--out", tmp_path / "m.npz")
     assert result.exit_code == 0
-    assert "data.csv: the first column is the index that pandas writes, and was" in result.stderr
+    assert (
+        "data.csv: the first column is an index, as pandas and R write one, and was"
+        in result.stderr
+    )
     assert run("predict", tmp_path / "m.npz", tmp_path / "data.csv").stdout == "x\nz\nx\nz\n"
 
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from continuized.app.cli import main
-from continuized.app.verify import formulas, laws, literal, marked, network, paper, registry
+from continuized.app.verify import formulas, ito, laws, literal, marked, network, paper, registry
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.app.verify.registry import ALPHA, CHECKS, SHARE
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
@@ -34,7 +34,7 @@ def room(monkeypatch):
         ratios.append(moments.count / max(needed, 1.0))
         return test
 
-    for module in (laws, marked, network, paper):
+    for module in (ito, laws, marked, network, paper):
         monkeypatch.setattr(module, "mean_test", spy)
     return ratios
 
@@ -44,6 +44,7 @@ LONG = (
     "DADAO: E mean |x_i - x*|^2 is below its bound",
     "DADAO: most runs fall at the theorem's rate",
     "E f(x_k) at events",
+    "Ito's formula: E M_t = 0",
     "E f(x_t) is below it with noise",
     "E f(x_t), start = 0",
     "blocks: E f(x_t)",

@@ -42,6 +42,7 @@ METHODS: dict[str, Callable[[float, float], Any]] = {
     "continuized, mu > 0, start = 0.3": lambda L, mu: cz.Continuized(L, mu, 0.3),
     "continuized, mu > 0, start = 5": lambda L, mu: cz.Continuized(L, mu, 5.0),
     "continuized, mu > 0, start = inf": lambda L, mu: cz.Continuized(L, mu, math.inf),
+    "sharp": lambda L, mu: cz.SharpContinuized(L, mu),
     "custom": lambda L, mu: convex_process(L),
 }
 
@@ -122,6 +123,7 @@ def problems() -> dict[str, Any]:
         "least squares, sparse": cz.problems.LeastSquares(sparse.csr_array(X), y, l2=0.1),
         "logistic": cz.problems.LogisticRegression(X, labels, l2=0.01),
         "logistic, sparse": cz.problems.LogisticRegression(sparse.csr_array(X), labels),
+        "huber": cz.problems.HuberRegression(X, y, l2=0.01, delta=0.5),
         "user": cz.Problem(user_fun, user_grad, **USER, x_star=USER_STAR),
         "user, Numba gradient": cz.Problem(user_fun, numba_grad, **USER, x_star=USER_STAR),
         "user, value and gradient": cz.Problem(

@@ -39,9 +39,12 @@ class Case(NamedTuple):
     L: float
     mu: float
     start: float | None
+    is_sharp: bool = False
 
     @property
-    def method(self) -> cz.Continuized:
+    def method(self) -> cz.Method:
+        if self.is_sharp:
+            return cz.SharpContinuized(self.L, self.mu)
         return cz.Continuized(self.L, self.mu, self.start)
 
 
@@ -137,6 +140,9 @@ def cases() -> dict[str, Case]:
             for start in (None, 2.0):
                 case = Case(fun, grad, data, np.full(dim, 0.25), L, its_mu, start)
                 found[f"{name}, mu = {its_mu:.2g}, start = {start}"] = case
+    for name, mu in (("quadratic", 0.05), ("logistic", L2)):
+        case = found[f"{name}, mu = {mu:.2g}, start = None"]
+        found[f"{name}, sharp"] = case._replace(is_sharp=True)
     return found
 
 
@@ -175,6 +181,7 @@ def scipy_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
     data = [array.astype(dtype) for array in case.data]
     rows = [case.x0.astype(dtype)]
     options = {"L": case.L, "mu": case.mu, "start": case.start, "clock": events.clock}
+    options["method"] = case.method.name
     scipy.optimize.minimize(
         lambda x, *data: case.fun(np, x, *data),
         case.x0.astype(dtype),
@@ -222,7 +229,8 @@ def torch_optimizer(case: Case, dtype: str, events: Events) -> np.ndarray:
 
     data = [torch.tensor(array.astype(dtype)) for array in case.data]
     w = torch.tensor(case.x0.astype(dtype), requires_grad=True)
-    optimizer = Continuized([w], lr=1.0 / case.L, mu=case.mu, start=case.start, rng=SEED)
+    own = {"mu": case.mu, "start": case.start, "method": case.method.name, "rng": SEED}
+    optimizer = Continuized([w], lr=1.0 / case.L, **own)
     rows = [w.detach().numpy().copy()]
     for _ in events.t:
         optimizer.zero_grad()
@@ -279,7 +287,7 @@ def jax_minimize(case: Case, dtype: str, events: Events) -> np.ndarray:
 
     with jax.enable_x64(dtype == "float64"):
         x0, *data = (jnp.asarray(a, dtype) for a in (case.x0, *case.data))
-        options = dict(zip(("L", "mu", "start"), case.method.constants, strict=True))
+        options = {"L": case.L, "mu": case.mu, "start": case.start, "method": case.method.name}
         options["clock"] = events.clock
         run = partial(minimize, in_jax(case.fun), x0, tuple(data), **options)
         return np.array([run(maxiter=n).x for n in range(STEPS + 1)])
@@ -310,10 +318,17 @@ every_adapter = pytest.mark.parametrize(
 )
 
 
+def takes(adapter: str, case: Case) -> bool:
+    """Whether an adapter has the method of a case: that of optax has the paper's only."""
+    return not (adapter == "optax" and case.is_sharp)
+
+
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", cases())
 @every_adapter
 def test_the_steps_are_those_of_minimize(adapter: str, name: str, dtype: str) -> None:
+    if not takes(adapter, cases()[name]):
+        return
     events, expected = reference(name, dtype)
     rows = ADAPTERS[adapter](cases()[name], dtype, events)
     assert rows.dtype == expected.dtype == dtype

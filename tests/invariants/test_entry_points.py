@@ -41,6 +41,7 @@ X, Y = RNG.standard_normal((20, 3)), RNG.standard_normal(20)
 SIGNS = np.sign(Y)
 P = cz.problems.Quadratic([0.5, 1.0, 2.0], [1.0, 1.0, 1.0])
 M = cz.Continuized(2.0, 0.5)
+WIDE = cz.problems.Quadratic([0.1, 1.0, 2.0], [1.0, 1.0, 1.0])  # for Theorems A and B
 G = network.Graph.of("cycle:5")
 PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 PAIR = network.split(cz.problems.LeastSquares(X, Y, 0.1), 2)
@@ -48,6 +49,9 @@ GIF = Path(tempfile.gettempdir()) / f"continuized-{os.getpid()}.gif"
 atexit.register(GIF.unlink, missing_ok=True)
 RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
 
+PHI = theory.Observable(
+    lambda t, x, z: float(np.sum(np.square(z))), lambda t, x, z: (0.0, 0.0 * x, 2.0 * z)
+)
 PROX_RUN = cz.minimize(
     P, np.zeros(3), method=M, prox=cz.prox.L1(0.1), maxiter=20, record="path", rng=0
 )
@@ -99,6 +103,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "clock": None, "tol": 1e-3, "maxiter": 30, "callback": None, "record": True,
         "progress": False, "nonfinite": "stop", "every": 30.0, "resume": False,
     }),
+    "minimize, z0": (cz.minimize, {
+        "fun": fun, "x0": np.ones(3), "z0": np.zeros(3), "jac": jac, "L": 1.0, "mu": 0.5,
+        "method": "sharp", "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
+    }),
     "minimize, L unknown": (cz.minimize, {
         "fun": fun, "x0": np.ones(3), "jac": jac, "metric": None, "prox": cz.prox.L1(0.1),
         "tol": 1e-3, "maxiter": 30, "rng": 0, "record": True,
@@ -130,11 +138,16 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None, "keep": "all", "threads": None, "progress": False,
     }),
+    "ensemble, z0": (cz.ensemble, {
+        "problem": P, "method": M, "x0": np.zeros(3), "z0": np.ones(3), "runs": 3, "times": [1.0],
+    }),
     "ensemble, prox": (cz.ensemble, {
         "problem": P, "method": M, "x0": np.zeros(3), "runs": 3, "steps": 5, "times": None,
         "rng": 0, "noise": None, "prox": cz.prox.Box(-1.0, 1.0), "mirror": None,
     }),
-    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None}),
+    "Continuized": (cz.Continuized, {"L": 2.0, "mu": 0.5, "start": None, "tau": 1.0}),
+    "Continuized, tau": (cz.Continuized, {"L": 2.0, "mu": 0.0, "start": 1.0, "tau": 0.5}),
+    "SharpContinuized": (cz.SharpContinuized, {"L": 2.0, "mu": 0.5}),
     "Nesterov": (cz.Nesterov, {"L": 2.0, "mu": 0.5}),
     "GradientDescent": (cz.GradientDescent, {"L": 2.0}),
     "CustomContinuized": (cz.CustomContinuized, {
@@ -181,6 +194,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "check_constants": (cz.parameters.check_constants, {"L": 2.0, "mu": 0.5}),
     "Result.at": (RUN.at, {"t": 1.0, "side": "right"}),
     "bound": (theory.bound, THEOREM),
+    "log_bound, z0": (theory.log_bound, THEOREM | {"z0": np.ones(3)}),
     "log_bound": (theory.log_bound, THEOREM | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),
@@ -188,6 +202,26 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),
     "weight": (theory.weight, {"method": M, "t": 1.0}),
+    "sharp_bound": (theory.sharp_bound, {
+        "method": cz.Continuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "t": 1.0, "k": None,
+        "z0": None,
+    }),
+    "sharp_bound, B": (theory.sharp_bound, {
+        "method": cz.SharpContinuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "k": 3
+    }),
+    "path_bound": (theory.path_bound, {
+        "method": cz.Continuized(2.0, 0.1), "problem": WIDE, "x0": np.zeros(3), "t": 1.0,
+        "delta": 0.1,
+    }),
+    "quadratic_rate": (theory.quadratic_rate, {"method": M, "L": 1.0, "mu": 0.1}),
+    "bound, z0": (theory.bound, THEOREM | {"z0": np.ones(3)}),
+    "moments, z0": (theory.moments, {
+        "p": P, "method": M, "x0": np.zeros(3), "times": [1.0], "k": None, "z0": np.ones(3)
+    }),
+    "Charbonnier": (cz.problems.Charbonnier, {"tau": 0.5, "x_star": [1.0, 2.0], "l2": 0.1}),
+    "SigmoidRegression": (cz.problems.SigmoidRegression, {
+        "X": X, "x_star": np.ones(X.shape[1]), "leak": 0.1, "tau": 0.2
+    }),
     "time_to": (theory.time_to, TO),
     "events_to": (theory.events_to, TO),
     "drift": (theory.drift, AT | {"sigma2": 0.0}),
@@ -222,6 +256,25 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "noise_tuned_L": (
         theory.noise_tuned_L, {"p": P, "x0": np.zeros(3), "sigma2": 0.1, "horizon": 10.0}
     ),
+    "Observable": (theory.Observable, {
+        "value": PHI.value, "gradient": PHI.gradient, "vectorized": False
+    }),
+    "decompose": (theory.decompose, {"phi": PHI, "r": RUN, "problem": P}),
+    "generator": (theory.generator, {
+        "phi": PHI, "method": M, "problem": P, "state": (1.0, np.ones(3), np.zeros(3))
+    }),
+    "prefactors": (theory.prefactors, {
+        "L": 2.0, "mu": 0.5, "A": 1.0, "B": 0.25, "dA": 0.5, "dB": [0.1, 0.2], "eta": 0.5,
+        "eta_prime": 0.5, "gamma": 0.5, "gamma_prime": 1.0,
+    }),
+    "lyapunov_function": (theory.lyapunov_function, {"method": M, "problem": P}),
+    "Certificate": (theory.Certificate, {
+        "parameters": (0.1, 0.1, 1, 10), "L": 1, "mu": 0.01, "rate": 0.1, "P": (0, 0, 0.005),
+        "multipliers": {("*", "x"): 0.1, ("x", "x+"): 1},
+    }),
+    "certify": (theory.certify, {
+        "method": cz.Continuized(1.0, 0.01), "L": None, "mu": None, "rate": 0.1,
+    }),
     "scaling_limit": (theory.scaling_limit, {
         "p": P, "x0": np.zeros(3), "times": [1.0], "progress": False
     }),
@@ -390,8 +443,17 @@ def is_foreign(warning: warnings.WarningMessage) -> bool:
     return not own and warning.category.__name__ not in OURS_TO_GIVE
 
 
+NEEDS = {"certify": "cvxpy"}  # a library that the extra `test` does not bring
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="cases are ended by a signal")
-@pytest.mark.parametrize("name", ENTRY_POINTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.needs(NEEDS[name]) if name in NEEDS else ())
+        for name in ENTRY_POINTS
+    ],
+)
 def test_what_nobody_should_give(name: str, request: pytest.FixtureRequest) -> None:
     call, right = ENTRY_POINTS[name]
     for plain in ({}, {"accelerated": False} if "accelerated" in right else {}, in_float32(right)):

@@ -370,17 +370,20 @@ REFUSED = {
         blocks=3, prox=cz.prox.GroupLasso(0.1, np.arange(12) % 4))),
     "outside": ("by 3.46: entry 0 is 0, the nearest allowed is 1", lambda: prepare(
         prox=cz.prox.Box(1.0, 2.0))),
-    "start, mu = 0": ("at least 4.82843, ", lambda: prepare(FLAT, prox=cz.prox.L1(0.1), start=0.0)),
-    "start, mu > 0": ("start must be at least", lambda: prepare(prox=cz.prox.L1(0.1), start=9.0)),
+    "start, mu = 0": ("use start >= 4.82843", lambda: prepare(
+        FLAT, prox=cz.prox.L1(0.1), start=0.0)),
+    "start, mu > 0": ("start = 9 makes eta", lambda: prepare(prox=cz.prox.L1(0.1), start=9.0)),
     "p = 0": ("coordinate 0 has probability 0", lambda: prepare(
         sampling=[0.0, *[1 / 11] * 11], prox=cz.prox.L1(0.1))),
     "p = 0, for psi": ("coordinate 2 has probability 0", lambda: prepare(
         FLAT, np.ones(3), sampling=[0.5, 0.5, 0.0], prox=cz.prox.L1(0.1))),
+    "prox beside the method": (r"give it to the method, cz.CoordinateDescent\(prox", lambda:
+        cz.minimize(FLAT, np.zeros(3), method=cz.CoordinateDescent(), prox=cz.prox.L1(0.1))),
     "active, accelerated": ("plain steps with prox", lambda: prepare(
         sampling="active", prox=cz.prox.L1(0.1))),
     "active, no prox": ("plain steps with prox", lambda: prepare(
         sampling="active", accelerated=False)),
-    "start of the dual": ("start must be at least", lambda: cz.DualCoordinate(start=1.0).prepare(
+    "start of the dual": ("use start >= ", lambda: cz.DualCoordinate(start=1.0).prepare(
         logistic(), np.zeros(12))),
 }  # fmt: skip
 
@@ -393,9 +396,9 @@ def test_bad_input_is_refused(words, call):
 
 def test_the_least_start_that_is_named_works():
     for problem in (FLAT, SQUARES):
-        with pytest.raises(ValueError, match="start must be") as error:
+        with pytest.raises(ValueError, match="use start >= ") as error:
             prepare(problem, prox=cz.prox.L1(0.1), start=0.5)
-        least = float(str(error.value).split("at least ")[1].split(",")[0])
+        least = float(str(error.value).split("use start >= ")[1])
         stepper = prepare(problem, prox=cz.prox.L1(0.1), start=least * (1.0 + 1e-5))
         eta = parameters.eta(0.0, *stepper.process.constants)
         assert 0.99 < eta / stepper.p[stepper.p > 0.0].min() <= 1.0

@@ -16,13 +16,29 @@ from continuized.marked.separable import primal_form
 from continuized.problems import Quadratic
 from continuized.problems.base import Array, Problem
 from continuized.process import clock as clocks
+from continuized.process.flow import convex_flow, equal_weights
 from continuized.process.marks import Categorical, Changing
-from continuized.process.methods import Continuized, GradientDescent, Nesterov
+from continuized.process.methods import (
+    Continuized,
+    GradientDescent,
+    Nesterov,
+    SharpContinuized,
+)
 from continuized.process.noise import Gaussian
-from continuized.process.parameters import eta, gamma_prime
+from continuized.process.parameters import (
+    convex_gamma_prime,
+    eta,
+    gamma,
+    gamma_prime,
+    sharp_eta,
+    sharp_gamma_prime,
+)
 from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
+from continuized.theory import Certificate, decompose, prefactors
+from continuized.theory.certificates import dissipation
+from continuized.theory.ito import integrate_gaps
 from tests.mutants.mutant import Mutant
 
 Coefficients = tuple[float, float, float, float, float]
@@ -129,6 +145,54 @@ class HastyStep(Continuized):
         return a, b, gamma, step * (1.01 if self.mu > 0.0 else 1.0), carry
 
 
+class PlainSharpStep(SharpContinuized):
+    """gamma' of Theorem B without 2/(3L)."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, _, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, 1.0 / math.sqrt(2.0 * self.mu * self.L), carry
+
+
+def equal_sharp_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> Coefficients:
+    a, b = equal_weights(sharp_eta(L, mu), dt)
+    return a, b, gamma(L), sharp_gamma_prime(L, mu), carry
+
+
+class EqualSharpRates(SharpContinuized):
+    """eta' = eta in Theorem B, in place of eta/2.  Its rule is compiled, for many runs."""
+
+    rule = property(lambda self: equal_sharp_rule)  # type: ignore[assignment]
+
+
+def long_convex_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> Coefficients:
+    a, b = convex_flow(t0, t, dt, L, mu, start)
+    return a, b, 2.0 * gamma(L), convex_gamma_prime(t, L, start), carry
+
+
+class LongConvexStep(Continuized):
+    """A step of x twice too long where mu = 0.  Its rule is compiled, for many runs."""
+
+    @property
+    def rule(self) -> Any:
+        return long_convex_rule if self.mu == 0.0 else super().rule
+
+
+class ForgottenTau(Continuized):
+    """The step of z without its factor tau where mu = 0, and twice too long where mu > 0."""
+
+    def coefficients(self, k: int, t0: float, t: float, dt: float, carry: float) -> Coefficients:
+        a, b, gamma, step, carry = super().coefficients(k, t0, t, dt, carry)
+        return a, b, gamma, step / self.tau, carry
+
+
+def ensemble_from_x0(*given: Any, z0: Any = None, **options: Any) -> Any:
+    return ensemble(*given, **options)
+
+
 def freeze_coordinate(p: Any) -> Any:
     """The function as a loop sees it that passes over a coordinate, where there are 32 or more."""
     if not isinstance(p, Quadratic):
@@ -232,6 +296,64 @@ class NoKappa(StochasticLeastSquares):
         return stepper
 
 
+class StronglyConvexTwice(Certificate):
+    """-mu |x - x+|^2 counted twice among the inequalities."""
+
+    @property
+    def form(self):
+        form = [list(row) for row in super().form]
+        factor = self.multipliers["x", "x+"] / (2 * (1 - self.mu / self.L))
+        form[2][2] -= factor * self.mu * self.parameters.gamma**2
+        return form
+
+
+class StillZ(Certificate):
+    """The flow of z forgotten in the generator."""
+
+    @property
+    def form(self):
+        still = self.parameters._replace(eta_prime=0)
+        weights = list(self.multipliers.values())
+        return dissipation(still, self.L, self.mu, self.rate, self.P, weights)
+
+
+class HastyCertificate(Certificate):
+    """The bound with twice the rate."""
+
+    def bound(self, problem: Problem, x0: Any, t: Any) -> Array:
+        return super().bound(problem, x0, 2.0 * np.asarray(t))
+
+
+class Credulous(Certificate):
+    """What was found is proved, whatever the numbers."""
+
+    @property
+    def proved(self) -> bool:
+        return True
+
+
+def compensate_by_half(*given: Any) -> Any:
+    """Half of what the jumps are expected to be."""
+    flow, compensator, error = integrate_gaps(*given)
+    return flow, 0.5 * compensator, error
+
+
+def decompose_without_compensator(*given: Any) -> Any:
+    """The jumps alone taken for the martingale."""
+    parts = decompose(*given)
+    jumps = parts.phi - parts.phi[0]
+    return parts._replace(martingale=jumps)
+
+
+def prefactors_with_L_gamma(*given: Any, **parameters: Any) -> Any:
+    """A gamma (1 - L gamma), the 1/2 forgotten."""
+    found = prefactors(*given, **parameters)
+    off = 0.5 * parameters["A"] * given[0] * parameters["gamma"] ** 2
+    return found._replace(gradient_squared=found.gradient_squared + off)
+
+
+FORM = "certificates: the form is the generator's"
+VERDICTS = "certificates: only proofs are accepted"
 PROCESS = "the iteration is the process"
 PARAMETERS = "the parameters are the paper's"
 LONG_RUNS = "runs of 200 variables"
@@ -239,6 +361,8 @@ PHI = "phi is a supermartingale"
 COMPOSITE_PHI = "f + psi: phi is a supermartingale"
 COMPOSITE_PATHS = "f + psi: the paths"
 DOMAIN = "f + psi: x stays in the domain"
+FORM = "Theorems A and B: the form of the proof"
+NEW_PATHS = "sharp and quasar-convex: the paths"
 LAZY = "lazy mixing is eager mixing"
 GROUPS_LAZY = "blocks and batches: lazy is eager"
 
@@ -258,10 +382,62 @@ MUTANTS: tuple[Mutant, ...] = (
         Subject(continuized=EarlierEta),
         (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
     ),
+    Mutant(
+        "half of the compensator in Ito's formula",
+        Subject(integrate_gaps=compensate_by_half),
+        ("Ito's formula: E M_t = 0",),
+    ),
+    Mutant(
+        "no compensator in Ito's formula",
+        Subject(decompose=decompose_without_compensator),
+        ("Ito's formula closes",),
+    ),
+    Mutant(
+        "1 - L gamma in the fifth prefactor",
+        Subject(prefactors=prefactors_with_L_gamma),
+        ("the five prefactors vanish",),
+    ),
+    Mutant("a certificate is taken at its word", Subject(certificate=Credulous), (VERDICTS,)),
+    Mutant(
+        "the flow of z forgotten in certificates", Subject(certificate=StillZ), (VERDICTS, FORM)
+    ),
+    Mutant(
+        "strong convexity counted twice in certificates",
+        Subject(certificate=StronglyConvexTwice),
+        (FORM,),
+    ),
+    Mutant(
+        "the certified bound with twice the rate",
+        Subject(certificate=HastyCertificate),
+        ("certificates: E f(x_t) is below the bound",),
+    ),
     Mutant("f + psi from start = 0", Subject(continuized=EarlyStart), (DOMAIN,)),
     Mutant("x and z mixed in turn", Subject(continuized=MixedInTurn), (PROCESS,)),
     Mutant("z not mixed", Subject(continuized=OneSided), (PROCESS,)),
-    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI)),
+    Mutant("a step of 2/L", Subject(continuized=LongStep), (PROCESS, PHI, FORM)),
+    Mutant(
+        "a step of 2/L in compiled runs",
+        Subject(continuized=LongConvexStep),
+        ("a whole run is below its curve", "mu = 0: Huber's function meets the bound"),
+    ),
+    Mutant(
+        "gamma' of Theorem B without 2/(3L)",
+        Subject(sharp_continuized=PlainSharpStep),
+        (FORM, NEW_PATHS),
+    ),
+    Mutant(
+        "eta' = eta in Theorem B", Subject(sharp_continuized=EqualSharpRates), (FORM, NEW_PATHS)
+    ),
+    Mutant(
+        "tau forgotten in gamma'",
+        Subject(continuized=ForgottenTau),
+        ("quasar-convex: phi is a supermartingale", NEW_PATHS),
+    ),
+    Mutant(
+        "z starts where x does",
+        Subject(ensemble=ensemble_from_x0),
+        ("two starting points: E f(x_t)", NEW_PATHS),
+    ),
     Mutant(
         "1 - (T_k/T_{k+1})^2 in floating point",
         Subject(continuized=NaiveWeight),

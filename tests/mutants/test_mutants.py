@@ -23,9 +23,12 @@ LONG = (
     "a quarter of the exchanges",
     "a tenth of what an exchange moves",
     "gamma = mu",
+    "half of the compensator in Ito's formula",
     "noise of twice the variance",
     "the 2 forgotten in 1/sqrt(2 mu_g R)",
     "the 2 forgotten in sqrt(mu_g/(2R))",
+    "a step of 2/L in compiled runs",
+    "z starts where x does",
 )
 
 
@@ -61,10 +64,16 @@ IN_SOURCE = {
         "f + psi: the paths",
     ),
     "gamma in place of gamma' in compiled proximal steps": (
-        "solver/kernels/ensemble.py",
+        "solver/kernels/composite.py",
         "entry_step(z - gamma_prime * g, gamma_prime, ",
         "entry_step(z - gamma_prime * g, gamma, ",
         "f + psi: the paths",
+    ),
+    "a sign in the moments of the exact rate": (
+        "theory/quadratic_rate.py",
+        "(gamma, gamma_prime, uw, uu)",
+        "(gamma, -gamma_prime, uw, uu)",
+        "the exact rate on quadratics",
     ),
     "one coordinate of 32 or more stands still in the compiled loop": (
         "solver/kernels/loop.py",

@@ -172,6 +172,27 @@ def test_the_axis_is_logarithmic_where_no_mu_is_known() -> None:
     assert cz.plot.convergence(r, p, scale="linear").get_xscale() == "linear"
 
 
+def test_the_start_of_z_is_in_the_bound() -> None:
+    z0 = np.array([2.0, -1.0, 0.5])
+    r = cz.minimize(P, X0, z0=z0, maxiter=20, rng=0)
+    wanted = cz.theory.bound(r.method, P, X0, t=r.trace.t, z0=z0)
+    bound = data_of(cz.plot.convergence(r, P), "bound, Theorem 3")[1]
+    np.testing.assert_allclose(bound, wanted, rtol=1e-12)
+    assert not np.allclose(bound, cz.theory.bound(r.method, P, X0, t=r.trace.t))
+    e = cz.ensemble(P, r.method, X0, z0=z0, runs=4, times=TIMES, rng=0)
+    bound = data_of(cz.plot.convergence(e, P), "bound, Theorem 3")[1]
+    np.testing.assert_allclose(bound, cz.theory.bound(r.method, P, X0, t=TIMES, z0=z0), rtol=1e-12)
+
+
+def test_the_sharp_constants_have_theorem_B() -> None:
+    r = cz.minimize(P, X0, method="sharp", maxiter=20, rng=0)
+    bound = data_of(cz.plot.convergence(r, P), "bound, Theorem B")[1]
+    np.testing.assert_allclose(bound, cz.theory.bound(r.method, P, X0, t=r.trace.t), rtol=1e-12)
+    near = cz.problems.Quadratic([1.0, 0.5], [1.0, 1.0])  # L / mu = 2: it says nothing
+    assert len(cz.plot.convergence(cz.minimize(near, [0.0, 0.0], method="sharp", maxiter=9, rng=0),
+                                   near).lines) == 1  # fmt: skip
+
+
 # Many runs
 
 
@@ -238,6 +259,7 @@ def test_rates_are_those_of_the_theorems() -> None:
         "gradient descent": -np.log1p(-1.0 / kappas),
         "Nesterov": -np.log1p(-(kappas**-0.5)),
         "continuized": kappas**-0.5,
+        "sharp": np.where(kappas >= 6.5, np.sqrt(2.0 / kappas), np.nan),
     }
     for label, rate in wanted.items():
         at, drawn = data_of(ax, label)

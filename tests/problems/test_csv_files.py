@@ -76,7 +76,9 @@ def test_the_index_of_pandas_is_left_out_and_said(tmp_path: Path, name: str) -> 
     content = f"{name},a,y\n0,1.5,1\nrow two,2.5,0\n".encode()
     data = read(put(tmp_path, "a.csv", content))
     same_bits(data.X, [[1.5], [2.5]])
-    assert data.notes == ("the first column is the index that pandas writes, and was left out",)
+    assert data.notes == (
+        "the first column is an index, as pandas and R write one, and was left out",
+    )
     if name:  # asked for, it is the label
         numbers = content.replace(b"row two", b"9")
         same_bits(read(put(tmp_path, "b.csv", numbers), label=name).y, [0, 9])
@@ -169,6 +171,25 @@ def test_svmlight_from_zero_and_without_labels(tmp_path: Path) -> None:
     data = read(put(tmp_path, "c", b"1:2 3:3\n-1 2:1\n"), labelled=False)
     same_bits(data.X.toarray(), [[2, 0, 3], [0, 1, 0]])
     np.testing.assert_array_equal(data.y, [np.nan, -1.0])
+
+
+@pytest.mark.parametrize("ending", [b"\n", b"\r\n"])
+def test_a_blank_line_of_a_file_without_labels_is_a_row(ending: bytes, tmp_path: Path) -> None:
+    lines = [b"1:2", b"", b"# said", b" \t", b"2:1 # one", b""]
+    data = read(put(tmp_path, "a", ending.join([*lines, b""])), labelled=False)
+    assert data.X.toarray().tolist() == [[2, 0], [0, 0], [0, 0], [0, 1], [0, 0]]
+    assert np.isnan(data.y).all()
+    assert data.notes == ("3 blank lines are rows without entries, for no row has a label",)
+    one = read(put(tmp_path, "b", ending.join([b"1:2", b"", b"1:3"])), labelled=False)
+    assert one.X.toarray().tolist() == [[2], [0], [3]]
+    assert one.notes == ("1 blank line is a row without entries, for no row has a label",)
+    # Where there are labels, a row begins with one: a blank line is none.
+    some = read(put(tmp_path, "c", ending.join([b"", b"1 1:2", b"", b"2:1", b""])), labelled=False)
+    assert some.X.toarray().tolist() == [[2, 0], [0, 1]]
+    assert some.y[0] == 1.0
+    assert some.notes == ()
+    all_labelled = read(put(tmp_path, "d", ending.join([b"1 1:2", b"", b"3 1:1", b"", b""])))
+    assert all_labelled.y.tolist() == [1.0, 3.0]
 
 
 def test_arrays_with_a_label_in_another_place_and_with_holes(tmp_path: Path) -> None:

@@ -35,6 +35,10 @@ BAD_SVMLIGHT = [
     (b"1 1: 2\n", f"the value '' {NO_NUMBER}"),
     (b"1 1:2:3\n", f"the value '2:3' {NO_NUMBER}"),
     (b"1:2\n", f"the label '1:2' {NO_NUMBER}"),
+    (
+        b"a,y\n1,2\n",
+        f"the label 'a,y' {NO_NUMBER}; if the file is a table with a header, give its ",
+    ),
     (b"1,2 1:1\n", f"the label '1,2' {NO_NUMBER}"),
     (b"one 1:1\n", f"the label 'one' {NO_NUMBER}"),
     (b"1_0 1:1\n", f"the label '1_0' {NO_NUMBER}"),
@@ -99,7 +103,15 @@ BAD_CSV = [
     (b"a,b\ntruely,2\n", f", line 2: {NUMBERS}, but 'truely' stands there"),
     (b'a,b\n"1 2",2\n', f", line 2: {NUMBERS}, but '1 2' stands there"),
     (b"a;b\n1,5;2\n", ", line 2: '1,5' in column 'a' has a decimal comma; write a point instead"),
-    (b'a,b\n"1,5",2\n', ", line 2: '1,5' in column 'a' has a decimal comma"),
+    (
+        b'a,b\n"1,500",2\n',
+        ", line 2: '1,500' in column 'a' has a comma in it; write a decimal point, and nothing "
+        "between thousands",
+    ),
+    (b"a,y\r1,2\r3,4\r", ", line 1: carriage returns in the header, as where they alone end the "),
+    (b"sep=;\na;y\n1;2\n", ", line 1: 'sep=;', which Excel alone understands; remove this line"),
+    (b"a,y,\n1,2,\n", "name it, or remove the separator at the end of every line"),
+    (b'"a","y"\n"1",1,2\n', "2 columns that the header names; in R, write.csv names the column"),
     (b"a,b\n-inf,2\n", ", line 2: '-inf' in column 'a' is not finite"),
     (b"a,b\n\n1,nan\n", ", line 3: column 'b' is empty in row 1 (nan)"),
     (b"a,b\n1,1e999\n", ", line 2: '1e999' is too large for a double"),

@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.optimize import minimize as scipy_minimize
+from scipy.optimize import minimize_scalar
 
 import continuized as cz
 from continuized.problems import losses
+from continuized.problems.regression.huber import ScaledHuber
 from tests.helpers.weighted_regressions import EXTRAS, FORMS, by_definition, make
 
 HuberRegression, PoissonRegression = cz.problems.HuberRegression, cz.problems.PoissonRegression
@@ -125,6 +127,33 @@ def test_outliers_pull_no_harder_than_delta() -> None:
     fits = [cz.minimize(p, np.zeros(1), method="auto", tol=1e-10, rng=0).x[0] for p in (near, far)]
     assert fits[0] == pytest.approx(fits[1], abs=1e-6)
     assert fits[0] == pytest.approx(0.275, abs=1e-6)  # 0.6 + 0.5 = 4 w
+
+
+@pytest.mark.parametrize("extras", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_the_best_scale_at_each_point(form: str, extras: bool) -> None:
+    """The least value over the scale, by SciPy; its gradient, by differences; and warm starts."""
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((40, 3)).astype(np.float32).astype(np.float64)
+    y = X @ [1.0, -2.0, 0.5] + rng.standard_t(2, 40)
+    weights = rng.uniform(0.2, 3.0, 40) if extras else np.ones(40)
+    options: dict[str, Any] = {"weights": weights, "intercept": True} if extras else {}
+    p = ScaledHuber(FORMS[form](X), y, 0.1, epsilon=1.35, least_scale=1e-9, **options)
+
+    def joint(s: float, w: np.ndarray) -> float:
+        z = np.abs(y - X @ w[:3] - w[3:].sum()) / s
+        h = np.where(z <= 1.35, z**2, 2.7 * z - 1.35**2)
+        return float(0.5 * np.average(s + s * h, weights=weights) + 0.05 * w[:3] @ w[:3])
+
+    for size in (0.1, 3.0, 100.0, 0.0):  # the scale of the point before is far off
+        w = size * rng.standard_normal(p.dim)
+        best = minimize_scalar(joint, (0.1, 1.0), args=(w,), tol=1e-12)
+        assert p.fun(w) == pytest.approx(best.fun, rel=1e-10)
+        assert p.find_best_scale(w) == pytest.approx(abs(best.x), rel=1e-5)
+        differences = [(p.fun(w + 1e-5 * e) - p.fun(w - 1e-5 * e)) / 2e-5 for e in np.eye(p.dim)]
+        np.testing.assert_allclose(p.grad(w), differences, rtol=1e-5, atol=1e-6)
+    exact = ScaledHuber(X, X @ [1.0, -2.0, 0.5], 0.0, epsilon=1.35, least_scale=1e-3)
+    assert exact.find_best_scale(np.array([1.0, -2.0, 0.5])) == 1e-3
 
 
 def test_what_has_no_bound_is_not_claimed() -> None:

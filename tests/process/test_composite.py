@@ -231,11 +231,15 @@ HALF = FullQuadratic(np.eye(3), np.ones(3))
         (
             [2.0, 0.0, 0.5],
             {"prox": cz.prox.Box(0.0, 1.0)},
-            "x0 is outside the domain of Box(low=0.0, high=1.0) by 1; the nearest point is "
-            "array([1. , 0. , 0.5])",
+            "x0 is outside the domain of Box(low=0.0, high=1.0) by 1; give a point inside, the "
+            "nearest point is array([1. , 0. , 0.5])",
         ),
-        ([0.0, 0.0, 0.0], {"prox": cz.prox.Simplex()}, "by 0.577; the nearest point is array("),
-        ([0.0, -3.0, 0.0], {"prox": lambda v, s: np.maximum(v, 0.0)}, "by 3; the nearest point"),
+        (
+            [0.0, 0.0, 0.0],
+            {"prox": cz.prox.Simplex()},
+            "by 0.577; give a point inside",
+        ),
+        ([0.0, -3.0, 0.0], {"prox": lambda v, s: np.maximum(v, 0.0)}, "by 3; give a point inside"),
         ([0.0, 0.0, 0.0], {"prox": Outside()}, "prox must return points where its own value is"),
         (
             [0.0, 0.0, 0.0],

@@ -298,7 +298,8 @@ def test_a_geometry_of_the_users_own() -> None:
     how: Any = {"prox": c.prox, "maxiter": 50, "rng": 0, "record": "path", "L": c.f.L, "mu": 0.0}
     own = cz.minimize(c.f, c.x0, mirror=Plain(), **how)
     plain = cz.minimize(c.f, c.x0, **how)
-    np.testing.assert_array_equal(own.path.x, plain.path.x)
+    # One is NumPy's, the other compiled: of 50 steps on entries below 1.
+    np.testing.assert_allclose(own.path.x, plain.path.x, atol=1e-13)
     bounds = [
         theory.bound(own.method, c.f, c.x0, t=3.0, prox=c.prox, x_star=c.x_star, **options)
         for options in ({}, {"mirror": Plain()})

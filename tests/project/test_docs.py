@@ -4,6 +4,7 @@
   what it asserts must hold.
 - ```` ```sh ````: the `continuized` commands in it are run there too, and must succeed.
 - ```` ```console ````: what a reader types elsewhere (pip, git); not run.
+- ```` ```{code-cell} ````: a cell of a notebook, run when the documentation is built.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from continuized.app.verify.registry import CHECKS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-SHOWN = {"python", "sh", "console", "text", "bibtex"}
+FENCE = re.compile(r"^```(\{[\w-]+\}|\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+SHOWN = {"python", "sh", "console", "text", "bibtex", "{toctree}", "{eval-rst}", "{code-cell}"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
 LONG = ("lab.md", "network.md", "solver.md")
@@ -42,7 +43,7 @@ def with_needs(page: Path) -> Any:
     named = re.findall(
         r"^(?:import|from) (\w+)|continuized\.adapters\.(\w+)", page.read_text(), re.MULTILINE
     )
-    libraries = {"jax", "optax", "pandas", "ray", "torch"}
+    libraries = {"cvxpy", "jax", "optax", "pandas", "ray", "torch"}
     needed = sorted(libraries & {name for pair in named for name in pair})
     marks = [pytest.mark.needs(*needed)] if needed else []
     return pytest.param(page, marks=marks, id=name_of(page))
@@ -134,7 +135,7 @@ def test_the_table_of_theorems_names_tests_and_claims() -> None:
 
 def test_every_public_name_is_in_the_reference() -> None:
     said = "".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
-    named = set(re.findall(r"^::: continuized\.(?:\S+\.)?(\w+)$", said, re.MULTILINE))
+    named = set(re.findall(r"^\.\. auto\w+:: continuized\.(?:\S+\.)?(\w+)$", said, re.MULTILINE))
     assert [name for name in cz.__all__ if name not in named] == []
 
 

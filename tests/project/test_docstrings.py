@@ -23,7 +23,7 @@ import pytest
 import continuized as cz
 
 API = Path(__file__).parents[2] / "docs" / "api"
-SHOWN = re.compile(r"^::: (continuized\.\S+)$", re.MULTILINE)
+SHOWN = re.compile(r"^\.\. auto\w+:: (continuized\.\S+)$", re.MULTILINE)
 
 
 def found(dotted: str) -> Any:

@@ -19,7 +19,7 @@ from continuized.app import figures as reproduce
 
 ROOT = Path(__file__).parents[2]
 # Studies that make no picture of the gallery; they have tests of their own.
-APART = {"delay_study", "digits_torch", "stale_gradients"}
+APART = {"certified_rate", "delay_study", "digits_torch", "stale_gradients"}
 SCRIPTS = {path.stem: path for path in sorted(ROOT.glob("examples/*.py")) if path.stem not in APART}
 PAGE = (ROOT / "docs" / "gallery.md").read_text(encoding="utf-8")
 LINES = 60
@@ -93,6 +93,14 @@ def lyapunov(made: Made) -> None:
     assert np.median(ends) < 0.2 * mean[-1]
 
 
+def ito_formula(made: Made) -> None:
+    """The parts add up, the drift only falls, and most martingales end below their mean, 0."""
+    for parts in made["parts"]:
+        assert parts.closure < 1e-9
+        assert np.all(np.diff(parts.drift) <= 0.0)
+    assert sum(parts.martingale[-1] < 0.0 for parts in made["parts"]) > 20
+
+
 def noise_floor(made: Made) -> None:
     """With its own L the mean rises again; the L for a horizon is better there."""
     own, times = made["own"], made["times"]
@@ -124,6 +132,15 @@ def coordinate_descent(made: Made) -> None:
     assert all(excess.min() > -1e-14 for excess in made["found"].values())
 
 
+def rates(made: Made) -> None:
+    """The exact rates are above the theorems', and cross near L/mu = 60."""
+    paper, sharp, ratios = made["found"]["paper"], made["found"]["sharp"], made["ratios"]
+    assert np.all(paper[made["A"]] > 4.0 / 3.0)
+    assert np.all(sharp[made["B"]] > np.sqrt(2.0))
+    assert np.all(paper > 1.0)
+    assert 40.0 < ratios[made["B"]][np.argmax((paper > sharp)[made["B"]])] < 70.0
+
+
 def gossip_grid(made: Made) -> None:
     """Both keep the mean; their errors are those of the caption (the seed is fixed)."""
     plain, accelerated = made["found"]["plain"], made["found"]["accelerated"]
@@ -146,8 +163,8 @@ def logistic_regression(made: Made) -> None:
 SHOWN = {
     check.__name__: check
     for check in (
-        coordinate_descent, figure1, figure2, gossip_grid, logistic_regression, lyapunov,
-        mu_to_zero, noise_floor, process_in_the_plane, scaling_limit, simplex,
+        coordinate_descent, figure1, figure2, gossip_grid, ito_formula, logistic_regression,
+        lyapunov, mu_to_zero, noise_floor, process_in_the_plane, rates, scaling_limit, simplex,
     )
 }  # fmt: skip
 
@@ -156,7 +173,14 @@ def test_every_example_is_checked() -> None:
     assert SHOWN.keys() == SCRIPTS.keys()
 
 
-LONG = ("logistic_regression", "lyapunov", "mu_to_zero", "noise_floor", "scaling_limit")
+LONG = (
+    "ito_formula",
+    "logistic_regression",
+    "lyapunov",
+    "mu_to_zero",
+    "noise_floor",
+    "scaling_limit",
+)
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "softmax, gram": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "gram"},
     "softmax, blocks": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "blocks"},
     "softmax, nystrom": {"fun": SOFTMAX, "x0": np.zeros(21), "metric": "nystrom"},
+    "rows": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": "rows"},
     "known": {"fun": LOGISTIC, "x0": np.zeros(6), "metric": np.ones(6), "L": LOGISTIC.L},
     "prox": {"fun": LOGISTIC, "x0": np.zeros(6), "prox": cz.prox.L1(0.01)},
 }
@@ -71,6 +72,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(
         run(name, record=record, checkpoint=path, every=0.0)
     except Stop:
         assert path.exists()
+    monkeypatch.undo()
     resumed = run(name, record=record, checkpoint=path, every=0.0, resume=True)
     for key in ("x", "fun", "jac", "nit", "nfev", "njev"):
         assert same_bits(whole[key], resumed[key]), key

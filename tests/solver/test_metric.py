@@ -7,9 +7,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import continuized as cz
-from continuized.solver.metric import Dense, Diagonal, LowRank, gram, nystrom
+from continuized.process import clock
+from continuized.process.random_streams import seed_sequence
+from continuized.process.stepper import Limits, Progress
+from continuized.solver.loop import Loop
+from continuized.solver.metric import (
+    LEAST_STEPS,
+    Dense,
+    Diagonal,
+    LowRank,
+    Secant,
+    gram,
+    make_factory,
+    nystrom,
+)
+from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
+from continuized.support.checkpoints.state import capture
 from tests.helpers.metric_problems import RNG, definite, regression
 
 pytestmark = pytest.mark.blas
@@ -59,10 +75,10 @@ def test_large_sparse_data_are_added_up_in_parts() -> None:
 
 
 def test_a_sampled_gram_matrix_is_close() -> None:
-    p = regression("logistic", n=4000, d=10)
-    w = 0.1 * np.ones(10)
+    p = regression("logistic", n=40_000, d=60)  # too much for all rows
+    w = 0.1 * np.ones(60)
     ratio = np.linalg.eigvals(np.linalg.solve(hessian(p, w), gram(p, w, RNG(0)))).real
-    # 100 rows for 10 variables: (1 +- sqrt(0.1))^2, and some more for entries that are sparse.
+    # 600 rows for 60 variables: (1 +- sqrt(0.1))^2, and some more for entries that are sparse.
     assert 0.3 < ratio.min() < 0.95 < 1.05 < ratio.max() < 2.2
 
 
@@ -76,6 +92,97 @@ def test_the_sketch_has_the_large_directions() -> None:
     wide = regression("squared", l2=0.1, n=6, d=9)  # all rows, and fewer than variables
     H, metric = hessian(wide, np.zeros(9)), nystrom(wide, np.zeros(9), RNG(0))
     np.testing.assert_allclose(np.linalg.inv(metric.solve(np.eye(9))), H, rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("form", ["dense", "sparse", "float32"])
+@pytest.mark.parametrize("kind", ["squared", "logistic"])
+def test_the_space_of_the_rows_has_the_same_metric(
+    kind: str, form: str, weighted: bool, intercept: bool
+) -> None:
+    rng = RNG(3)
+    X = rng.standard_normal((7, 12)).astype(np.float32).astype(np.float64)
+    make: Any = cz.problems.LeastSquares if kind == "squared" else cz.problems.LogisticRegression
+    given = {"dense": X, "sparse": sparse.csr_array(X), "float32": X.astype(np.float32)}[form]
+    weights = rng.uniform(0.5, 2.0, 7) if weighted else None
+    p = make(given, np.sign(X[:, 0]), 0.3, weights=weights, intercept=intercept)
+    w = 0.2 * rng.standard_normal(p.dim)
+    factory = make_factory("auto", p, seed_sequence(0))
+    assert (factory.kind, factory.first_kind) == ("rows", "rows")
+    metric = factory.build(w, 0, "rows")
+    H = p.hessian_block(w)
+    for g in rng.standard_normal((3, p.dim)):
+        np.testing.assert_allclose(metric.solve(g), np.linalg.solve(H, g), rtol=1e-9, atol=1e-10)
+    # A quadratic in the norm of its Hessian is solved by the first step.
+    r = cz.minimize(p, np.zeros(p.dim), metric="auto", tol=1e-9, rng=0)
+    assert r.success
+    assert r.nit == 2 or kind == "logistic"
+    chosen = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-9, rng=0)
+    assert 'metric="rows": the Hessian is cheap to factorise in the space of its 7' in chosen.message
+    # Where the penalty is too small to divide by, the other space is used.
+    assert make_factory("auto", make(X, p.y, 1e-12), seed_sequence(0)).kind == "gram"
+
+
+def test_a_secant_metric_maps_the_last_changes() -> None:
+    rng = RNG(0)
+    H = definite(6)
+    steps = rng.standard_normal((4, 6))
+    metric = Secant(np.arange(1.0, 7.0), [(s, H @ s) for s in steps])
+    np.testing.assert_allclose(metric.solve(H @ steps[-1]), steps[-1], rtol=1e-12)
+    inverse = np.array([metric.solve(e) for e in np.eye(6)])
+    np.testing.assert_allclose(inverse, inverse.T, rtol=0.0, atol=1e-12)
+    assert np.linalg.eigvalsh(inverse)[0] > 0.0
+    # On a quadratic, with as many conjugate steps as variables, it is the Hessian.
+    values, vectors = np.linalg.eigh(H)
+    changes = [(v, value * v) for value, v in zip(values, vectors.T, strict=True)]
+    np.testing.assert_allclose(
+        [Secant(np.ones(6), changes).solve(e) for e in np.eye(6)], np.linalg.inv(H), atol=1e-12
+    )
+    # A pair that shows no curvature is left out.
+    bent = Secant(np.ones(6), [(steps[0], H @ steps[0]), (steps[1], -steps[1])])
+    alone = Secant(np.ones(6), [(steps[0], H @ steps[0])])
+    direction = bent.solve(steps[2]) / alone.solve(steps[2])
+    assert np.isfinite(direction).all()
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson", "softmax"])
+def test_a_run_that_learns_its_metric(kind: str) -> None:
+    """It finds the minimum, turns to whole Hessians where it is slow, and can be resumed."""
+    rng = RNG(1)
+    X = rng.standard_normal((300, 5)) @ np.diag([1.0, 3.0, 10.0, 0.1, 1.0])
+    X[:, 4] = X[:, 0] + 1e-3 * X[:, 4]
+    y = rng.integers(0, 3, 300).astype(np.float64)
+    if kind == "softmax":
+        p: Any = cz.problems.SoftmaxRegression(X, y, 1e-5, intercept=True)
+    elif kind == "poisson":
+        p = cz.problems.PoissonRegression(X / 20.0, y, 1e-5, intercept=True)
+    else:
+        p = cz.problems.LogisticRegression(X, np.sign(y - 0.5), 1e-5, intercept=True)
+
+    def prepare(maxiter: int) -> tuple[AdaptiveStepper, Loop]:
+        factory = make_factory("auto", p, seed_sequence(0), learns=True)
+        stepper = AdaptiveStepper(p, np.zeros(p.dim), AdaptiveOptions(1e-9, factory=factory))
+        return stepper, Loop(stepper, clock.Poisson(0).stream(), Limits(1e-9, maxiter))
+
+    stepper, loop = prepare(200)
+    assert stepper.metric_kind == "secant"
+    assert loop.run().success
+    # Two columns are nearly the same, which takes some to whole Hessians.
+    assert (stepper.metric_kind == "gram") == (stepper.k > LEAST_STEPS["secant"])
+    assert stepper.metric_kind == "gram" or kind == "poisson"
+    assert stepper.k < 60
+    best = cz.minimize(p, np.zeros(p.dim), metric="gram", tol=1e-10, rng=0)
+    assert stepper.end.f == pytest.approx(best.fun, rel=1e-9)
+    # From a state in the middle of the secant steps, the rest is the same to the last bit.
+    _, begun = prepare(8)
+    begun.run()
+    second, rest = prepare(200)
+    second.begin()
+    rest.restore(*capture(begun))
+    second.begin = lambda: Progress()  # type: ignore[method-assign]
+    rest.run()
+    np.testing.assert_array_equal(second.end.y, stepper.end.y)
 
 
 # Bad input
@@ -105,7 +212,7 @@ class Own:
         (
             {"metric": "newton"},
             ValueError,
-            'metric must be "diag", "gram", "blocks", "nystrom", "auto", an array or',
+            'metric must be "diag", "gram", "rows", "blocks", "nystrom", "auto", an array or',
         ),
         ({"metric": "gram"}, ValueError, "made from the data of a regression, got a Problem"),
         ({"metric": Own(lambda g: g[:2])}, ValueError, r"shape of g, \(3,\)"),
@@ -118,6 +225,13 @@ class Own:
 def test_bad_metrics(options: dict[str, Any], error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         cz.minimize(lambda x: (0.5 * float(x @ x), x), np.ones(3), jac=True, **options)
+
+
+def test_the_space_of_the_rows_needs_a_penalty_and_one_output() -> None:
+    X, y = np.eye(2, 3), [0.0, 1.0]
+    for p in (cz.problems.LeastSquares(X, y), cz.problems.SoftmaxRegression(X, y, l2=1.0)):
+        with pytest.raises(ValueError, match="of one output and l2 > 0, by which it divides; use"):
+            cz.minimize(p, np.zeros(p.dim), metric="rows")
 
 
 def test_constants_in_a_metric_that_changes() -> None:

@@ -184,7 +184,9 @@ def test_a_prox_so_far_away_that_f_overflows_is_no_success(
     if L is not None and dtype is np.float64:  # the start must be in the domain, where f overflows
         x0 = np.full(2, 5e299)
     elif L is not None:
-        with pytest.raises(ValueError, match=r"^x0 is outside the domain of .* by inf; the"):
+        with pytest.raises(
+            ValueError, match=r"^x0 is outside the domain of .* by inf; give a point"
+        ):
             cz.minimize(TWO, x0, prox=prox, L=L)
         return
     r = cz.minimize(TWO, x0, prox=prox, L=L, rng=0, maxiter=200)

@@ -118,7 +118,7 @@ class Rising:
     kind = first_kind = "gram"
     steps = {"gram": 3.0}  # noqa: RUF012
 
-    def build(self, w: np.ndarray, number: int, kind: str) -> Diagonal:
+    def build(self, w: np.ndarray, number: int, kind: str, changes: Any) -> Diagonal:
         return Diagonal(np.full(3, 10.0 * (number + 1)))
 
     def next_kind(self, kind: str, k: int, fell: float) -> str:

@@ -201,6 +201,70 @@ def test_lyapunov_of_a_run_is_its_definition() -> None:
     assert phi.at(r.path.t[7], side="left") != phi.phi[7]
 
 
+class Leaving:
+    """A prox whose own value is infinite where it leads."""
+
+    def __call__(self, v: np.ndarray, step: float) -> np.ndarray:
+        return v + 1.0
+
+    def value(self, x: np.ndarray) -> float:
+        return 0.0 if np.all(np.abs(x) <= 0.5) else math.inf
+
+
+class Short:
+    """A geometry whose step returns another shape."""
+
+    def step(self, z: Any, g: Any, gamma_prime: float, prox: Any) -> Any:
+        return z[:2]
+
+    def divergence(self, u: Any, z: Any) -> float:
+        return 0.0
+
+
+MIDDLE, ENTROPY = np.full(3, 1.0 / 3.0), cz.mirror.Entropy()
+OUTSIDE = "give a point inside, the nearest point is array"
+BAD: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "x0 outside a box": ([2.0, -1.0, 0.5], {}, {"prox": cz.prox.Box(0.0, 1.0)}, f"1.41; {OUTSIDE}"),
+    "x0 outside the simplex": ([0.0] * 3, {}, {"mirror": ENTROPY}, f"0.577; {OUTSIDE}"),
+    "x0 on its edge": ([1.0, 0.0, 0.0], {}, {"mirror": ENTROPY}, "start from np.full"),
+    "a prox of another shape": (MIDDLE, {}, {"prox": lambda v, s: v[:2]}, "in the shape of x"),
+    "a prox that leaves": (MIDDLE, {}, {"prox": Leaving()}, "points where its own value is finite"),
+    "a mirror of another shape": (MIDDLE, {}, {"mirror": Short()}, "the shape of x|give x_star="),
+    "start = 1.5": (MIDDLE, {"start": 1.5}, {"prox": cz.prox.L1(0.1)}, "use start >= 2$"),
+    "start with mirror": (MIDDLE, {"start": 1.5}, {"mirror": ENTROPY}, "use start >= 2$"),
+    "start with mu": (MIDDLE, {"mu": 0.25, "start": 2.0}, {"prox": cz.prox.L1(0.1)}, "2.19722"),
+    "mirror with mu": (MIDDLE, {"mu": 0.1}, {"mirror": ENTROPY}, "for mu = 0, got mu = 0.1"),
+    "mirror and prox": (MIDDLE, {}, {"mirror": ENTROPY, "prox": cz.prox.L1(0.1)}, "drop prox="),
+}  # fmt: skip
+DOORS: dict[str, Any] = {
+    "minimize": lambda q, m, x0, psi: cz.minimize(q, x0, method=m, maxiter=5, rng=0, **psi),
+    "ensemble": lambda q, m, x0, psi: cz.ensemble(q, m, x0, runs=1, steps=5, rng=0, **psi),
+    "bound": lambda q, m, x0, psi: theory.bound(m, q, x0, t=1.0, **psi),
+}
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("bad", BAD)
+def test_bad_input_is_refused_at_every_door(bad: str, door: str) -> None:
+    x0, constants, psi, words = BAD[bad]
+    q = cz.problems.Quadratic([1.0, 0.5, 0.25], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=words) as error:
+        DOORS[door](q, cz.Continuized(1.0, **constants), x0, psi)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("psi", [{"prox": cz.prox.L1(0.1)}, {"mirror": ENTROPY}], ids=["L1", "H"])
+def test_an_L_that_is_too_small_is_witnessed_and_bounds_nothing(psi: dict[str, Any]) -> None:
+    """f itself does not know L here."""
+    q = cz.problems.Quadratic([1.0, 0.5, 0.25], [1.0, 2.0, 3.0])
+    f, method = cz.Problem(q.fun, q.grad), cz.Continuized(0.05)
+    with pytest.warns(cz.ConstantsWarning, match="L = 0.05 is too small: two gradients"):
+        cz.minimize(f, MIDDLE, method=method, maxiter=20, rng=0, **psi)
+    with pytest.raises(ValueError, match=r"got 0\.05, but two gradients show"):
+        theory.bound(method, f, MIDDLE, t=1.0, **psi)
+    assert theory.bound(cz.Continuized(1.0), f, MIDDLE, t=1.0, **psi) > 0.0
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [

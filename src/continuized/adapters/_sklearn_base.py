@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.marked.coordinate import CoordinateDescent
+from continuized.marked.stepper import clock_with_marks
+from continuized.problems import LeastSquares
 from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.problems.regression.data import check_format, check_weights
@@ -18,8 +21,7 @@ from continuized.process.random_streams import seed_sequence
 from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
-from continuized.solver.metric import FEW, make_factory
-from continuized.solver.result import Result
+from continuized.solver.metric import make_factory
 from continuized.solver.sparse_newton import LassoGap, SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
@@ -58,6 +60,16 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
+FEW_EVENTS = 4  # of a sparse fit on its support, before it goes on by coordinates
+
+
+class Fit(NamedTuple):
+    """What came of a run: the coefficients, its events, whether tol was reached, and the gap."""
+
+    x: Array
+    nit: int
+    success: bool
+    gap: float
 
 
 class LinearEstimator(BaseEstimator):
@@ -113,9 +125,11 @@ class LinearEstimator(BaseEstimator):
         """Draw a seed; None leaves NumPy's global random state alone."""
         if self.random_state is None:
             return None
+        if type(self.random_state) is int and 0 <= self.random_state <= LARGEST_SEED:
+            return self.random_state
         try:
             state = check_random_state(self.random_state)
-        except ValueError as error:  # whose words may be many lines
+        except (TypeError, ValueError) as error:  # whose words may be many lines
             what = "None, an integer or a RandomState"
             raise check.refusal(ValueError, "random_state", what, self.random_state) from error
         return int(state.randint(LARGEST_SEED))
@@ -129,7 +143,7 @@ class LinearEstimator(BaseEstimator):
         prox: Separable | None = None,
         unit: float = 1.0,
         most: int | None = None,
-    ) -> Result:
+    ) -> Fit:
         """Find the minimiser from w0, in at most so many events, to tol in a unit.
 
         Without prox, tol is that of the gradient in the dual norm of the Hessian, which is the norm
@@ -140,17 +154,50 @@ class LinearEstimator(BaseEstimator):
         most = int(self.max_iter) if most is None else most
         options = AdaptiveOptions(tol, record=False, certified=False)
         if prox is None:
-            options = options._replace(factory=make_factory(_choose_metric(problem), problem, root))
+            options = options._replace(factory=make_factory("auto", problem, root, learns=True))
         else:
             options = options._replace(prox=prox, **_find_support(problem, prox, tol))
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
             loop = Loop(stepper, clock.Poisson(root).stream(), Limits(tol, most), bar=show)
-            loop.run()
-        return loop.result()
+            status = loop.run()
+        end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
+        if prox is None and status.success:
+            # A last step, not measured: in the norm of the metric it goes no farther than tol.
+            sharp = options.factory.sharpen(x) if problem.loss != SQUARED else None
+            x = x - (end.q if sharp is None else sharp.solve(end.g))
+        return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 
-    def _set_iterations(self, results: list[Result]) -> None:
+    def _solve_by_columns(
+        self, problem: LeastSquares, w0: Array, seed: int | None, prox: Separable
+    ) -> Fit:
+        """Find the minimiser of least squares with an l1 norm: on the support first, where the
+        columns are fewer than the rows, and then by coordinates.
+
+        Of steps by coordinates, as many as there are count as one iteration.
+        """
+        found, most = Fit(w0, 0, False, math.nan), int(self.max_iter)
+        if problem.X.shape[1] <= problem.X.shape[0]:
+            found = self._solve(problem, w0, seed, prox=prox, most=min(FEW_EVENTS, most))
+        left = most - found.nit
+        if found.success or left == 0:
+            return found
+        centred, means = centre_columns(problem)
+        d = centred.dim
+        entries = Separable(*(np.broadcast_to(c, problem.dim)[:d] for c in prox.constants))
+        method = CoordinateDescent("active", prox=entries, accelerated=False)
+        x0 = np.clip(found.x[:d], entries.low, entries.high)
+        stepper, tol = method.prepare(centred, x0), check.as_float(self.tol)
+        stepper.configure(x0, tol, record=False)
+        ticking = clock_with_marks(None, stepper, seed_sequence(seed))
+        status = Loop(stepper, ticking.stream(), Limits(tol, left * d)).run()
+        x, gap = stepper.point(), stepper.evaluate_criterion()
+        if problem.intercept:
+            x = np.append(x, -float(means @ x))
+        return Fit(x, found.nit + -(-stepper.k // d), status.success, max(gap, 0.0))
+
+    def _set_iterations(self, results: list[Fit]) -> None:
         """Keep the numbers of iterations, and warn where tol was not reached."""
         n_iter = [int(r.nit) for r in results]
         self.n_iter_ = np.maximum(np.array(n_iter, dtype=np.intp), 1)
@@ -181,14 +228,6 @@ class LinearEstimator(BaseEstimator):
         return tags
 
 
-def _choose_metric(problem: Any) -> str:
-    """Choose the metric: with many more columns than rows, most of the Hessian is the penalty
-    alone, and the diagonal is as good as all of it; not for a squared loss, which one factorisation
-    solves."""
-    n, d = problem.X.shape
-    return "diag" if d >= 2 * n and d > FEW and problem.loss != SQUARED else "auto"
-
-
 def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:
     """Choose how a sparse fit is made quicker, and what tol is compared with.
 
@@ -202,6 +241,21 @@ def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:
         return {"support": SupportSolver(problem, prox)}
     gap = LassoGap(problem, prox)
     return {"support": SupportSolver(problem, prox, lambda at: gap(at) <= tol), "gap": gap}
+
+
+def centre_columns(problem: LeastSquares) -> tuple[LeastSquares, Array]:
+    """Return the problem without weights and intercept, of the same coefficients, and the means
+    that its columns had: for coordinates, along which an intercept would be a slow direction."""
+    X, y, d = problem.X, problem.y, problem.X.shape[1]
+    means = problem.column_means[:d] if problem.intercept else np.zeros(d)
+    if problem.intercept:
+        X = X - means.astype(X.dtype)
+        y = y - float(np.average(y, weights=problem.shares))
+    if problem.shares is not None:
+        roots = np.sqrt(problem.shares)
+        X = X.multiply(roots[:, np.newaxis]) if problem.is_sparse else X * roots[:, np.newaxis]
+        y = y * roots
+    return LeastSquares(X, y), means
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:

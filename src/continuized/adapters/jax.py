@@ -18,7 +18,7 @@ from continuized.adapters._jax_process import Tree, gaps, jax, jnp, lax, real_dt
 from continuized.adapters._jax_prox import check_prox
 from continuized.process import clock as clocks
 from continuized.process.coefficients import Rule
-from continuized.process.methods import Continuized
+from continuized.process.methods import Continuized, Method, SharpContinuized
 from continuized.process.stepper import Status
 from continuized.solver.dispatch import DEFAULT_MAXITER, DEFAULT_TOL, check_nonfinite
 from continuized.solver.steppers.adaptive import MOST_L
@@ -28,6 +28,7 @@ from continuized.support.display import show_html, show_lines
 __all__ = ["Result", "gaps", "minimize"]
 
 # Where x is no minimiser, not even nearly: it has no derivative.
+MAPPING = "norm of the gradient mapping"
 NO_MINIMISER = Status.NOT_FINITE, Status.NO_DESCENT, Status.NO_MINIMUM
 
 
@@ -39,6 +40,7 @@ class Result(NamedTuple):
     gradients asked for.  t: the time of the last event.  success; status: a number, see `message`.
     skipped: gradients that were not finite, with nonfinite="skip".  error: what tol is compared
     with, the norm of the gradient, or of the gradient mapping.  L: as given, or as found.
+    has_prox: whether there was one.
 
     >>> r = minimize(lambda x: 0.5 * jnp.sum(x**2), jnp.ones(2), L=1.0, maxiter=3)
     >>> int(r.nit), r.message
@@ -56,6 +58,7 @@ class Result(NamedTuple):
     skipped: Any
     error: Any
     L: Any
+    has_prox: Any
 
     def _facts(self) -> dict[str, Any]:
         one = jnp.ndim(self.status) == 0 and not isinstance(self.status, jax.core.Tracer)
@@ -70,7 +73,8 @@ class Result(NamedTuple):
     @property
     def message(self) -> str:
         """The status of one run in words; of a run that is not traced."""
-        return str(STATUSES[int(self.status)].value)
+        sentence = str(STATUSES[int(self.status)].value)
+        return sentence.replace("gradient norm", MAPPING) if self.has_prox else sentence
 
 
 def minimize(
@@ -83,6 +87,7 @@ def minimize(
     L: float | None = None,
     mu: float = 0.0,
     start: float | None = None,
+    method: str = "continuized",
     key: int | Any = 0,
     clock: clocks.Recorded | jax.Array | None = None,
     tol: float | None = None,
@@ -118,6 +123,8 @@ def minimize(
         restarts stand in for mu, as in `cz.minimize`.
     start : float or None
         As in `cz.Continuized`.
+    method : "continuized" or "sharp"
+        The latter is `cz.SharpContinuized`, which needs L and mu > 0, and has no start.
     key : integer or key of jax.random
         Of the event times; see `gaps`.  May be traced: `jax.vmap` over keys runs many at once.
     clock : cz.clock.Recorded, JAX array of gaps, or None
@@ -157,7 +164,7 @@ def minimize(
     """
     check.function(fun, "fun")
     args = args if isinstance(args, tuple) else (args,)
-    rule, constants = _choose_rule(L, mu, start)
+    rule, constants = _choose_rule(method, L, mu, start)
     recorded = process.recorded_gaps(clock)
     tol, maxiter = _check_limits(tol, maxiter, None if recorded is None else recorded.size)
     check_nonfinite(nonfinite, None)
@@ -172,7 +179,7 @@ def minimize(
     return result
 
 
-def _choose_rule(L: Any, mu: Any, start: Any) -> tuple[Rule | None, tuple[Any, ...]]:
+def _choose_rule(kind: Any, L: Any, mu: Any, start: Any) -> tuple[Rule | None, tuple[Any, ...]]:
     """Return the rule of the method, and (L, mu, start); it is chosen before compiling.
 
     None, and no constants, where L is to be found.
@@ -182,12 +189,16 @@ def _choose_rule(L: Any, mu: Any, start: Any) -> tuple[Rule | None, tuple[Any, .
             raise TypeError(
                 f"{name} must not be traced by jit or vmap, for it says what to compile"
             )
+    is_sharp = check.one_of(kind, "method", ("continuized", "sharp")) == "sharp"
+    if is_sharp and (L is None or start is not None):
+        raise ValueError('method="sharp" needs L= and mu=, and has no start=')
     if L is None:
         if start is not None or not (check.is_real(mu) and mu == 0.0):
             raise ValueError("mu or start without L: give L= too, or neither of them")
         return None, ()
     traced = isinstance(L, jax.core.Tracer)
-    method = Continuized(MOST_L if traced else L, mu, start)
+    known = MOST_L if traced else L
+    method: Method = SharpContinuized(known, mu) if is_sharp else Continuized(known, mu, start)
     return method.rule, ((L if traced else method.L), *method.constants[1:])
 
 
@@ -221,8 +232,9 @@ def _solve(
     minimum = Minimum(end.x, end.fun, end.jac, 1.0 / end.L, has_minimum)
     x, fun, jac = differentiate(functions, minimum, parameters)
     return Result(
-        x, fun, jac, end.nit, end.njev, end.t, success, end.status, end.skipped, end.error, end.L
-    )
+        x, fun, jac, end.nit, end.njev, end.t, success, end.status, end.skipped, end.error, end.L,
+        jnp.asarray(functions.operator is not None),
+    )  # fmt: skip
 
 
 def _check_limits(tol: Any, maxiter: Any, events: int | None) -> tuple[Any, Any]:

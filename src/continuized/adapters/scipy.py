@@ -16,7 +16,7 @@ from scipy.optimize import Bounds, OptimizeResult, OptimizeWarning
 from scipy.optimize._numdiff import approx_derivative
 
 from continuized.problems.base import Array, writes_into_out
-from continuized.process.methods import Continuized
+from continuized.process.methods import Continuized, Method, SharpContinuized
 from continuized.process.prox import Box
 from continuized.solver.dispatch import DEFAULT_TOL
 from continuized.solver.minimize import minimize
@@ -48,6 +48,7 @@ def scipy_method(
     L: float | None = None,
     mu: float | None = None,
     start: float | None = None,
+    method: str = "continuized",
     metric: Any = None,
     disp: bool = False,
     finite_differences: str = "2-point",
@@ -75,6 +76,8 @@ def scipy_method(
         Options, as in `cz.minimize`.  Without L it is found on the way.
     start : float
         An option: that of `cz.Continuized`, which needs L.
+    method : "continuized" or "sharp"
+        An option: the latter is `cz.SharpContinuized`, which needs L and mu, and has no start.
     disp : bool
         An option: print the message at the end.
     finite_differences : "2-point", "3-point" or "cs"
@@ -126,7 +129,7 @@ def scipy_method(
         fun,
         x if box is None else np.clip(x, box.low, box.high),
         jac,
-        **_choose_process(L, mu, start, metric, box),
+        **_choose_process(method, L, mu, start, metric, box),
         tol=DEFAULT_TOL if tol is None else tol,
         callback=callback,
         **{name: value for name, value in options.items() if name in PASSED_ON},
@@ -223,15 +226,23 @@ def _split_pairs(bounds: Any) -> tuple[Array, Array]:
     return low, high
 
 
-def _choose_process(L: Any, mu: Any, start: Any, metric: Any, box: Box | None) -> dict[str, Any]:
+def _choose_process(
+    method: Any, L: Any, mu: Any, start: Any, metric: Any, box: Box | None
+) -> dict[str, Any]:
     """Choose what `minimize` is told of the process.
 
     Not of an L beside bounds where mu is not known: the run that finds L restarts, and is much
     quicker there than the one whose bounds are proved.
     """
-    if start is None:
+    is_sharp = check.one_of(method, "method", ("continuized", "sharp")) == "sharp"
+    if start is None and not is_sharp:
         known = None if box is not None and mu is None else L
         return {"L": known, "mu": mu, "metric": metric, "prox": box}
     if L is None or metric is not None or box is not None:
-        raise ValueError("start= needs L=, and goes without metric= and bounds; drop start=")
-    return {"method": Continuized(L, 0.0 if mu is None else mu, start)}
+        name = 'method="sharp"' if is_sharp else "start="
+        raise ValueError(f"{name} needs L=, and goes without metric= and bounds; drop {name}")
+    if is_sharp and start is not None:
+        raise ValueError('method="sharp" has no start=; drop one of them')
+    mu = 0.0 if mu is None else mu
+    chosen: Method = SharpContinuized(L, mu) if is_sharp else Continuized(L, mu, start)
+    return {"method": chosen}

@@ -15,6 +15,7 @@ from scipy.special import log_softmax
 
 from continuized.adapters._sklearn_base import (
     ClassifierMixin,
+    Fit,
     LinearEstimator,
     MultiOutputMixin,
     RegressorMixin,
@@ -28,15 +29,13 @@ from continuized.adapters._sklearn_base import (
     root_mean_square,
 )
 from continuized.problems import (
-    HuberRegression,
     LeastSquares,
     LogisticRegression,
     PoissonRegression,
     SoftmaxRegression,
 )
 from continuized.problems.base import Array
-from continuized.problems.regression.huber import find_scale
-from continuized.solver.result import Result
+from continuized.problems.regression.huber import ScaledHuber, find_scale
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -50,7 +49,8 @@ __all__ = [
 ]
 
 SMALLEST_SCALE = 1e-9  # of the size of y: of data that are fitted exactly, it would go to 0
-SHRINK = 10.0  # of the scale from one fit to the next, at most
+SMALLER = 10.0  # times a scale may be smaller than the one that tol was made for
+NO_SCALE = 1e-3  # of the size of residuals: a scale at which most rows are outliers
 
 
 class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
@@ -87,7 +87,7 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
 
     def _fit_one(
         self, X: Any, y: Array, weights: Any, alpha: float, start: Array | None, seed: int | None
-    ) -> tuple[Array, float, Result, float]:
+    ) -> tuple[Array, float, Fit, float]:
         """Fit one target: coefficients, intercept, the result of the run and the duality gap.
 
         The target is centred and scaled first, so that `tol` is relative to its size.
@@ -98,15 +98,20 @@ class LeastSquaresEstimator(MultiOutputMixin, RegressorMixin, LinearEstimator):
         total = len(y) if weights is None else float(weights.sum())
         l1, l2 = self._choose_penalty(float(alpha), total)
         is_smooth = l1 == 0.0 and not self.positive
-        X, columns = (X, np.ones(d)) if is_smooth else equalise_columns(X, weights)
+        by_columns = l1 > 0.0 and (not intercept or isinstance(X, np.ndarray))
+        plain = is_smooth or by_columns
+        X, columns = (X, np.ones(d)) if plain else equalise_columns(X, weights)
         options: dict[str, Any] = {"weights": weights, "intercept": intercept}
         problem = LeastSquares(X, (y - middle) / scale, l2 if is_smooth else 0.0, **options)
         prox = None if is_smooth else make_prox(problem, l1 / scale, l2, self.positive, columns)
         w0 = np.zeros(problem.dim)
         if start is not None:
             w0 = np.append(columns * start[:d], start[d] - middle)[: problem.dim] / scale
-        r = self._solve(problem, w0, seed, prox=prox)
-        gap = math.nan if r.gap is None else r.gap * scale * scale
+        if prox is not None and by_columns:
+            r = self._solve_by_columns(problem, w0, seed, prox)
+        else:
+            r = self._solve(problem, w0, seed, prox=prox)
+        gap = r.gap * scale * scale
         return scale * r.x[:d] / columns, middle + scale * float(r.x[d:].sum()), r, gap
 
     def _set_gaps(self, gaps: list[float]) -> None:
@@ -307,7 +312,7 @@ class ContinuizedPoissonRegressor(RegressorMixin, LinearEstimator):
         *,
         alpha: float = 1.0,
         fit_intercept: bool = True,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 1000,
         verbose: int = 0,
         random_state: Any = None,
@@ -358,10 +363,9 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
     """Regression that outliers do not spoil, and its scale, as scikit-learn's `HuberRegressor`.
 
     Minimises sum_i weight_i (s + s h((y_i - p_i) / s)) + alpha |w|^2 over w, b and the scale s > 0,
-    with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond: in turn
-    over w and b, and over s, until s stays as it is.  The sum is convex in both and smooth for
-    s > 0, so that a point that is best in each is the minimiser.  s is kept above 1e-9 of the size
-    of y, for it would go to 0 where y is fitted exactly.
+    with p = Xw + b, and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond.  The sum
+    is convex in all of them: what is run is the function of w and b that has the best s everywhere.
+    s is kept above 1e-9 of the size of y, for it would go to 0 where y is fitted exactly.
 
     Parameters
     ----------
@@ -371,10 +375,10 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
     fit_intercept : bool
         Whether there is an intercept b, which is not penalised.
     tol : float
-        How exactly to solve: about the relative error of the scale, and that of the predictions
-        (root mean square) in units of it.
+        How exactly to solve: about the error of the predictions (root mean square), relative to the
+        scale.
     max_iter, random_state, warm_start
-        As in `ContinuizedRidge`; max_iter counts the iterations for all scales.
+        As in `ContinuizedRidge`.
 
     Attributes: coef_, intercept_, scale_, outliers_, n_iter_, n_features_in_, feature_names_in_.
 
@@ -417,36 +421,47 @@ class ContinuizedHuberRegressor(RegressorMixin, LinearEstimator):
         y = np.asarray(y, dtype=np.float64)
         intercept, d = self.fit_intercept, X.shape[1]
         total = len(y) if weights is None else float(weights.sum())
-        start, seed = self._find_start(1, d), self._draw_seed()
-        w = np.zeros(d + 1) if start is None else start.ravel()
-        if start is None and intercept:
-            w[d] = np.median(y if weights is None else y[weights > 0.0])
-        w = w[: d + intercept]
-        least = SMALLEST_SCALE * root_mean_square(y, weights)
-        scale, events, is_done = 0.0, 0, False
-        while True:
-            residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
-            # At first the largest, and then in steps: rows that fit by chance, as counts may, would
-            # let it shrink to nothing before w has changed.
-            found = find_scale(residuals, epsilon, weights) if scale else 0.0
-            most = scale / SHRINK if scale else root_mean_square(residuals, weights)
-            before, scale = scale, max(found, most, least)
-            is_done = abs(scale - before) <= check.as_float(self.tol) * scale
+        w, seed = self._find_first(X, y, weights, epsilon), self._draw_seed()
+        residuals = y - np.asarray(X @ w[:d]) - w[d:].sum()
+        size, least = (root_mean_square(v, weights) for v in (residuals, y))
+        least *= SMALLEST_SCALE
+        unit = find_scale(residuals, epsilon, weights)
+        unit = unit if unit > NO_SCALE * size else size
+        # Of w / unit, and divided by 2 unit times the sum of the weights.
+        problem = ScaledHuber(
+            X, y / unit, alpha * unit / total, epsilon=epsilon, least_scale=least / unit,
+            weights=weights, intercept=intercept,
+        )  # fmt: skip
+        scale, events, is_done, is_due = 1.0, 0, False, True
+        while is_due and not is_done:
             left = int(self.max_iter) - events
-            if is_done or left <= 0:
-                break
-            # Of w / scale, and divided by 2 scale times the sum of the weights.
-            l2 = alpha * scale / total
-            problem = HuberRegression(
-                X, y / scale, l2, delta=epsilon, weights=weights, intercept=intercept
-            )
-            r = self._solve(problem, w / scale, seed, most=left)
-            w, events = scale * r.x, events + max(int(r.nit), 1)
+            # An error of tol s in the predictions is one of tol sqrt(s) in the norm of the Hessian,
+            # for an s of which it is known in the end that it was not much too large.
+            tolerance = math.sqrt(scale / SMALLER)
+            r = self._solve(problem, w / unit, seed, unit=tolerance, most=left)
+            w, events = unit * r.x, events + max(int(r.nit), 1)
+            before, scale = scale, problem.find_best_scale(w / unit)
+            is_done = r.success and SMALLER * scale >= before
+            is_due = r.success and events < int(self.max_iter)
+        scale, residuals = unit * scale, y - np.asarray(X @ w[:d]) - w[d:].sum()
         self.coef_, self.intercept_, self.scale_ = w[:d], float(w[d:].sum()), scale
         self.outliers_ = np.abs(residuals) > scale * epsilon
         self.n_iter_ = max(events, 1)
         self._warn_unless(is_done, events)
         return self
+
+    def _find_first(self, X: Any, y: Array, weights: Array | None, epsilon: float) -> Array:
+        """Find where to start: the last fit, or the intercept alone."""
+        d = X.shape[1]
+        start = self._find_start(1, d)
+        w = np.zeros(d + 1) if start is None else start.ravel()
+        if start is None and self.fit_intercept:
+            w[d] = np.median(y if weights is None else y[weights > 0.0])
+            rest = y - w[d]
+            # Where most rows have the median itself, as counts may, the scale there says nothing.
+            if find_scale(rest, epsilon, weights) <= NO_SCALE * root_mean_square(rest, weights):
+                w[d] = np.average(y, weights=weights)
+        return w[: d + bool(self.fit_intercept)]
 
     def predict(self, X: Any) -> Any:
         """Predict Xw + b."""
@@ -492,7 +507,7 @@ class ContinuizedLogisticRegression(ClassifierMixin, LinearEstimator):
         *,
         l1_ratio: float = 0.0,
         fit_intercept: bool = True,
-        tol: float = 1e-4,
+        tol: float = 2e-4,
         max_iter: int = 1000,
         class_weight: Any = None,
         verbose: int = 0,

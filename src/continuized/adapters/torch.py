@@ -17,9 +17,9 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 from continuized.process import clock, methods
-from continuized.process.flow import mix, weights
+from continuized.process.flow import mix, sharp_flow, weights
 from continuized.process.methods import jump
-from continuized.process.parameters import carried_time, gamma, gamma_prime
+from continuized.process.parameters import carried_time, gamma, gamma_prime, sharp_gamma_prime
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
@@ -38,6 +38,7 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 COMMON = ("rng", "nonfinite", "k", "holds_x")  # of the optimizer; kept in every group
 FOREACH_DEVICES = ("cuda", "xpu")  # where the foreach functions are one kernel for many tensors
 BLOCK = 256  # events drawn at once
+METHODS = ("continuized", "sharp")
 LOOK_EVERY = 100  # events, where to look at the gradients would stop the device
 
 
@@ -61,6 +62,8 @@ class Continuized(torch.optim.Optimizer):
     mu : the strong convexity, its weight decay included; 0 <= mu <= 1/lr.
     start : shifts the clock of the parameters; None is the paper's choice, 0 if mu = 0 and
         infinity if mu > 0.
+    method : "continuized", or "sharp" for the constants of `cz.SharpContinuized`, which need mu > 0
+        and have no start.
     rng : an integer, that of `cz.clock.Poisson(rng)`; None takes one from the system.  Copies
         of a model that are trained in parallel need the same.
     weight_decay : adds (weight_decay / 2) |y|^2 to the function.
@@ -73,8 +76,8 @@ class Continuized(torch.optim.Optimizer):
         after the next multiple of 100 events, or in `swap`, `evaluating` or `state_dict`.
         "skip": go on (`skipped` counts).
 
-    mu, start and rng may not be changed later.  A parameter without a gradient is left alone by
-    the event.  A group that is added later starts its own time with its first event.
+    mu, start, method and rng may not be changed later.  A parameter without a gradient is left
+    alone by the event.  A group that is added later starts its own time with its first event.
 
     Raises TypeError or ValueError for a constant that makes no sense, or a parameter of another
     type; `step` raises RuntimeError for a sparse gradient, or where the parameters hold x.
@@ -99,6 +102,7 @@ class Continuized(torch.optim.Optimizer):
         mu: float = 0.0,
         start: float | None = None,
         *,
+        method: str = "continuized",
         rng: int | None = 0,
         weight_decay: float = 0.0,
         maximize: bool = False,
@@ -110,6 +114,7 @@ class Continuized(torch.optim.Optimizer):
             "lr": lr,
             "mu": mu,
             "start": start,
+            "method": method,
             "rng": choose_seed(rng),
             "weight_decay": weight_decay,
             "maximize": maximize,
@@ -132,8 +137,8 @@ class Continuized(torch.optim.Optimizer):
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; its x = z = y are the parameters as given, its time is `start`.
 
-        It shares the clock of the others, and may have its own lr, mu, start, weight_decay,
-        maximize and foreach.
+        It shares the clock of the others, and may have its own lr, mu, start, method,
+        weight_decay, maximize and foreach.
         """
         shared: dict[str, Any] = {"k": 0, "holds_x": False}
         if self.param_groups and isinstance(param_group, dict):  # else the parent says so
@@ -154,7 +159,7 @@ class Continuized(torch.optim.Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a `state_dict`, and from the parameters of the same moment, bit by bit."""
         for group in state_dict["param_groups"]:
-            needed = (*COMMON, "time", "time_lr", "mu")
+            needed = (*COMMON, "time", "time_lr", "mu", "method")
             missing = [name for name in needed if name not in group]
             if missing:
                 raise ValueError(
@@ -310,6 +315,9 @@ def compute_scalars(group: dict[str, Any], gap: float, next_gap: float) -> Scala
         time = time + gap
     elif time_lr != lr:
         time = carried_time(time, smoothness(time_lr), L)
+    if group["method"] == "sharp":
+        a, b = sharp_flow(time, time + next_gap, next_gap, L, mu, 0.0)
+        return Scalars(gamma(L), sharp_gamma_prime(L, mu), a, b, time + next_gap, lr)
     start = math.inf if time == math.inf else 0.0  # any other is counted in the time
     a, b = weights(time, time + next_gap, next_gap, L, mu, start)
     return Scalars(gamma(L), gamma_prime(time, L, mu, start), a, b, time + next_gap, lr)
@@ -415,6 +423,10 @@ def check_group(group: dict[str, Any]) -> None:
     lr = read_lr(group["lr"], mu)
     if not isinstance(group["lr"], Tensor):  # which may be changed from outside
         group["lr"] = lr
+    if check.one_of(group["method"], "method", METHODS) == "sharp":
+        methods.SharpContinuized(max(1.0, mu), mu)
+        if group["start"] is not None:
+            raise ValueError('start= is of method="continuized"; drop it')
     group["start"] = methods.Continuized(max(1.0, mu), mu, group["start"]).start
     group["weight_decay"] = check.real(group["weight_decay"], "weight_decay", minimum=0.0)
     group["rng"] = choose_seed(group["rng"])

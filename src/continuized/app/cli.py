@@ -22,7 +22,9 @@ from continuized.app.commands import Interrupted
 # Each lives in continuized.app.commands.NAME.
 COMMANDS = {
     "reproduce": "Remake figures 1 and 2 of the paper: pictures, data and a report.",
+    "explore": "See the process in a browser: paths, many runs, networks.",
     "verify": "Check every claim of the paper against this implementation.",
+    "certify": "Prove a rate of convergence for parameters of your own, in exact arithmetic.",
     "solve": "Fit a regression to a data file, CSV or LIBSVM, and print a summary.",
     "predict": "Apply a fitted model to a data file.",
     "gossip": "Average over a network, plain and accelerated, simulated or real.",
@@ -66,7 +68,7 @@ class OneSentence(click.Command):
             where = f"{error.filename}: " if error.filename else ""
             _end(f"{where}{error.strerror or error}", 2)
         except ImportError as error:
-            if error.name not in ("matplotlib", "ray"):
+            if error.name not in ("cvxpy", "matplotlib", "ray"):
                 raise
             _end(str(error), 2)
         # A command that found a failed check returns 1; click's own --help and --version, 0.

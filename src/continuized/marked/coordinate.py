@@ -345,7 +345,7 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
     >>> find_start(1.0, 0.0, 2.0, 0.25)
     Traceback (most recent call last):
         ...
-    ValueError: start must be at least 8, for eta <= 0.25, the least probability, got 2
+    ValueError: start = 2 makes eta larger than 0.25, the least probability, and x could leave ...
     """
     least = 2.0 / least_p
     if mu > 0.0:
@@ -357,8 +357,8 @@ def find_start(S: float, mu: float, start: float | None, least_p: float) -> floa
     start = check.real(start, "start", minimum=0.0, finite=False, other=("inf", "None"))
     if start < least * (1.0 - ROUNDING):
         raise ValueError(
-            f"start must be at least {least:.6g}, for eta <= {least_p:.6g}, the least probability, "
-            f"got {start:.6g}"
+            f"start = {start:.6g} makes eta larger than {least_p:.6g}, the least probability, and "
+            f"x could leave the domain; use start >= {least:.6g}"
         )
     return start
 
@@ -383,6 +383,6 @@ def _probabilities(sampling: Any, L_i: Array, unit: str) -> Array:
     if never.size:
         raise ValueError(
             f"{unit} {never[0]} has probability 0, but what is minimised depends on it: it would "
-            "never be moved"
+            "never be moved; give it a probability > 0"
         )
     return p

@@ -12,10 +12,10 @@ from continuized.plot.lines import Line, choose_markers, draw_lines, find_limits
 from continuized.plot.style import DASHES, GREY, INK, STYLES, choose_styles, open_axes
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.problems.quadratic import Quadratic
-from continuized.process.methods import METHODS, Continuized
+from continuized.process.methods import METHODS, Continuized, SharpContinuized
 from continuized.support import validation as check
-from continuized.theory.bounds import bound, log_bound
-from continuized.theory.bounds.paper import THEOREMS
+from continuized.theory.bounds import THEOREMS, bound, log_bound
+from continuized.theory.bounds.sharp import path_bound
 from continuized.theory.checks import check_constants_hold
 from continuized.theory.composite import as_composite_problem, with_minimiser
 
@@ -28,8 +28,11 @@ THEOREM_NAMES = {
     "gradient-descent": "Theorem 1",
     "nesterov": "Theorem 2",
     "continuized": "Theorem 3",
+    "sharp": "Theorem B",
 }
 WITH_NOISE = "Theorem 6"
+WHOLE, WHOLE_DASHES = "whole run, 90 %", (0.8, 1.2)
+TIMED = (Continuized, SharpContinuized)  # their theorems speak of times
 STEPS = "gradient steps $k$  (continuized: time $t$)"
 EXCESS = r"$f(x_k) - f(x_{\star})$"
 ABOVE_LOWEST = "$f(x_k)$ above the lowest seen"
@@ -42,7 +45,8 @@ KAPPAS = (1e0, 1e6)
 class Curve(NamedTuple):
     """f(x_k) - f* of one run, row by row, and the theorem's bound (NaN where there is none).
 
-    t: where a row is drawn.  name: what is written beside it; by default the method's.
+    t: where a row is drawn.  path_bound: where a whole run stays below a curve with a stated
+    probability, that curve.  name: what is written beside it; by default the method's.
     """
 
     method: str
@@ -51,6 +55,7 @@ class Curve(NamedTuple):
     t: Array
     excess: Array
     bound: Array
+    path_bound: Array | None = None
     name: str = ""
 
     @property
@@ -83,7 +88,7 @@ def convergence(
         finds it.  Without a problem, f is drawn above the lowest value seen, without bounds.
     bounds : bool
         Draw, dashed, the bound on each run that a theorem covers: those with known constants that
-        hold, of Theorems 1, 2, 3 and 6.  The last two bound the mean: a run may lie above them.
+        hold, of Theorems 1, 2, 3, 6 and B.  The last three bound the mean: a run may lie above.
     scale : "log", "linear" or None
         Of the horizontal axis; by default "log" where no method knows a mu > 0.
     ax : axes of matplotlib
@@ -140,22 +145,23 @@ def draw_curves(axes: Any, curves: Sequence[Curve], scale: str, beside: bool = F
     for order, (curve, style) in enumerate(zip(curves, styles, strict=True)):
         t = curve.t if scale == "linear" else mask(curve.t)
         marks = choose_markers(curve.t, scale, order)
-        run = Line(curve.label, t, mask(curve.excess), style, marks)
+        lines.append(Line(curve.label, t, mask(curve.excess), style, marks))
         if curve.theorem:
             dashes, words = DASHES[order % len(DASHES)], f"bound, {curve.theorem}"
-            limit = Line(words, t, mask(curve.bound), style, dashes=dashes)
-            lines += [limit, run] if beside else [run, limit]
-        else:
-            lines.append(run)
+            lines.append(Line(words, t, mask(curve.bound), style, dashes=dashes))
+        if curve.path_bound is not None:
+            whole = mask(curve.path_bound)
+            lines.append(Line(WHOLE, t, whole, style, dashes=WHOLE_DASHES))
     draw_lines(axes, lines, beside)
 
 
 def make_curve(
     run: Any, problem: Problem | None, bounds: bool, name: str = "", lowest: float = 0.0,
-    by_passes: bool = False,
+    by_passes: bool = False, delta: float | None = None,
 ) -> Curve:  # fmt: skip
     """Make the curve of a run, above `lowest` where the problem is not given.
 
+    delta: the probability with which a whole run may leave its curve, if that is asked for.
     Raises ValueError where the minimum is neither known nor found.
     """
     if _is_ensemble(run):
@@ -168,20 +174,23 @@ def make_curve(
     nothing = np.full(len(fun), np.nan)
     title = getattr(method, "name", "runs")
     if problem is None:
-        return Curve(title, "", k, t, fun - lowest, nothing, name)
+        return Curve(title, "", k, t, fun - lowest, nothing, None, name)
     F, x0 = _with_minimum(run, problem), np.asarray(run.x0)
     assert F.f_star is not None
-    theorem = _find_theorem(run, F) if bounds else ""
+    theorem, whole = _find_theorem(run, F) if bounds else "", None
     if theorem:
         moments = run.times if _is_ensemble(run) else run.trace.t
-        at = {"t": moments} if isinstance(method, Continuized) else {"k": k}
+        at = {"t": moments} if isinstance(method, TIMED) else {"k": k}
         options = dict(_options_of(run))
         if options:
             options["x_star"] = F.x_star
         with np.errstate(over="ignore"):
             nothing = bound(method, problem if options else F, x0, sigma2=_sigma2_of(run), **at,
-                            **options)  # fmt: skip
-    return Curve(title, theorem, k, t, fun - F.f_star, nothing, name)
+                            z0=_given_to(run).get("z0"), **options)  # fmt: skip
+        alone = not options and _sigma2_of(run) == 0.0 and _given_to(run).get("z0") is None
+        if delta is not None and alone and isinstance(method, TIMED):
+            whole = path_bound(method, F, x0, moments, delta)
+    return Curve(title, theorem, k, t, fun - F.f_star, nothing, whole, name)
 
 
 def ensemble(
@@ -308,7 +317,8 @@ def lyapunov(r: Result, problem: Problem, *, ax: Any = None) -> Any:
 def rates(kappas: ArrayLike | None = None, *, ax: Any = None) -> Any:
     """Draw the proved rates of the methods against the condition number kappa = L / mu.
 
-    A rate is r where the bound falls as e^{-rk}, or e^{-rt}, of `cz.theory.bound`.
+    A rate is r where the bound falls as e^{-rk}, or e^{-rt}, of `cz.theory.bound`; there is a gap
+    where a theorem says nothing.
 
     Parameters
     ----------
@@ -329,7 +339,7 @@ def rates(kappas: ArrayLike | None = None, *, ax: Any = None) -> Any:
     >>> import continuized as cz
     >>> ax = cz.plot.rates([10.0, 100.0])
     >>> sorted(line.get_label() for line in ax.lines)
-    ['Nesterov', 'continuized', 'gradient descent']
+    ['Nesterov', 'continuized', 'gradient descent', 'sharp']
     """
     if kappas is None:
         kappas = np.geomspace(*KAPPAS, 61)[1:]
@@ -358,8 +368,11 @@ def _find_rate(name: str, kappa: float) -> float:
     p = Quadratic([1.0, 1.0 / kappa])
     method = METHODS[name](p.L) if name == "gradient-descent" else METHODS[name](p.L, p.mu)
     steps = np.array([1, 2]) * int(np.ceil(kappa))
-    at: dict[str, Any] = {"t" if isinstance(method, Continuized) else "k": steps}
-    logs = log_bound(method, p, np.ones(2), **at)
+    at: dict[str, Any] = {"t" if isinstance(method, TIMED) else "k": steps}
+    try:
+        logs = log_bound(method, p, np.ones(2), **at)
+    except ValueError:  # the theorem is not for every L / mu
+        return np.nan
     return float(logs[0] - logs[1]) / float(steps[0])
 
 
@@ -416,12 +429,17 @@ def _find_lowest(run: Any) -> float:
 
 def _options_of(run: Any) -> dict[str, Any]:
     """Return the prox and the mirror of a run, where it had any."""
-    given = run.given if _is_ensemble(run) else run
+    given = _given_to(run)
     return {name: given.get(name) for name in ("prox", "mirror") if given.get(name) is not None}
 
 
+def _given_to(run: Any) -> Any:
+    """Return what a run was given beside its problem, by name."""
+    return run.given if _is_ensemble(run) else run
+
+
 def _sigma2_of(run: Any) -> float:
-    noise = run.given.get("noise") if _is_ensemble(run) else run.get("noise")
+    noise = _given_to(run).get("noise")
     return 0.0 if noise is None else float(noise.sigma2(np.asarray(run.x0).size))
 
 
@@ -454,10 +472,14 @@ def _find_theorem(run: Any, F: Problem) -> str:
         return ""
     if (sigma2 > 0.0 or _options_of(run)) and not is_plain:
         return ""
-    if _is_ensemble(run) and is_plain and run.times is None:
+    if _given_to(run).get("z0") is not None and isinstance(method, SharpContinuized):
+        return ""
+    if _is_ensemble(run) and isinstance(method, TIMED) and run.times is None:
         return ""  # at the k-th event, what is bounded has a weight
     try:
         check_constants_hold(method, F)
+        if isinstance(method, SharpContinuized):  # whose theorem is not for every L / mu
+            log_bound(method, F, np.asarray(run.x0), t=0.0)
     except ValueError:
         return ""
     return WITH_NOISE if sigma2 > 0.0 else THEOREM_NAMES.get(method.name, method.name)

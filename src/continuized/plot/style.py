@@ -47,6 +47,7 @@ STYLES = {
     "gradient-descent": Style("#e08a1e", "^", 0.9),
     "nesterov": Style("#1f78b4", "s", 0.9),
     "continuized": Style(INK, "o", 1.1),
+    "sharp": Style("#7b3294", "D", 1.1),
     "plain": Style("#e08a1e", "^", 0.9),
     "accelerated": Style(INK, "o", 1.1),
     "dual": Style(INK, "o", 1.2),
@@ -59,7 +60,7 @@ STYLES = {
 }
 # For further lines of one picture, and for methods that have no style of their own.
 SPARE = (
-    Style("#7b3294", "D"), Style("#33a02c", "v"), Style("#b3261e", "P"), Style("#7a4a2a", "X"),
+    Style("#5a3a8a", "h"), Style("#33a02c", "v"), Style("#b3261e", "P"), Style("#7a4a2a", "X"),
     Style(GREY, "d"), Style("#17a2b8", "<"), Style("#a6439c", ">"), Style("#4d5a1f", "*"),
 )  # fmt: skip
 # Of bounds: two may coincide, and each shows in the gaps of the other.

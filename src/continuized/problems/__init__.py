@@ -3,6 +3,7 @@
 from continuized.problems.base import Problem
 from continuized.problems.files import read
 from continuized.problems.quadratic import Quadratic, paper_convex, paper_strongly_convex
+from continuized.problems.quasar import Charbonnier, SigmoidRegression
 from continuized.problems.regression.huber import HuberRegression
 from continuized.problems.regression.models import (
     LeastSquares,
@@ -13,6 +14,7 @@ from continuized.problems.regression.poisson import PoissonRegression
 from continuized.problems.sources import Data, DataError
 
 __all__ = [
+    "Charbonnier",
     "Data",
     "DataError",
     "HuberRegression",
@@ -21,6 +23,7 @@ __all__ = [
     "PoissonRegression",
     "Problem",
     "Quadratic",
+    "SigmoidRegression",
     "SoftmaxRegression",
     "paper_convex",
     "paper_strongly_convex",

@@ -122,6 +122,9 @@ class Problem:
     # start, our problems would hide much of what they are.
     is_defined_everywhere: bool = False
 
+    # What f is known to be: convex where tau is 1, and tau-quasar-convex where it is less.
+    tau: float = 1.0
+
     # Whether `grad` is a Numba function g(x, out).
     _into_out: bool = False
 
@@ -246,6 +249,13 @@ def check_problem(problem: Any) -> Problem:
     """Return a Problem; raise TypeError for anything else."""
     checked: Problem = check.instance(problem, "problem", Problem, "a Problem")
     return checked
+
+
+def check_second_start(z0: Any, x0: Array) -> Array:
+    """Return z0 as a fresh array of the shape and dtype of x0, or say what is wrong."""
+    z = check.array(z0, "z0", dtype=x0.dtype, finite=True)
+    check.shape(z, "z0", x0.shape, like="x0")
+    return z
 
 
 def check_start(x0: Any, problem: Problem) -> Array:

@@ -124,7 +124,7 @@ def _read_layout(
     notes: tuple[str, ...] = ()
     if INDEX.fullmatch(names[0]) and label != 0 and names[0] not in (source.columns or ()):
         left_out.add(0)
-        notes = ("the first column is the index that pandas writes, and was left out",)
+        notes = ("the first column is an index, as pandas and R write one, and was left out",)
     if label is not None and label in left_out:
         raise source.error(f"the label {names[label]!r} cannot be left out", 1)
     used = [column for column in range(len(names)) if column not in left_out]
@@ -159,6 +159,12 @@ def _read_header(source: Source, stream: Iterator[Block]) -> tuple[list[str], st
         line = first.text[: end - 1].decode("utf-8-sig").removesuffix("\r").rstrip(" ")
     except UnicodeDecodeError as error:
         raise source.error("the header is not UTF-8 text; save the file as UTF-8", 1) from error
+    if "\r" in line:
+        raise source.error(
+            "carriage returns in the header, as where they alone end the lines; save the file with "
+            "the line ends of today (Python: open(..., newline=None))",
+            1,
+        )
     found, wrong = dict[str, list[str]](), dict[str, csv.Error]()
     for separator in SEPARATORS:
         try:
@@ -168,6 +174,8 @@ def _read_header(source: Source, stream: Iterator[Block]) -> tuple[list[str], st
     separator = max(found, key=lambda one: len(found[one]), default=SEPARATORS[0])
     if wrong and len(found.get(separator, [])) < 2:
         raise source.error(f"not a header of a CSV file: {next(iter(wrong.values()))}", 1)
+    if re.fullmatch("sep=.?", line, re.IGNORECASE):
+        raise source.error(f"{line!r}, which Excel alone understands; remove this line", 1)
     names = [name.strip() for name in found[separator]]
     rest = [Block(first.text[end:], first.stop - end, 1)] if first.stop > end else []
     return names, separator, itertools.chain(rest, stream)
@@ -224,7 +232,12 @@ def _check_names(source: Source, names: list[str], used: list[int]) -> None:
     for column in used:
         name = names[column]
         if not name or not name.isprintable():
-            raise source.error(f"column {column + 1} has no name that can be shown; name it", 1)
+            more = ""
+            if not name and column == len(names) - 1:
+                more = ", or remove the separator at the end of every line"
+            raise source.error(
+                f"column {column + 1} has no name that can be shown; name it{more}", 1
+            )
         if name in seen:
             raise source.error(
                 f"columns {seen[name] + 1} and {column + 1} are both called {name!r}; rename one", 1
@@ -280,7 +293,10 @@ def _preview(source: Source, layout: Layout, block: Block) -> None:
 
 def _explain_width(source: Source, cells: int, columns: int, line: int) -> DataError:
     if cells > columns:
-        return source.error(f"more fields than the {columns} columns that the header names", line)
+        what = f"more fields than the {columns} columns that the header names"
+        if cells == columns + 1:
+            what += "; in R, write.csv names the column of row names too"
+        return source.error(what, line)
     return source.error(f"{cells} fields, but the header names {columns} columns", line)
 
 
@@ -300,6 +316,12 @@ def _explain_cell(
     if place == LABELS or NUMBER.fullmatch(cell) or cell.casefold() in ("true", "false"):
         return None
     shown = quote(cell.encode("utf-8", "replace"))
+    if DECIMAL_COMMA.fullmatch(cell) and layout.separator == ",":
+        return source.error(
+            f"{shown} in column {name!r} has a comma in it; write a decimal point, and nothing "
+            "between thousands",
+            line,
+        )
     if DECIMAL_COMMA.fullmatch(cell):
         return source.error(
             f"{shown} in column {name!r} has a decimal comma; write a point instead (pandas: "

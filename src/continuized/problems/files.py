@@ -69,17 +69,18 @@ def read(
     The suffix tells the format, .npz, .npy, .csv or .tsv; any other, or none, is SVMlight.  Text
     may be packed: .gz behind the suffix.
 
-    svmlight  Lines `label index:value index:value ... # comment`, as of LIBSVM: indices from 1
-              on and increasing, blank lines skipped, `qid:number` behind the label ignored.  X is
-              a `scipy.sparse.csr_array`, with column 0 for index 1.
-    csv       A header, then numbers with commas, semicolons or tabs between them, which is found
-              out.  The column named `target`, `label`, `y` or `class`, in any case, is y, or the
-              last if none is; the others are X.  Labels may be text: y holds their numbers then,
-              and data.classes what they stand for.  True and False are 1 and 0 in X.  An index that
-              pandas wrote, a first column without a name, is left out.
-    npy       A matrix: its last column is y.
-    npz       X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names
-              them: data, indices, indptr, shape, format.  Other arrays are not looked at.
+    - svmlight: lines `label index:value index:value ... # comment`, as of LIBSVM: indices from 1 on
+      and increasing, blank lines skipped (in a file without labels they are rows without entries),
+      `qid:number` behind the label ignored.  X is a `scipy.sparse.csr_array`, with column 0 for
+      index 1.
+    - csv: a header, then numbers with commas, semicolons or tabs between them, which is found out.
+      The column named `target`, `label`, `y` or `class`, in any case, is y, or the last if none is;
+      the others are X.  Labels may be text: y holds their numbers then, and data.classes what they
+      stand for.  True and False are 1 and 0 in X.  An index that pandas wrote, a first column
+      without a name, is left out.
+    - npy: a matrix: its last column is y.
+    - npz: X and y; or y and the parts of a CSR array, named as `scipy.sparse.save_npz` names them:
+      data, indices, indptr, shape, format.  Other arrays are not looked at.
 
     Every number is the double nearest its decimals, as `float` reads it.  NaN, infinity, digits
     with underscores, empty cells, text in X, pickles and objects are refused.
@@ -162,7 +163,10 @@ def read_svmlight(source: Source, file: BinaryIO) -> Data:
     parser = partial(parse.parse_svmlight, limit, shift, source.labelled, source.max_line)
     explain = partial(_explain_entry, source, indices)
     blocks = read_blocks(source, file)
-    state = parse_blocks(source, blocks, parser, (y, ends), (indices, values), explain)
+    shortest = 2 if source.labelled else 1
+    vectors = (y, ends), (indices, values)
+    state = parse_blocks(source, blocks, parser, *vectors, explain, shortest=shortest)
+    y, ends, notes = _settle_blank_lines(y, ends)
     columns = source.n_features or int(state[parse.LARGEST])
     if y.size == 0:
         raise source.error("no rows: empty, or comments only")
@@ -173,7 +177,23 @@ def read_svmlight(source: Source, file: BinaryIO) -> Data:
     kind = np.int32 if small and values.size <= INT32_MAX else np.int64
     indptr = np.concatenate([[0], ends]).astype(kind)
     parts = (values, indices.astype(kind, copy=False), indptr)
-    return Data(sparse.csr_array(parts, shape=(y.size, columns)), y)
+    data = Data(sparse.csr_array(parts, shape=(y.size, columns)), y)
+    data.notes = notes
+    return data
+
+
+def _settle_blank_lines(y: Array, ends: Array) -> tuple[Array, Array, tuple[str, ...]]:
+    """Take blank lines for rows without entries where no row has a label, as what writes such rows
+    leaves nothing else of them; and leave them out where one has."""
+    is_blank = np.isneginf(y)
+    count = int(is_blank.sum())
+    if count == 0:
+        return y, ends, ()
+    if not np.all(np.isnan(y[~is_blank])):
+        return y[~is_blank], ends[~is_blank], ()
+    y[is_blank] = np.nan
+    lines = "1 blank line is a row" if count == 1 else f"{count:,} blank lines are rows"
+    return y, ends, (f"{lines} without entries, for no row has a label",)
 
 
 def _explain_entry(
@@ -200,7 +220,10 @@ def _explain_entry(
         parse.VALUE: f"the value {shown} is not a finite decimal number",
         parse.QID: f"qid: and a whole number is expected, but {shown} stands there",
     }
-    return source.error(find_strange_byte(token) or sentences[wrong], line)
+    advice = ""
+    if wrong == parse.LABEL and line == 1 and b":" not in token:
+        advice = "if the file is a table with a header, give its name the suffix .csv"
+    return source.error(find_strange_byte(token) or sentences[wrong], line, advice)
 
 
 def read_npy(source: Source, file: BinaryIO) -> Data:

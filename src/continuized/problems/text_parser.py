@@ -253,14 +253,19 @@ def parse_svmlight(
 ):
     """Parse lines `label [qid:number] index:value ... [# comment]`; skip blank ones.
 
-    Unless all rows must be labelled, a label that is left out is NaN.  ends[i] is the number of
-    entries up to the end of row i.
+    Unless all rows must be labelled, a label that is left out is NaN, and a blank line, which may
+    be a row without entries then, has the label -inf.  ends[i] is the number of entries up to the
+    end of row i.
     """
     row, p, i, wrong = state[ROWS], state[ENTRIES], 0, FINE
     largest, left = state[LARGEST], 0
     while i < stop and wrong == FINE:
         begin, previous = i, 0
+        is_blank = not labelled and read_line_end(text, skip_blanks(text, i))[0]
         ended, i = skip_rest_of_line(text, i)
+        if is_blank:
+            y[row], ends[row] = -np.inf, p
+            row += 1
         if not ended:
             start = i
             kind, y[row], i = read_number_token(text, start)

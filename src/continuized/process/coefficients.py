@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from continuized.process.flow import convex_flow, exponential_flow, hyperbolic_flow
+from continuized.process.flow import (
+    convex_flow,
+    exponential_flow,
+    hyperbolic_flow,
+    quasar_convex_flow,
+    quasar_exponential_flow,
+    sharp_flow,
+)
 from continuized.process.parameters import (
     convex_gamma_prime,
     exponential_gamma_prime,
     gamma,
     hyperbolic_gamma_prime,
+    sharp_gamma_prime,
 )
 
 # (k, t0, t, dt, carry, L, mu, start) -> (a, b, gamma, gamma', carry)
@@ -80,3 +88,30 @@ def hyperbolic_rule(
     """The continuized acceleration for mu > 0 and a finite start."""
     a, b = hyperbolic_flow(t0, t, dt, L, mu, start)
     return a, b, gamma(L), hyperbolic_gamma_prime(t, L, mu, start), carry
+
+
+# For quasar-convex functions: as above with tau < 1, which stands where a constant is not needed.
+
+
+def quasar_convex_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, tau: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """The continuized acceleration for mu = 0 and tau < 1."""
+    a, b = quasar_convex_flow(t0, t, dt, L, tau, start)
+    return a, b, gamma(L), convex_gamma_prime(t, L, start, tau), carry
+
+
+def quasar_exponential_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, tau: float
+) -> tuple[float, float, float, float, float]:
+    """The continuized acceleration for mu > 0, start = inf and tau < 1."""
+    a, b = quasar_exponential_flow(t0, t, dt, L, mu, tau)
+    return a, b, gamma(L), exponential_gamma_prime(L, mu), carry
+
+
+def sharp_rule(
+    k: int, t0: float, t: float, dt: float, carry: float, L: float, mu: float, start: float
+) -> tuple[float, float, float, float, float]:
+    """The constants of Theorem B (docs/proofs/sharp.md), for mu > 0."""
+    a, b = sharp_flow(t0, t, dt, L, mu, start)
+    return a, b, gamma(L), sharp_gamma_prime(L, mu), carry

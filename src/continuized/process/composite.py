@@ -120,8 +120,8 @@ class Composite:
             is_outside = away > SLACK * max(1.0, length(x0))
         if is_outside:
             raise ValueError(
-                f"{name} is outside the domain of {self._prox_in_words} by {away:.3g}; the nearest "
-                f"point is {short_repr(nearest)}"
+                f"{name} is outside the domain of {self._prox_in_words} by {away:.3g}; give a "
+                f"point inside, the nearest point is {short_repr(nearest)}"
             )
 
     def squares(self, g: Array, y: Array, dg: Array, dy: Array) -> tuple[float, ...]:

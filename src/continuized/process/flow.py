@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from continuized.process.parameters import omega
+from continuized.process.parameters import omega, sharp_eta, sharp_eta_prime
 
 __all__ = [
+    "constant_weights",
     "convex_flow",
     "equal_weights",
     "exponential_flow",
@@ -28,6 +29,9 @@ __all__ = [
     "integrate_weights",
     "mix",
     "no_flow",
+    "quasar_convex_flow",
+    "quasar_exponential_flow",
+    "sharp_flow",
     "weights",
 ]
 
@@ -102,6 +106,65 @@ def equal_weights(rate: float, dt: float) -> tuple[float, float]:
     """
     a = -0.5 * math.expm1(-2.0 * rate * dt)
     return a, a
+
+
+def constant_weights(eta: float, eta_prime: float, dt: float) -> tuple[float, float]:
+    """The weights for any two constants eta and eta' (eta_prime), not both 0, over a gap dt.
+
+    With c = eta + eta', a = (eta / c) (1 - e^{-c dt}) and b = (eta' / c) (1 - e^{-c dt}).
+
+    >>> a, b = constant_weights(2.0, 1.0, math.log(2.0) / 3.0)
+    >>> round(a, 12), round(b, 12)
+    (0.333333333333, 0.166666666667)
+    """
+    both = -math.expm1(-(eta + eta_prime) * dt) / (eta + eta_prime)
+    return eta * both, eta_prime * both
+
+
+def sharp_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, start: float
+) -> tuple[float, float]:
+    """The weights of Theorem B: eta = p and eta' = p/2, p = sqrt(2 mu / L).
+
+    >>> a, b = sharp_flow(0.0, 1.0, 1.0, L=8.0, mu=1.0, start=0.0)
+    >>> round(a, 6), a == 2.0 * b
+    (0.351756, True)
+    """
+    return constant_weights(sharp_eta(L, mu), sharp_eta_prime(L, mu), dt)
+
+
+def quasar_convex_flow(
+    t0: float, t1: float, dt: float, L: float, tau: float, start: float
+) -> tuple[float, float]:
+    """The weights for mu = 0 and tau < 1: a = 1 - ((t0 + start) / (t1 + start))^{2/tau}, b = 0.
+
+    tau stands where the other rules have mu, which is 0.
+
+    >>> a, b = quasar_convex_flow(1.0, 2.0, 1.0, L=1.0, tau=0.5, start=0.0)
+    >>> round(a, 12), b
+    (0.9375, 0.0)
+    """
+    if dt == 0.0:
+        return 0.0, 0.0
+    r = dt / (t1 + start)
+    if r >= 1.0:  # from t0 + start = 0, where eta is infinite: x joins z
+        return 1.0, 0.0
+    return -math.expm1(2.0 / tau * math.log1p(-r)), 0.0
+
+
+def quasar_exponential_flow(
+    t0: float, t1: float, dt: float, L: float, mu: float, tau: float
+) -> tuple[float, float]:
+    """The weights for mu > 0, start = inf and tau < 1: eta = sqrt(mu/L) and eta' = tau eta.
+
+    tau stands where the other rules have start, which is infinite.
+
+    >>> a, b = quasar_exponential_flow(0.0, 1.0, 1.0, L=1.0, mu=0.25, tau=0.5)
+    >>> round(a, 6), b == 0.5 * a
+    (0.351756, True)
+    """
+    rate = 2.0 * omega(L, mu)
+    return constant_weights(rate, tau * rate, dt)
 
 
 def hyperbolic_flow(
@@ -209,6 +272,10 @@ FORMULAS = (
     convex_flow,
     exponential_flow,
     equal_weights,
+    constant_weights,
+    sharp_flow,
+    quasar_convex_flow,
+    quasar_exponential_flow,
     hyperbolic_flow,
     hyperbolic_weights,
     _weights_near,

@@ -132,8 +132,8 @@ class Entropy(Geometry):
         if np.any(x < 0.0) or not is_at_most(off, 0.0, x, 1.0):
             away = float(np.linalg.norm(nearest - x))
             raise ValueError(
-                f"{name} is outside the simplex of cz.mirror.Entropy() by {away:.3g}; the nearest "
-                f"point is {short_repr(nearest)}"
+                f"{name} is outside the simplex of cz.mirror.Entropy() by {away:.3g}; give a point "
+                f"inside, the nearest point is {short_repr(nearest)}"
             )
         if name == "x0" and not np.all(x > 0.0):
             raise ValueError(

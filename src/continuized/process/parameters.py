@@ -15,6 +15,9 @@ omega = sqrt(mu/L) / 2, sqrt(A) is proportional to t + start when mu = 0 and to
 sinh(omega (t + start)) when mu > 0; start = inf is the exponential solution of Theorem 3.2.
 The paper's appendix prints gamma' = t / sqrt(2L) in the convex case; it is t / (2L).
 
+For functions that are only tau-quasar-convex, 0 < tau <= 1 (docs/proofs/quasar.md), (sqrt A)',
+(sqrt B)' and eta' have a factor tau; tau = 1, for convex f, changes no bit.
+
 Square roots are taken of L and mu apart: mu L may underflow, mu / L lose its last digits.
 """
 
@@ -40,6 +43,9 @@ __all__ = [
     "log_A",
     "log_B",
     "omega",
+    "sharp_eta",
+    "sharp_eta_prime",
+    "sharp_gamma_prime",
     "unit_start",
     "unit_time",
 ]
@@ -92,11 +98,11 @@ def least_composite_start(L: float, mu: float) -> float:
     return 2.0 * math.atanh(q) / q if q < 1.0 else math.inf
 
 
-def eta(t: float, L: float, mu: float, start: float) -> float:
+def eta(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """The rate at which x is drawn to z.  Infinite at t = 0 when start = 0.
 
-    2 / (t + start) when mu = 0, sqrt(mu/L) when start = inf, and otherwise
-    sqrt(mu/L) coth(omega (t + start)).
+    2 / (tau (t + start)) when mu = 0, sqrt(mu/L) when start = inf, and otherwise
+    sqrt(mu/L) coth(tau omega (t + start)).
 
     >>> eta(4.0, L=1.0, mu=0.0, start=0.0), eta(4.0, L=4.0, mu=1.0, start=math.inf)
     (0.5, 0.5)
@@ -106,14 +112,15 @@ def eta(t: float, L: float, mu: float, start: float) -> float:
     if t + start == 0.0:
         return math.inf
     if mu == 0.0:
-        return 2.0 / (t + start)
-    return 2.0 * omega(L, mu) / math.tanh(omega(L, mu) * (t + start))
+        return 2.0 / (tau * (t + start))
+    return 2.0 * omega(L, mu) / math.tanh(tau * omega(L, mu) * (t + start))
 
 
-def eta_prime(t: float, L: float, mu: float, start: float) -> float:
+def eta_prime(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """The rate at which z is drawn to x.
 
-    0 when mu = 0, sqrt(mu/L) when start = inf, and otherwise sqrt(mu/L) tanh(omega (t + start)).
+    0 when mu = 0, tau sqrt(mu/L) when start = inf, and otherwise
+    tau sqrt(mu/L) tanh(tau omega (t + start)).
 
     >>> eta_prime(4.0, L=1.0, mu=0.0, start=0.0), eta_prime(4.0, L=4.0, mu=1.0, start=math.inf)
     (0.0, 0.5)
@@ -121,8 +128,8 @@ def eta_prime(t: float, L: float, mu: float, start: float) -> float:
     if mu == 0.0:
         return 0.0
     if start == math.inf:
-        return 2.0 * omega(L, mu)
-    return 2.0 * omega(L, mu) * math.tanh(omega(L, mu) * (t + start))
+        return tau * 2.0 * omega(L, mu)
+    return tau * 2.0 * omega(L, mu) * math.tanh(tau * omega(L, mu) * (t + start))
 
 
 def gamma(L: float) -> float:
@@ -134,26 +141,26 @@ def gamma(L: float) -> float:
     return 1.0 / L
 
 
-def gamma_prime(t: float, L: float, mu: float, start: float) -> float:
+def gamma_prime(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """The gradient step of z: one of the three below, as mu and start ask for.
 
     >>> gamma_prime(4.0, L=1.0, mu=0.0, start=0.0), gamma_prime(4.0, L=4.0, mu=1.0, start=math.inf)
     (2.0, 0.5)
     """
     if mu == 0.0:
-        return convex_gamma_prime(t, L, start)
+        return convex_gamma_prime(t, L, start, tau)
     if start == math.inf:
         return exponential_gamma_prime(L, mu)
-    return hyperbolic_gamma_prime(t, L, mu, start)
+    return hyperbolic_gamma_prime(t, L, mu, start, tau)
 
 
-def convex_gamma_prime(t: float, L: float, start: float) -> float:
-    """gamma' for mu = 0, (t + start) / (2L).
+def convex_gamma_prime(t: float, L: float, start: float, tau: float = 1.0) -> float:
+    """gamma' for mu = 0, tau (t + start) / (2L).
 
     >>> convex_gamma_prime(4.0, L=1.0, start=0.0)
     2.0
     """
-    return 0.5 * (t + start) / L
+    return 0.5 * tau * (t + start) / L
 
 
 def exponential_gamma_prime(L: float, mu: float) -> float:
@@ -165,13 +172,40 @@ def exponential_gamma_prime(L: float, mu: float) -> float:
     return 1.0 / (math.sqrt(mu) * math.sqrt(L))
 
 
-def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float) -> float:
-    """gamma' for mu > 0 and a finite start, tanh(omega (t + start)) / sqrt(mu L).
+def hyperbolic_gamma_prime(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
+    """gamma' for mu > 0 and a finite start, tanh(tau omega (t + start)) / sqrt(mu L).
 
     >>> round(hyperbolic_gamma_prime(4.0, L=4.0, mu=1.0, start=0.0), 6)  # tanh(1) / 2
     0.380797
     """
-    return math.tanh(omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
+    return math.tanh(tau * omega(L, mu) * (t + start)) * exponential_gamma_prime(L, mu)
+
+
+def sharp_eta(L: float, mu: float) -> float:
+    """eta of Theorem B, sqrt(2 mu / L), which is also the rate that it proves.
+
+    >>> sharp_eta(L=8.0, mu=1.0)
+    0.5
+    """
+    return math.sqrt(2.0) * math.sqrt(mu) / math.sqrt(L)
+
+
+def sharp_eta_prime(L: float, mu: float) -> float:
+    """eta' of Theorem B, half of its eta.
+
+    >>> sharp_eta_prime(L=8.0, mu=1.0)
+    0.25
+    """
+    return 0.5 * sharp_eta(L, mu)
+
+
+def sharp_gamma_prime(L: float, mu: float) -> float:
+    """gamma' of Theorem B, 1 / sqrt(2 mu L) + 2 / (3L).
+
+    >>> round(sharp_gamma_prime(L=8.0, mu=1.0), 12) == round(1 / 4 + 1 / 12, 12)
+    True
+    """
+    return 1.0 / (math.sqrt(2.0) * math.sqrt(mu) * math.sqrt(L)) + 2.0 / (3.0 * L)
 
 
 def carried_time(s: float, L: float, L_new: float) -> float:
@@ -186,29 +220,29 @@ def carried_time(s: float, L: float, L_new: float) -> float:
     return s * math.sqrt(L_new / L)
 
 
-def log_A(t: float, L: float, mu: float, start: float) -> float:
+def log_A(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """log A_t; minus infinity at t = 0 when start = 0.  In logs, for A overflows early.
 
-    Scaled so that B_0 = 1 at start = 0 (then A_t = t^2 / (2L) when mu = 0, and
-    2 sinh^2(omega t) / mu, which tends to it as mu -> 0), and A_0 = 1 at start = inf.
+    Scaled so that B_0 = 1 at start = 0 (then A_t = (tau t)^2 / (2L) when mu = 0, and
+    2 sinh^2(tau omega t) / mu, which tends to it as mu -> 0), and A_0 = 1 at start = inf.
 
     >>> round(math.exp(log_A(4.0, L=2.0, mu=0.0, start=0.0)), 12)  # t^2 / (2L)
     4.0
     """
     if mu > 0.0 and start == math.inf:
-        return 2.0 * omega(L, mu) * t
+        return tau * 2.0 * omega(L, mu) * t
     if t + start == 0.0:
         return -math.inf
     if mu == 0.0:
-        return 2.0 * math.log(t + start) - math.log(2.0) - math.log(L)
-    return math.log(2.0) - math.log(mu) + 2.0 * _log_sinh(omega(L, mu) * (t + start))
+        return 2.0 * (math.log(t + start) + math.log(tau)) - math.log(2.0) - math.log(L)
+    return math.log(2.0) - math.log(mu) + 2.0 * _log_sinh(tau * omega(L, mu) * (t + start))
 
 
-def log_B(t: float, L: float, mu: float, start: float) -> float:
+def log_B(t: float, L: float, mu: float, start: float, tau: float = 1.0) -> float:
     """log B_t, scaled as log_A is.
 
-    0 when mu = 0, log(mu/2) + sqrt(mu/L) t when start = inf, and otherwise
-    2 log cosh(omega (t + start)).
+    0 when mu = 0, log(mu/2) + tau sqrt(mu/L) t when start = inf, and otherwise
+    2 log cosh(tau omega (t + start)).
 
     >>> log_B(4.0, L=2.0, mu=0.0, start=0.0), log_B(4.0, L=8.0, mu=2.0, start=math.inf)
     (0.0, 2.0)
@@ -216,8 +250,8 @@ def log_B(t: float, L: float, mu: float, start: float) -> float:
     if mu == 0.0:
         return 0.0
     if start == math.inf:
-        return math.log(mu) - math.log(2.0) + 2.0 * omega(L, mu) * t
-    u = omega(L, mu) * (t + start)
+        return math.log(mu) - math.log(2.0) + tau * 2.0 * omega(L, mu) * t
+    u = tau * omega(L, mu) * (t + start)
     return 2.0 * (u + math.log1p(math.exp(-2.0 * u)) - math.log(2.0))
 
 
@@ -269,6 +303,9 @@ FORMULAS = (
     convex_gamma_prime,
     exponential_gamma_prime,
     hyperbolic_gamma_prime,
+    sharp_eta,
+    sharp_eta_prime,
+    sharp_gamma_prime,
     log_A,
     log_B,
     _log_sinh,

@@ -98,7 +98,23 @@ def entry_value(x: Any, l1: Any, l2: Any, low: Any, high: Any) -> Any:
     return np.where((x >= low) & (x <= high), entry_penalty(x, l1, l2), np.inf)
 
 
-FORMULAS = (clip, entry_step, entry_penalty, entry_value)
+# What rounding leaves of a short step from y, of this size, along a gradient of this slope.
+
+ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
+
+
+def longest_hidden(slope: float, size: float, eps: float) -> float:
+    """Return the largest gamma with which |gamma g| is mostly rounding; 0 where g is 0."""
+    return ROUNDED * eps * size / slope if slope > 0.0 else 0.0
+
+
+def is_mostly_rounding(moved: float, gamma: float, slope: float, size: float, eps: float) -> bool:
+    """Tell whether a proximal step of this length says nothing, and a longer gamma could."""
+    longest = longest_hidden(slope, size, eps)
+    return gamma < longest < math.inf and moved < ROUNDED * eps * size
+
+
+FORMULAS = (clip, entry_step, entry_penalty, entry_value, longest_hidden, is_mostly_rounding)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,7 +301,6 @@ class LInfBall(Box):
 
 SLACK = 1e-9
 TINY = 1e-30  # a step that goes nowhere but into the domain, also in float32
-ROUNDED = 16.0  # epsilons of |y|: a shorter step is mostly rounding
 LENGTHEN = 16.0  # times, such a step
 
 
@@ -473,9 +488,12 @@ class GroupLasso(ShapedProx):
     def __post_init__(self) -> None:
         weight, groups = check_weight(self.weight, "weight"), None
         if self.groups is not None:
-            groups = np.array(self.groups)
+            what = "None, or an array of integers or strings in the shape of x"
+            try:
+                groups = np.array(self.groups)
+            except ValueError as error:  # rows of several lengths
+                raise check.refusal(TypeError, "groups", what, self.groups) from error
             if groups.dtype.kind not in "iuUSb" or groups.ndim == 0:
-                what = "None, or an array of integers or strings in the shape of x"
                 raise check.refusal(TypeError, "groups", what, self.groups)
         object.__setattr__(self, "weight", weight)
         object.__setattr__(self, "groups", groups)
@@ -608,10 +626,9 @@ def mapping_norm(prox: Prox, y: Array, g: Array, gamma: float, x: Array | None =
     2.0
     """
     x = proximal_step(prox, y - gamma * g, gamma) if x is None else x
-    slope, visible = _finite_norm(g), ROUNDED * float(np.finfo(y.dtype).eps) * _finite_norm(y)
-    longest = visible / slope if slope > 0.0 else 0.0
-    while gamma < longest < math.inf and _finite_norm(y - x) < visible:
-        gamma = min(LENGTHEN * gamma, longest)
+    slope, size, eps = _finite_norm(g), _finite_norm(y), float(np.finfo(y.dtype).eps)
+    while is_mostly_rounding(_finite_norm(y - x), gamma, slope, size, eps):
+        gamma = min(LENGTHEN * gamma, longest_hidden(slope, size, eps))
         x = proximal_step(prox, y - gamma * g, gamma)
     return _finite_norm(y - x) / gamma
 

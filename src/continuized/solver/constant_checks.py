@@ -143,7 +143,7 @@ def watch_for(method: Method, tol: float | None, witnessing: bool, eps: float) -
     """What a run is watched for: see its entries above.
 
     witnessing: whether gradients may contradict the constants.  Not where noise is added to them,
-    nor where the problem proves the constants; L is NaN then.
+    nor where the problem proves the constants, nor where f need not be convex; L is NaN then.
     """
     watch = np.zeros(WATCH_SIZE)
     watch[TOL2] = squared_tol(tol)

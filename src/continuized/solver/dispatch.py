@@ -90,6 +90,8 @@ def as_method(method: Any, problem: Problem, L: Any, mu: Any) -> Method:
     if kind is GradientDescent:
         return GradientDescent(L)
     mu = problem.mu if mu is None else mu
+    if kind is Continuized:
+        return Continuized(L, 0.0 if mu is None else mu, tau=problem.tau)
     return kind(L, 0.0 if mu is None else mu)
 
 
@@ -103,6 +105,20 @@ def check_marked(method: Any, L: Any, mu: Any, noise: Any, record: Any, nonfinit
         raise ValueError(f"{method.name} records one row a pass, no path; use record=True")
     if nonfinite == "skip":
         raise ValueError(f'{method.name} has no gradients to skip; use nonfinite="stop" or "raise"')
+
+
+def check_second_start_fits(
+    method: Any, composite: Composite | None, adapts: bool, is_marked: bool
+) -> None:
+    """Raise ValueError for a run that z0 does not go with."""
+    if composite is not None:
+        raise ValueError(
+            "z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0="
+        )
+    if adapts:
+        raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
+    if is_marked or isinstance(method, GradientDescent):
+        raise ValueError(f"{method.name} takes no z0=; drop it, or use a cz.Continuized(L, mu)")
 
 
 def limits_of(tol: Any, maxiter: Any, clock: Any, events_of_a_pass: int | None = None) -> Limits:
@@ -184,6 +200,7 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
         "gram": f"the Hessian of {problem.dim} variables is cheap to factorise",
+        "rows": f"the Hessian is cheap to factorise in the space of its {n} rows",
         "blocks": f"of the Hessian of {problem.dim} variables, blocks are cheap to factorise",
         "diag": f"only {density(problem.X):.2g} of X is not zero, and its Hessian nearly diagonal",
         "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",
@@ -238,6 +255,13 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if metric is not None:
         raise ValueError('metric= goes with method="continuized" and without noise=')
     if prox is not None:
+        from continuized.marked.coordinate import CoordinateDescent
+
+        if isinstance(method, CoordinateDescent):
+            raise ValueError(
+                "prox= of minimize is for full gradients; give it to the method, "
+                "cz.CoordinateDescent(prox=...)"
+            )
         raise ValueError(
             'prox= goes with method="continuized" and without noise=, or with L= or a '
             "cz.Continuized(L, mu)"

@@ -20,7 +20,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from continuized.problems.base import Array, Compiled, Problem, check_problem, check_start
+from continuized.problems.base import (
+    Array,
+    Compiled,
+    Problem,
+    check_problem,
+    check_second_start,
+    check_start,
+)
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
@@ -56,7 +63,7 @@ class Ensemble:
     fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
     With keep="mean" both are None, and quantiles cannot be asked for.  runs: how many there were.
     root: the seed of them all.  method, x0, times: what was asked for (times: None, with steps).
-    given: the noise, the prox and the mirror, where there were any.
+    given: z0, the noise, the prox and the mirror, where there were any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -148,6 +155,7 @@ class Task(NamedTuple):
     problem: Problem
     method: Method
     x0: Array
+    z0: Array
     steps: int  # events of each run; 0 where `times` are given
     times: Array
     noise: Noise | None
@@ -203,6 +211,7 @@ def ensemble(
     method: Method,
     x0: ArrayLike,
     *,
+    z0: ArrayLike | None = None,
     runs: int,
     steps: int | None = None,
     times: ArrayLike | None = None,
@@ -226,6 +235,8 @@ def ensemble(
         Such as `cz.Continuized(L, mu)`.
     x0 : array of real numbers
         Where every run starts.  Not modified.
+    z0 : array like x0
+        Where z starts, by default x0; as for `minimize`.
     runs : int
         How many.
     steps, times
@@ -267,7 +278,13 @@ def ensemble(
     if prox is not None or mirror is not None:
         composite = make_composite(prox, mirror, start.shape, noise)
         method = composite.begin(method, start)
-    task = _make_task(problem, method, start, steps, times, rng, noise, composite)
+    second = start
+    if z0 is not None:
+        from continuized.solver.dispatch import check_second_start_fits
+
+        check_second_start_fits(method, composite, adapts=False, is_marked=False)
+        second = check_second_start(z0, start)
+    task = _make_task(problem, method, (start, second), steps, times, rng, noise, composite)
     check.one_of(keep, "keep", ("all", "mean"))
     check.flag(progress, "progress")
     workers = os.cpu_count() or 1
@@ -283,6 +300,7 @@ def ensemble(
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))
     options = {"noise": noise, "prox": prox, "mirror": mirror}
+    options["z0"] = None if z0 is None else second
     asked: dict[str, Any] = {
         "method": task.method,
         "x0": task.x0,
@@ -308,8 +326,8 @@ def _rows(task: Task, runs: int, t: Array, fun: Array) -> Iterator[Chunk]:
 
 
 def _make_task(
-    problem: Problem, method: Any, start: Array, steps: Any, times: Any, rng: Any, noise: Any,
-    composite: Composite | None,
+    problem: Problem, method: Any, starts: tuple[Array, Array], steps: Any, times: Any, rng: Any,
+    noise: Any, composite: Composite | None,
 ) -> Task:  # fmt: skip
     check_method(method)
     check_noise(noise)
@@ -321,9 +339,9 @@ def _make_task(
     asked = np.zeros(0) if times is None else np.atleast_1d(check.times(times, ordered=True))
     if times is not None and not asked.size:
         raise ValueError("times must be one or more, got none")
-    compiled = problem.compile(start.dtype)
+    compiled = problem.compile(starts[0].dtype)
     steps = int(steps or 0)
-    return Task(problem, method, start, steps, asked, noise, root, compiled, composite)
+    return Task(problem, method, *starts, steps, asked, noise, root, compiled, composite)
 
 
 def _check_hours(task: Task, runs: int, workers: int) -> None:
@@ -398,7 +416,7 @@ def _run_compiled(task: Task, loop: Any, rows: Chunk, over: list[bool]) -> Chunk
     from continuized.solver.kernels.ensemble import Asked
 
     runs, dtype = len(rows.fun), task.x0.dtype
-    states = np.tile(task.x0.ravel(), (2, runs, 1))
+    states = np.repeat(np.stack([task.x0.ravel(), task.z0.ravel()])[:, np.newaxis], runs, axis=1)
     dim = states.shape[2]
     scratch = np.empty(dim, dtype)
     assert task.compiled is not None
@@ -461,6 +479,8 @@ def _python_run(task: Task, i: int, t: Array, fun: Array) -> None:
     how: dict[str, Any] = {"maxiter": steps, "record": True if task.steps else "path"}
     if task.composite is not None:
         how.update(task.composite.given)
+    if task.z0 is not task.x0:
+        how["z0"] = task.z0
     r = minimize(task.problem, task.x0, method=task.method, noise=task.noise, rng=root, **how)
     t[:], fun[:] = np.nan, np.nan
     if task.steps:

@@ -9,7 +9,9 @@ A metric is an object with `solve(g)`, which gives P^-1 g: a run never needs P i
 For a regression a metric is made from its curvature at a point (`MetricFactory`).  With losses of
 curvature q_i at w, the Hessian is H = sum_i q_i x_i x_i^T / n + l2 I.  A metric is made from it or
 from a random sample of its rows, and made anew at a later point when the steps since have cost as
-much as it did: so at most half of the work is spent on it.
+much as it did: so at most half of the work is spent on it.  Where rows are fewer than columns, it
+is factored in the space of the rows (`RowSpace`).  A run may also learn its first metrics from the
+gradients (`Secant`).
 
 With K classes of probabilities p_i the curvature of row i is a matrix, diag(p_i) - p_i p_i^T = C_i,
 and H = sum_i (x_i x_i^T) x C_i / n + l2 I (x: Kronecker's product) has d K variables.  In the
@@ -24,14 +26,15 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from continuized.problems.base import Array, Problem
-from continuized.problems.losses import SQUARED
+from continuized.problems.losses import SOFTMAX, SQUARED
 from continuized.process.random_streams import METRICS, Root, child
 from continuized.support import threads
 from continuized.support import validation as check
@@ -49,20 +52,27 @@ __all__ = [
 ]
 
 # Of the metrics that are made from the curvature.
-NAMES = ("diag", "gram", "blocks", "nystrom", "auto")
+NAMES = ("diag", "gram", "rows", "blocks", "nystrom", "auto")
 # Variables, for "auto" and with several classes: a factorisation beyond costs more than it gains.
 MOST_GRAM = 3000
 SPARSE = 0.1  # of the entries of X are held, at most
 SAMPLE = 10  # rows a variable
 FEW = 200  # variables, of which the Hessian of all rows costs less than the steps that it saves
 RANK = 200
+MOST_ROWS = 20.0  # steps, for which a run in the space of the rows is cheap
+LEAST_L2 = 1e-9  # of the trace of the Hessian
 BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
+SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
 SLOW = 0.1  # of the fall of f in the metric before: in a good one there is less left
-LEAST_STEPS = {"gram": 3, "blocks": 7, "nystrom": 30}  # coarse ones: the momentum needs time
+# Steps for which a metric stays: in coarse ones the momentum needs time; secant ones have to learn.
+LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
+CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
+NEWTON = 6.0  # steps with whole Hessians take a run to its end
+MOST_CHANGES = 10  # that a secant metric remembers
 
 
 class Metric(Protocol):
@@ -132,8 +142,8 @@ class Diagonal(_Named):
 class Dense(_Named):
     """A symmetric positive definite matrix P.
 
-    P is inverted once, so that a step costs one product.  What errors the inverse has, the
-    metric has: it stays symmetric, which is all that the theorems ask for.
+    P is factored once, so that a step costs as much as one product.  What errors the factor has,
+    the metric has: it stays symmetric, which is all that the theorems ask for.
 
     Raises ValueError unless P is square, finite, symmetric and positive definite.
 
@@ -160,40 +170,40 @@ class Dense(_Named):
 
     def _take(self, P: Array) -> None:
         self.size = len(P)
-        self._inverse = interruptible(float(len(P)) ** 3, _inverse, P)
+        self._factor = interruptible(float(len(P)) ** 3 / 3.0, factor, P)
 
     def solve(self, g: Array) -> Array:
-        from continuized.solver.kernels.gram import symmetric_product
+        from continuized.solver.kernels.gram import solve_cholesky
 
-        columns = np.ascontiguousarray(_columns(g, self.size), dtype=np.float64)
-        out = np.empty_like(columns)
-        symmetric_product(self._inverse, columns, out)
-        return out.reshape(g.shape)
+        rows = np.array(_columns(g, self.size).T, dtype=np.float64, order="C")
+        solve_cholesky(self._factor, rows)
+        return np.ascontiguousarray(rows.T).reshape(g.shape)
 
 
-def _inverse(P: Array) -> Array:
-    """Invert P by LAPACK, from a Cholesky factor: a third of the work of solving."""
-    half = np.array(P, dtype=np.float64, order="F")
-    if _call_lapack("dpotrf", half) or _call_lapack("dpotri", half):
+def factor(P: Array) -> Array:
+    """Factor P by LAPACK: the lower triangle is Cholesky's factor, the upper one still that of P.
+
+    Raises ValueError where P is not definite.
+    """
+    half = np.array(P, dtype=np.float64, order="C")
+    n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
+    places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
+    _find_lapack("dpotrf")(b"U", *places)  # LAPACK counts by columns: its upper is our lower
+    if info.value:
         raise ValueError("a metric must be positive definite; add to its diagonal")
-    return np.ascontiguousarray(np.tril(half) + np.tril(half, -1).T)
+    return half
 
 
-def _call_lapack(name: str, half: Array) -> int:
-    """Call a routine for the lower triangle of a symmetric matrix, in place; return its `info`.
+@cache
+def _find_lapack(name: str) -> Any:
+    """Find a routine for a triangle of a symmetric matrix.
 
     By its address: SciPy's own functions keep the GIL, and no thread would hear Ctrl-C.
     """
     from numba.extending import get_cython_function_address
 
-    pointer = ctypes.c_void_p
-    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[pointer] * 4)(
-        get_cython_function_address("scipy.linalg.cython_lapack", name)
-    )
-    n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
-    places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
-    routine(b"L", *places)
-    return info.value
+    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, *[ctypes.c_void_p] * 4)
+    return routine(get_cython_function_address("scipy.linalg.cython_lapack", name))
 
 
 class LowRank(_Named):
@@ -239,6 +249,82 @@ class Blocks(_Named):
         along = np.einsum("jk,kl->lj", g.reshape(-1, count), u)
         solved = np.stack([P.solve(v) for P, v in zip(self._metrics, along, strict=True)])
         return np.asarray(np.einsum("lj,kl->jk", solved, u)).reshape(g.shape)
+
+
+class RowSpace(_Named):
+    """P = A^T A + l2 I of a wide A = diag(roots) X, factored in the space of its rows: A A^T + l2 I
+    is smaller.
+
+    P^-1 v = (v - A^T (A A^T + l2 I)^-1 A v) / l2 (Woodbury).  With `constant`, a column of ones
+    without a penalty stands beside X: it is eliminated, and what is left of its diagonal is
+    l2 <roots, (A A^T + l2 I)^-1 roots>.  products: X X^T, where it is known.
+
+    Raises ValueError where A A^T + l2 I is not definite.
+
+    >>> one = RowSpace(np.array([[2.0, 0.0]]), np.array([1.0]), 1.0)
+    >>> one.solve(np.array([5.0, 3.0])).tolist()
+    [1.0, 3.0]
+    >>> both = RowSpace(np.array([[1.0]]), np.array([1.0]), 1.0, True)  # P = [[2, 1], [1, 1]]
+    >>> both.solve(np.array([1.0, 0.0])).round(12).tolist()
+    [1.0, -1.0]
+    """
+
+    name = "rows"
+
+    def __init__(
+        self, X: Any, roots: Array, l2: float, constant: bool = False, products: Any = None
+    ) -> None:
+        self._X, self._roots, self._l2, self._constant = X, roots, l2, constant
+        self.size = X.shape[1] + constant
+        K = (multiply_rows(X) if products is None else products) * roots
+        K *= roots[:, np.newaxis]
+        np.einsum("ii->i", K)[:] += l2
+        self._kernel = Dense.of(K)
+        if constant:
+            solved = self._kernel.solve(roots)
+            self._along = (solved * roots) @ X  # P^-1, but for the constant, of what that adds
+            self._left = l2 * threads.inner(roots, solved)
+
+    def solve(self, g: Array) -> Array:
+        flat, d = np.asarray(g, np.float64).ravel(), self._X.shape[1]
+        along = self._kernel.solve(self._roots * (self._X @ flat[:d]))
+        v = (flat[:d] - (self._roots * along) @ self._X) / self._l2
+        if self._constant:
+            b = (flat[d] - threads.inner(self._along, flat[:d])) / self._left
+            v = np.append(v - b * self._along, b)
+        return np.asarray(v).reshape(g.shape)
+
+
+def multiply_rows(X: Any) -> Array:
+    """Return X X^T, dense, in float64."""
+    X = X.astype(np.float64, copy=False)
+    return np.asarray(X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray())
+
+
+class Secant(_Named):
+    """A metric that maps the last changes of x to those of the gradient: P s = y for each pair.
+
+    Limited-memory BFGS: from a multiple of diag(entries), one pair (s, y) after the other corrects
+    P^-1 by the least that makes it map y to s and leaves it symmetric and positive definite.  Pairs
+    with <s, y> <= 0 are left out.
+
+    >>> one = Secant(np.array([1.0, 1.0]), [(np.array([1.0, 0.0]), np.array([4.0, 0.0]))])
+    >>> one.solve(np.array([4.0, 8.0])).tolist()
+    [1.0, 2.0]
+    """
+
+    name = "secant"
+
+    def __init__(self, entries: Array, changes: Sequence[tuple[Array, Array]]) -> None:
+        self._entries, self.size = entries, entries.size
+        self._changes = np.array(changes, np.float64).reshape(len(changes), 2, self.size)
+
+    def solve(self, g: Array) -> Array:
+        from continuized.solver.kernels.gram import solve_secant
+
+        v = np.array(g, np.float64).ravel()
+        solve_secant(self._entries, self._changes, v)
+        return v.reshape(g.shape)
 
 
 class UserMetric(Metric):
@@ -299,11 +385,26 @@ class MetricFactory:
     problem: Any
     kind: str
     root: Root
+    learns: bool = False  # from the gradients first, where that is quicker
 
     @property
     def first_kind(self) -> str:
         """The kind of the first metric of a run."""
+        if self.learns and self.problem.loss != SQUARED and self.kind != "rows":
+            return "secant"
         return "blocks" if self.kind == "gram" and self.problem.classes > 1 else self.kind
+
+    @property
+    def patience(self) -> float:
+        """How many steps in a secant metric cost as much as a run with whole Hessians."""
+        p = self.problem
+        whole = max(1.0, len(p.y) / _sample_size(p, p.dim))
+        return max(LEAST_STEPS["secant"], NEWTON * whole * self.cost["gram"])
+
+    def sharpen(self, at: Array) -> Metric | None:
+        """Make the whole Hessian at the end of a run, where it costs little."""
+        is_cheap = self.kind == "gram" and self.cost["gram"] <= CHEAP and _is_whole(self.problem)
+        return self.build(at, 0, "gram") if is_cheap else None
 
     @property
     def kinds(self) -> set[str]:
@@ -316,25 +417,40 @@ class MetricFactory:
         f fell in this metric by `fell` times what it did in the one before: where that does not
         become small with blocks, the whole Hessian is worth its cost, if memory has room for it.
         """
-        is_due = fell > SLOW and k >= self.steps["gram"] and self.kind in self.kinds
+        if kind == "secant":
+            is_due = k >= self.patience and self.kind in self.kinds
+        else:
+            is_due = fell > SLOW and k >= self.steps["gram"] and self.kind in self.kinds
         return self.kind if is_due else kind
 
     @cached_property
     def steps(self) -> dict[str, float]:
-        """How many steps cost as much as making a metric of a kind, or as a part of it."""
+        """After how many steps a metric of a kind is made anew: they cost as much, or a part."""
         p = self.problem
         if p.loss == SQUARED:
             return dict.fromkeys(NAMES, math.inf)  # it would be the same again
+        cost = {**self.cost, "gram": self.cost["gram"] * (PART if p.classes > 1 else 1.0)}
+        least = {**LEAST_STEPS, "gram": 1 if _is_whole(p) else LEAST_STEPS["gram"]}
+        steps = {kind: max(least[kind], each) for kind, each in cost.items()}
+        return {**steps, "diag": math.inf, "secant": 1.0}
+
+    @cached_property
+    def cost(self) -> dict[str, float]:
+        """How many steps cost as much as making a metric of a kind."""
+        p = self.problem
         gradient = 4.0 * p.X.size * p.classes * (SPARSE_SLOWER if p.is_sparse else 1.0)
-        several = p.classes > 1
         work = {
-            "gram": self._gram_work(p.dim) * (PART if several else 1.0),
+            "gram": self._gram_work(p.dim),
             "blocks": self._gram_work(p.variables) * p.classes,
             "nystrom": self._sketch_work(),
+            "rows": float(len(p.y)) ** 3 / 3.0 / BLAS_QUICKER,
         }
-        step = max(gradient + (STEP if several else 0.0), 1.0)
-        steps = {kind: max(LEAST_STEPS[kind], work[kind] / step) for kind in work}
-        return {**steps, "diag": math.inf}
+        return {kind: each / (gradient + STEP) for kind, each in work.items()}
+
+    @cached_property
+    def row_products(self) -> Array:
+        """X X^T, which the metrics in the space of the rows have in common."""
+        return multiply_rows(self.problem.X)
 
     def _gram_work(self, size: int) -> float:
         """The work for a Gram matrix of so many variables, and its inverse."""
@@ -350,29 +466,44 @@ class MetricFactory:
         small = min(m, float(self.problem.dim))
         return float((m * self.problem.dim * small + 10.0 * small**3) / BLAS_QUICKER)
 
-    def build(self, w: Array, number: int, kind: str) -> Metric:
-        """The metric for steps from w.  Each of a run, by its number, has a sample of its own."""
+    def build(
+        self, w: Array, number: int, kind: str, changes: Sequence[tuple[Array, Array]] = ()
+    ) -> Metric:
+        """The metric for steps from w.  Each of a run, by its number, has a sample of its own;
+        a secant one is made of the last changes of x and of its gradient."""
+        if kind == "secant":
+            scales = np.maximum(self.problem.column_scales, _least(self.problem))
+            return Secant(np.repeat(scales, self.problem.classes), changes)
         p, work = self.problem, 0.0
         if kind in ("gram", "blocks"):
             work = p.classes * self._gram_work(p.dim if kind == "gram" else p.variables)
         elif kind == "nystrom":
             work = self._sketch_work()
-        return interruptible(work, self._build, w, number, kind)
+        elif kind == "rows":
+            work = float(len(p.y)) ** 2 * (p.dim + len(p.y))
+        return interruptible(work, self._build, w, number, kind, work)
 
-    def _build(self, w: Array, number: int, kind: str) -> Metric:
-        rng = np.random.default_rng(child(self.root, METRICS, number))
-        with threads.blas_on_one_thread():
-            if kind == "diag":
-                diagonal = np.maximum(self.problem.column_scales, _least(self.problem))
-                return Diagonal(diagonal)
+    def _build(self, w: Array, number: int, kind: str, work: float) -> Metric:
+        p, w = self.problem, w.ravel()
+        if kind == "diag":
+            return Diagonal(np.maximum(p.column_scales, _least(p)))
+        # For little work, the switch itself would take longer.
+        with nullcontext() if work < SMALL_WORK else threads.blas_on_one_thread():
+            if kind == "rows":
+                q = p.curvatures(w, slice(None)) / len(p.y)
+                roots = np.sqrt(q if p.shares is None else q * p.shares)
+                return RowSpace(p.X, roots, p.l2, p.intercept, self.row_products)
+            if kind == "gram" and _is_whole(p):
+                return Dense.of(_add_floor(p, p.hessian_block(w)))
+            rng = np.random.default_rng(child(self.root, METRICS, number))
             if kind == "gram":
-                return Dense.of(gram(self.problem, w.ravel(), rng))
+                return Dense.of(gram(p, w, rng))
             make = {"blocks": blocks, "nystrom": nystrom}[kind]
-            return make(self.problem, w.ravel(), rng)
+            return make(p, w, rng)
 
 
-def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
-    """Make a factory of metrics by its name."""
+def make_factory(kind: Any, problem: Problem, root: Root, learns: bool = False) -> MetricFactory:
+    """Make a factory of metrics by its name; it may learn them from the gradients first."""
     check.one_of(kind, "metric", NAMES, other=("an array", "an object with solve(g) = P^-1 g"))
     if not hasattr(problem, "curvature"):
         raise ValueError(
@@ -385,10 +516,15 @@ def make_factory(kind: Any, problem: Problem, root: Root) -> MetricFactory:
         raise ValueError("the problem has no variables: X has no columns")
     if not np.all(np.isfinite(regression.column_scales)):
         raise ValueError("X is too large, its squares overflow: divide its columns by a number")
+    if kind == "rows" and not (regression.l2 > 0.0 and regression.loss != SOFTMAX):
+        raise ValueError(
+            'metric="rows" is for regressions of one output and l2 > 0, by which it divides; use '
+            'metric="gram"'
+        )
     kind = best_kind(problem) if kind == "auto" else kind
     # Of one class, the Hessian is one block.
     one = kind == "blocks" and regression.classes == 1
-    return MetricFactory(problem, "gram" if one else kind, root)
+    return MetricFactory(problem, "gram" if one else kind, root, learns)
 
 
 def best_kind(problem: Any) -> str:
@@ -396,6 +532,8 @@ def best_kind(problem: Any) -> str:
 
     Few columns of sparse rows meet in a row: their Hessian is nearly diagonal.
     """
+    if _is_wide(problem):
+        return "rows"
     if problem.dim <= MOST_GRAM:
         return "gram"
     if problem.variables * problem.dim <= MOST_GRAM**2:
@@ -420,8 +558,9 @@ def _sample_size(p: Any, size: int) -> int:
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
     n, some = len(p.y), SAMPLE * int(size)
-    exact = not p.is_sparse and p.loss == SQUARED and size <= FEW
-    if exact or (p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz):
+    dense = n * float(size) ** 2 / BLAS_QUICKER
+    cheap = dense <= CHEAP * (4.0 * p.X.size + STEP) or (p.loss == SQUARED and size <= FEW)
+    if (cheap and not p.is_sparse) or (p.is_sparse and _meetings(p.X) <= 100.0 * p.X.nnz):
         return n
     return min(n, some)
 
@@ -454,6 +593,31 @@ def _unseen(p: Any) -> Array:
     """A curvature for steps that are the same in all classes, where neither losses nor a penalty
     have one; no gradient has a part along them."""
     return np.where(_penalty(p) > 0.0, 0.0, p.column_scales)
+
+
+def _is_wide(p: Any) -> bool:
+    """Tell whether the space of the rows is the smaller one, and cheap, and the penalty large
+    enough to divide by: what is lost in the difference of `RowSpace` is eps times the Hessian over
+    it."""
+    n = float(len(p.y))
+    if p.loss == SOFTMAX or n >= p.dim or n > MOST_GRAM:
+        return False
+    work = (n * n * p.dim + NEWTON * n**3 / 3.0) / BLAS_QUICKER
+    is_cheap = p.loss == SQUARED or work <= MOST_ROWS * (4.0 * p.X.size + STEP)
+    return is_cheap and bool(p.l2 > LEAST_L2 * float(p.column_scales.sum()))
+
+
+def _is_whole(p: Any) -> bool:
+    """Tell whether a dense Hessian of one output is made from all rows."""
+    is_single = p.loss != SOFTMAX and not p.is_sparse
+    return is_single and bool(_sample_size(p, p.dim) == len(p.y))
+
+
+def _add_floor(p: Any, P: Array) -> Array:
+    """Add to the diagonal what keeps a factorisation from failing."""
+    diagonal = np.einsum("ii->i", P)
+    diagonal += np.maximum(_floor(p), math.ulp(1.0) * p.variables * diagonal)
+    return P
 
 
 def gram(p: Any, w: Array, rng: np.random.Generator) -> Array:

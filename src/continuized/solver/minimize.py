@@ -6,8 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from continuized.marked.stepper import Marked, MarkedStepper, clock_with_marks
-from continuized.problems.base import Array, Problem, check_start
+from continuized.problems.base import Array, Problem, check_second_start, check_start
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
@@ -31,6 +33,7 @@ def minimize(
     x0: Any,
     jac: Callable[[Array], Any] | bool | None = None,
     *,
+    z0: ArrayLike | None = None,
     L: float | None = None,
     mu: float | None = None,
     method: str | Method | Marked = "continuized",
@@ -58,24 +61,28 @@ def minimize(
     fun : Problem or callable
         The function; a callable comes with `jac`.
     x0 : array of real numbers, any shape
-        Where to start (x_0 = z_0).  Not modified.  float32 stays float32.  An array of another
+        Where to start.  Not modified.  float32 stays float32.  An array of another
         library that follows the Python array API standard (PyTorch, JAX, CuPy) stays one, on its
         device: fun and jac are given such arrays, jac returns them, and r.x and r.jac are.
     jac : callable or True
         The gradient, or True when fun returns (value, gradient), as in SciPy.
+    z0 : array like x0
+        Where z starts, by default x0, as in the theorems of the paper (`cz.theory.bound` takes it
+        too).  For known constants, without prox and mirror, and for NumPy arrays.
     L, mu : float
         Smoothness and strong convexity; by default the problem's own (mu: 0 if it has none).
         Where L is not known, or not given beside `metric` or `prox`, "continuized" finds it on
         the way, and restarts in place of mu; what it found is in `r.constants`.  A mu without L
         is refused there.
-    method : "auto", "continuized", "nesterov", "gradient-descent", or a method object
+    method : "auto", "continuized", "sharp", "nesterov", "gradient-descent", or a method object
+        "sharp" is `cz.SharpContinuized`, for mu > 0.
         Marked methods (CoordinateDescent, DualCoordinate, StochasticLeastSquares, Kaczmarz)
         find their own constants, and say them in `r.constants`.  "auto" chooses by shape,
         sparsity and conditioning, and says why in `r.message`.
-    metric : None, "auto", "gram", "blocks", "nystrom", "diag", an array, or an object
+    metric : None, "auto", "gram", "rows", "blocks", "nystrom", "diag", an array, or an object
         Take the whole process in the norm of a positive definite P: for a regression, made
-        from its curvature (the Hessian or a sample of its rows; for several classes, blocks of
-        it; a sketch of low rank; its diagonal); an array P (a vector is a diagonal); or an
+        from its curvature (the Hessian or a sample of its rows; the same in the space of the rows,
+        where these are few; for several classes, blocks of it; a sketch of low rank; its diagonal); an array P (a vector is a diagonal); or an
         object with solve(g) = P^-1 g.
         L and mu, if given, are those in the norm of P.
     prox : None, an object such as `cz.prox.L1(0.1)`, or a function prox(v, step)
@@ -158,13 +165,13 @@ def minimize(
     if arrays.namespace(x0) is None:
         start = check_start(x0, problem)
     else:
-        numpy_only = {"metric": metric, "prox": prox, "mirror": mirror, "noise": noise}
+        numpy_only = {"metric": metric, "prox": prox, "mirror": mirror, "noise": noise, "z0": z0}
         dispatch.check_array_api(method, **numpy_only, checkpoint=checkpoint)
         problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
     why = ""
     if isinstance(method, str) and method == "auto":
-        asked = any(option is not None for option in (L, mu, prox, mirror, noise))
+        asked = any(option is not None for option in (L, mu, prox, mirror, noise, z0))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
     composite = dispatch.as_composite(method, L, metric, prox, mirror, noise, start.shape)
@@ -174,6 +181,10 @@ def minimize(
         chosen = dispatch.composite_method(composite, method, problem, L, mu, start)
     elif not (is_marked or adapts):
         chosen = dispatch.as_method(method, problem, L, mu)
+    second = None
+    if z0 is not None:
+        dispatch.check_second_start_fits(chosen, composite, adapts, is_marked)
+        second = check_second_start(z0, start)
     limits = dispatch.limits_of(tol, maxiter, clock)
     record = dispatch.check_record(record)
     dispatch.check_nonfinite(nonfinite, checkpoint)
@@ -206,14 +217,14 @@ def minimize(
             stepper = ArrayStepper(chosen, problem, limits.tol, **how)
         else:
             how["rng"] = None if noise is None else generator(root, MARKS)
-            how["composite"] = composite
+            how["composite"], how["z0"] = composite, second
             stepper = FixedStepper(chosen, problem, start, limits.tol, noise=noise, **how)
         ticking = chosen.clock(root) if clock is None else clock
 
     def identity() -> dict[str, str]:
         """Everything but maxiter, the size of tol and the callback, which may change."""
         return fingerprint_parts(
-            x0=start,
+            x0=start if second is None else [start, second],
             method=chosen,
             constants=stepper.fingerprint(),
             noise=None if noise is None else [noise, noise.sigma2(start.size)],
@@ -236,7 +247,7 @@ def minimize(
                 "may, to stop a run"
             ) from error
     r = loop.result()
-    r.update(x0=start, noise=noise)
+    r.update(x0=start, z0=None if z0 is None else second, noise=noise)
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "

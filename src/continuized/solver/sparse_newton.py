@@ -48,6 +48,7 @@ class SupportSolver:
     ) -> None:
         self._problem, self._prox, self._is_done = problem, prox, is_done
         self._constants = [np.broadcast_to(c, problem.dim) for c in prox.constants]
+        self._sizes = np.sqrt(np.maximum(problem.column_scales, 1e-300))
         self._seen: Any = np.zeros(0, np.intp)  # the variables of the Hessian that is kept
         self._hessian = np.zeros((0, 0))
         self._leaving = 0  # entries that leave zero in the last step that was tried
@@ -104,8 +105,9 @@ class SupportSolver:
         new = np.flatnonzero(moving & (x == 0.0) & ~is_smooth)
         room = max(most, int(np.count_nonzero(x))) if most else 0
         least = len(new) - room
-        if least > 0:
-            moving[new[np.argpartition(excess[new], least - 1)[:least]]] = False
+        if least > 0:  # a step along one gains excess^2 over twice its curvature
+            gains = excess[new] / self._sizes[new]
+            moving[new[np.argpartition(gains, least - 1)[:least]]] = False
         self._leaving = min(len(new), room)
         free = np.flatnonzero(moving)
         return free, np.where(l1 > 0.0, sign, 0.0)[free], slope[free]
@@ -181,9 +183,15 @@ class LassoGap:
     def __init__(self, problem: Any, prox: Separable) -> None:
         self._penalty = Penalty(prox, (problem.dim,))
         self._means = problem.column_means if problem.intercept else None
+        self._last: tuple[Evaluation | None, float] = None, math.nan
 
     def __call__(self, at: Evaluation) -> float:
         """Return a bound of f + h - min (f + h) at a point; infinite where x is out of bounds."""
+        if at is not self._last[0]:  # several ask for that of the same point
+            self._last = at, self._bound(at)
+        return self._last[1]
+
+    def _bound(self, at: Evaluation) -> float:
         w, l2 = at.y, self._penalty.l2
         f, g, fall = at.f + 0.5 * float((l2 * w * w).sum()), at.g + l2 * w, 0.0
         if self._means is not None:

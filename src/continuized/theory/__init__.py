@@ -4,6 +4,9 @@ SciPy is imported inside the functions that need it.
 """
 
 from continuized.theory.bounds import bound, log_bound, log_weight, weight
+from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
+from continuized.theory.certificate_search import NoCertificateError, certify
+from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
     event_count_quantile,
     event_time_quantile,
@@ -13,8 +16,18 @@ from continuized.theory.corollaries import (
     time_to,
 )
 from continuized.theory.gossip_rate import gossip_rate
+from continuized.theory.ito import (
+    Decomposition,
+    Observable,
+    Prefactors,
+    decompose,
+    generator,
+    lyapunov_function,
+    prefactors,
+)
 from continuized.theory.lyapunov import Gap, Lyapunov, drift, lyapunov, supermartingale_gap
 from continuized.theory.moments import Moments, moments
+from continuized.theory.quadratic_rate import quadratic_rate
 from continuized.theory.scaling import (
     ScalingDistance,
     expected_scaling_distance,
@@ -23,25 +36,40 @@ from continuized.theory.scaling import (
 )
 
 __all__ = [
+    "Certificate",
+    "ConstantParameters",
+    "Decomposition",
     "Gap",
     "Lyapunov",
     "Moments",
+    "NoCertificateError",
+    "Observable",
+    "Prefactors",
     "ScalingDistance",
+    "SharpBound",
     "bound",
+    "certify",
+    "decompose",
     "drift",
     "event_count_quantile",
     "event_time_quantile",
     "events_to",
     "expected_gradients",
     "expected_scaling_distance",
+    "generator",
     "gossip_rate",
     "log_bound",
     "log_weight",
     "lyapunov",
+    "lyapunov_function",
     "moments",
     "noise_tuned_L",
+    "path_bound",
+    "prefactors",
+    "quadratic_rate",
     "scaling_distance",
     "scaling_limit",
+    "sharp_bound",
     "supermartingale_gap",
     "time_to",
     "weight",

@@ -12,10 +12,17 @@ from continuized.network.gossip import Gossip
 from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual
-from continuized.problems.base import Array, Problem, check_problem, check_start
+from continuized.problems.base import (
+    Array,
+    Problem,
+    check_problem,
+    check_second_start,
+    check_start,
+)
 from continuized.problems.quadratic import Quadratic
 from continuized.process.methods import Continuized, Method, check_method
 from continuized.process.mirror import MirrorComposite
+from continuized.solver.constant_checks import seen_L
 from continuized.support import validation as check
 from continuized.theory.composite import CompositeProblem, as_composite_problem
 
@@ -45,11 +52,19 @@ def check_continuized(method: Any, what: str) -> Continuized:
 
 def start_of(problem: Any, x0: ArrayLike) -> Array:
     """Return x0 as `minimize` would take it, in float64, if its squares are finite too."""
-    x = check_start(x0, check_problem(problem)).astype(np.float64)
+    return _check_squares(check_start(x0, check_problem(problem)).astype(np.float64), "x0")
+
+
+def _check_squares(x: Array, name: str) -> Array:
     with np.errstate(over="ignore"):
         if not np.isfinite(np.sum(x * x)):
-            raise ValueError("x0 is too large, its squares overflow: divide x by a number")
+            raise ValueError(f"{name} is too large, its squares overflow: divide x by a number")
     return x
+
+
+def start_of_z(x0: Array, z0: ArrayLike | None) -> Array:
+    """Return z0 as `start_of` returns x0, in the shape of x0; x0 itself where z0 is None."""
+    return x0 if z0 is None else _check_squares(check_second_start(z0, x0), "z0")
 
 
 def with_composite(
@@ -59,7 +74,24 @@ def with_composite(
     method = check_continuized(method, "a bound with prox= or mirror=")
     x = start_of(problem, x0)
     F = as_composite_problem(problem, x, prox, mirror, x_star)
-    return F.composite.begin(method, x), F
+    method = F.composite.begin(method, x)
+    check_L_by_witness(method.L, F, x)
+    return method, F
+
+
+def check_L_by_witness(L: float, F: CompositeProblem, x: Array) -> None:
+    """Refuse an L that the gradients at x and at x* contradict, in the norm of the geometry."""
+    assert F.x_star is not None
+    (g, g_star), squares = F.grads(np.array([x, F.x_star])), F.composite.squares
+    g2, y2, dg2, dgdy, dy2 = squares(g, x, g - g_star, x - F.x_star)
+    g2_star, y2_star, *_ = squares(g_star, F.x_star, g_star, F.x_star)
+    largest = max(g2, g2_star), max(y2, y2_star)
+    seen = seen_L(dg2, dgdy, dy2, L, float(np.finfo(x.dtype).eps), *largest)
+    if seen > 0.0:
+        raise ValueError(
+            f"the theorem needs L of the method to be at least that of the function, got {L:.6g}, "
+            f"but two gradients show that it is at least {seen:.6g}"
+        )
 
 
 def known_L(problem: Problem) -> float:
@@ -117,6 +149,16 @@ def check_constants_hold(method: Any, problem: Problem) -> None:
     if isinstance(problem, Quadratic) and problem.dim:
         mu = float(problem.eigenvalues.min())  # problem.mu may have been set smaller
     slack = getattr(problem, "rounding", 0.0)  # by which a regression's L and mu err on purpose
+    if not method.assumes_convexity and method.tau > problem.tau * (1.0 + ROUNDING):
+        raise ValueError(
+            f"the theorem needs tau of the method to be at most that of the function, got "
+            f"{method.tau:.6g} > {problem.tau:.6g}"
+        )
+    if method.assumes_convexity and problem.tau < 1.0:
+        raise ValueError(
+            f"the function is not known to be convex, but {problem.tau:.6g}-quasar-convex: use "
+            f"cz.Continuized(L, mu, tau={problem.tau:.6g})"
+        )
     if L is not None and method.L + slack < L * (1.0 - ROUNDING):
         raise ValueError(
             f"the theorem needs L of the method to be at least that of the function, got "

@@ -63,27 +63,31 @@ def as_composite_problem(
         check.shape(star, "x_star", x0.shape, like="x")
         composite.check_start(star, "x_star")
     else:
-        given = composite.plain_prox()
+        star = find_minimiser(problem, x0, composite)
+    return CompositeProblem(problem, composite, star)
+
+
+def find_minimiser(problem: Problem, x0: Array, composite: Composite | None = None) -> Array:
+    """Find the minimiser of f, or of F, by a run that is told nothing, in the plain geometry."""
+    from continuized.solver.minimize import minimize
+
+    g, given = np.asarray(problem.grad(x0.copy())), None
+    what = ("the minimiser", "set x_star of the problem")
+    if composite is not None:
+        what, given = (
+            ("the minimiser with prox= or mirror=", "give x_star="),
+            composite.plain_prox(),
+        )
         if given is None:
             raise ValueError(
                 "the minimiser in a geometry of your own is not computed: give x_star="
             )
-        star = find_minimiser(problem, x0, given)
-    return CompositeProblem(problem, composite, star)
-
-
-def find_minimiser(problem: Problem, x0: Array, prox: Any = None) -> Array:
-    """Find the minimiser of f, or of f + psi with the prox of psi, by a run from x0 in the plain
-    geometry; raise ValueError where that takes too long."""
-    from continuized.solver.minimize import minimize
-
-    tol = ACCURACY * (norm(np.asarray(problem.grad(x0.copy()))) or 1.0)
+        composite.check_start(x0)
+        composite.move(x0, g, 1.0)  # which says what is wrong with a prox, where something is
+    tol = ACCURACY * (norm(g) or 1.0)
     how: Any = {"tol": tol, "maxiter": MOST_EVENTS, "rng": 0, "record": False}
-    r = minimize(problem, x0, prox=prox, **how)
+    r = minimize(problem, x0, prox=given, **how)
     if not r.success:
-        what = ("the minimiser", "set x_star of the problem")
-        if prox is not None:
-            what = ("the minimiser with prox= or mirror=", "give x_star=")
         raise ValueError(f"{what[0]} was not found in {MOST_EVENTS} events; {what[1]}")
     return np.asarray(r.x)
 

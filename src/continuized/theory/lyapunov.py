@@ -160,9 +160,10 @@ def drift(
         I_t = A' (f - f*) + B' |z - x*|^2 + A eta <grad f, z - x> + 2 B eta' <z - x*, x - z>
               + phi(t, x - gamma grad f, z - gamma' grad f) - phi(t, x, z)
 
-    with A' = eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
-    convex (up to sigma2 A_t / L with noise).  One state, or many: t of shape (n,), x and z
-    with n rows.  t + start > 0 is needed: eta is infinite at 0.  method: Continuized, on p.
+    with A' = tau eta A and B' = eta' B.  I_t <= 0 when f is convex, L-smooth and mu-strongly
+    convex, or (tau, mu)-quasar-convex (up to sigma2 A_t / L with noise).  One state, or many: t of
+    shape (n,), x and z with n rows.  t + start > 0 is needed: eta is infinite at 0.  method:
+    Continuized, on p.
 
     With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
     isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
@@ -171,30 +172,41 @@ def drift(
     With prox=, of psi, phi is that of f + psi, whose drift is a function of the same state, for
     psi^ and zeta^ cancel; mirror= is the geometry; x_star as for `bound`; noise is refused.
 
+    method may be an accelerated CoordinateDescent, whose prox is its own: then I_t is the mean over
+    its marks, with S in place of L.
+
     >>> import continuized as cz, numpy as np
     >>> p = cz.problems.paper_strongly_convex()
     >>> method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)
     >>> bool(drift(method, p, 1.0, x0, x0 + 0.5) <= 0.0)
     True
     """
-    method = check_continuized(method, "drift")
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
     is_composite = prox is not None or mirror is not None
+    if hasattr(method, "prepare"):
+        if is_composite or sigma2 > 0.0:
+            raise ValueError(
+                f"prox=, mirror= and sigma2= of drift are for Continuized, got "
+                f"{check.short_repr(method)}; give prox to CoordinateDescent itself"
+            )
+        return _marked_drift(method, p, t, x, z, x_star)
+    method = check_continuized(method, "drift")
     if is_composite:
         method = method.for_composite()
     t, x, z, single = _states(method, p, t, x, z)
     if is_composite:
         p = as_composite_problem(p, x[0], prox, mirror, x_star)
-    if np.any(t + method.start == 0.0):
-        raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
-    rate = np.array([parameters.eta(s, *method.constants) for s in t.tolist()])
-    rate_prime = np.array([parameters.eta_prime(s, *method.constants) for s in t.tolist()])
-    gamma_prime = np.array([parameters.gamma_prime(s, *method.constants) for s in t.tolist()])
+    _check_eta(method, t)
+    rate = np.array([parameters.eta(s, *method.parameters) for s in t.tolist()])
+    rate_prime = np.array([parameters.eta_prime(s, *method.parameters) for s in t.tolist()])
+    gamma_prime = np.array([parameters.gamma_prime(s, *method.parameters) for s in t.tolist()])
     gamma = parameters.gamma(method.L)
     A, B = np.exp(log_A(method, t)), np.exp(log_B(method, t))
     g, w = p.grads(x), z - minimiser(p).reshape(x.shape[1:])
     f, w2 = _excess_and_distance(p, x, z, 0.0)
-    flow = rate * A * (f + _dot(g, z - x)) + rate_prime * B * (w2 + 2.0 * _dot(w, x - z))
+    flow = rate * A * (method.tau * f + _dot(g, z - x)) + rate_prime * B * (
+        w2 + 2.0 * _dot(w, x - z)
+    )
     f1, w1 = _excess_and_distance(p, *_jump_rows(p, x, z, g, gamma, gamma_prime))
     value = flow + A * (f1 - f) + B * (w1 - w2)
     if sigma2 > 0.0:
@@ -203,6 +215,25 @@ def drift(
         curvature = float(p.eigenvalues.mean())
         value = value + sigma2 * (A * 0.5 * gamma**2 * curvature + B * gamma_prime**2)
     return np.asarray(value)[0 if single else slice(None)]
+
+
+def _marked_drift(
+    method: Any, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike, x_star: ArrayLike | None
+) -> Array:
+    # Imported here, for the marked methods bring Numba with them.
+    from continuized.theory.coordinate_drift import coordinate_drift, prepare_drift
+
+    times, x, z, single = _rows(p, t, x, z)
+    stepper = prepare_drift(method, p, x[0])
+    _check_times(stepper.process, times)
+    _check_eta(stepper.process, times)
+    found = coordinate_drift(method, stepper, p, times, x, z, x_star)
+    return np.asarray(found)[0 if single else slice(None)]
+
+
+def _check_eta(method: Continuized, t: Array) -> None:
+    if np.any(t + method.start == 0.0):
+        raise ValueError("the drift needs t + start > 0: eta is infinite at 0")
 
 
 class Gap(NamedTuple):
@@ -286,7 +317,7 @@ def _gap_at(
 
 def _panels(method: Continuized, t: float) -> Array:
     """Return edges 0 < e < 2e < 4e < ... : the flow changes on the scale of t + start and of 1."""
-    L, mu, start = method.constants
+    L, mu, start, _ = method.parameters
     q = 2.0 * parameters.omega(L, mu)
     last = TAIL / max(1.0 - q, 1e-3)
     first = min(1.0, t + start) if t + start > 0.0 else 1.0
@@ -354,6 +385,19 @@ def _states(
     method: Continuized, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
     """Return many states as rows, or one state as one row, at times when phi does not overflow."""
+    times, x, z, single = _rows(p, t, x, z)
+    _check_times(method, times)
+    return times, x, z, single
+
+
+def _check_times(method: Continuized, times: Array) -> None:
+    late = times[np.maximum(log_A(method, times), log_B(method, times)) > LARGEST_LOG]
+    if late.size:
+        raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
+
+
+def _rows(p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike) -> tuple[Array, Array, Array, bool]:
+    """Return many states as rows, or one state as one row."""
     times = check.times(t, "t")
     x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
     if x.shape != z.shape:
@@ -369,9 +413,6 @@ def _states(
             f"many states are t of shape (n,) and x, z with n rows, got {times.shape}, {x.shape}"
         )
     check_fits(p, x)
-    late = times[np.maximum(log_A(method, times), log_B(method, times)) > LARGEST_LOG]
-    if late.size:
-        raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
     return times, x, z, single
 
 

@@ -15,12 +15,20 @@ from continuized.marked.rows import Kaczmarz, StochasticLeastSquares
 from continuized.network import DADAO, A2CiD2, Dual
 from continuized.network.gossip import Gossip
 from continuized.network.simulation.messages import MessageEngine
-from continuized.process.methods import Continuized, GradientDescent, Nesterov
+from continuized.problems.base import Array
+from continuized.process.methods import (
+    Continuized,
+    GradientDescent,
+    Nesterov,
+    SharpContinuized,
+)
 from continuized.process.noise import Gaussian
 from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
 from continuized.solver.result import Result
 from continuized.support.statistics import Measurement
+from continuized.theory import Certificate, Decomposition, Prefactors, decompose, prefactors
+from continuized.theory.ito import integrate_gaps
 
 Found = Iterable[Measurement]
 ROUNDING = 1.0 + 1e-9  # what a ratio to a bound may exceed 1 by
@@ -31,6 +39,7 @@ class Subject:
     """The implementation under test; tests replace parts of it by planted mistakes."""
 
     continuized: Callable[..., Continuized] = Continuized
+    sharp_continuized: Callable[..., SharpContinuized] = SharpContinuized
     nesterov: Callable[..., Nesterov] = Nesterov
     gradient_descent: Callable[..., GradientDescent] = GradientDescent
     gaussian: Callable[[float], Gaussian] = Gaussian
@@ -44,6 +53,10 @@ class Subject:
     a2cid2: Callable[..., A2CiD2] = A2CiD2
     minimize: Callable[..., Result] = minimize
     ensemble: Callable[..., Ensemble] = ensemble
+    certificate: Callable[..., Certificate] = Certificate
+    decompose: Callable[..., Decomposition] = decompose
+    integrate_gaps: Callable[..., tuple[Array, Array, Array]] = integrate_gaps
+    prefactors: Callable[..., Prefactors] = prefactors
 
 
 class Effort(NamedTuple):

@@ -68,6 +68,47 @@ def iterate(
         yield x, z
 
 
+def sharp_parameters(L: float, mu: float) -> Parameters:
+    """Theorem B."""
+    p = math.sqrt(2.0 * mu / L)
+    return Parameters(p, p / 2.0, 1.0 / L, 1.0 / math.sqrt(2.0 * mu * L) + 2.0 / (3.0 * L))
+
+
+def quasar_parameters(t: float, L: float, mu: float, start: float, tau: float) -> Parameters:
+    """For functions that are tau-quasar-convex: mu = 0, or start = inf."""
+    if mu == 0.0:
+        s = tau * (t + start)
+        return Parameters(2.0 / s if s > 0.0 else math.inf, 0.0, 1.0 / L, s / (2.0 * L))
+    q = math.sqrt(mu / L)
+    return Parameters(q, tau * q, 1.0 / L, 1.0 / math.sqrt(mu * L))
+
+
+def iterate_parameters(
+    grad: Callable[[Array], Array], x: Array, z: Array, times: Array,
+    at: Callable[[float], Parameters],
+) -> Iterator[tuple[Array, Array]]:  # fmt: skip
+    """(x_k, z_k), k = 1, 2, ..., where parameters are constant, or eta = c/(t + s) and eta' = 0.
+
+    The flow is the exponential of the matrix of its rates, with the mean of eta over the gap.
+    """
+    from scipy.linalg import expm
+
+    last = 0.0
+    for t in times.tolist():
+        now, before = at(t), at(last)
+        eta = now.eta * (t - last)
+        if math.isinf(before.eta):
+            x, eta = z, 0.0  # x joins z at once
+        elif before.eta != now.eta:  # c (log(t + s) - log(last + s)), with c = eta (t + s)
+            eta = math.log(before.eta / now.eta) * (t - last) / (1.0 / now.eta - 1.0 / before.eta)
+        eta_prime = now.eta_prime * (t - last)
+        mixed = expm(np.array([[-eta, eta], [eta_prime, -eta_prime]]))
+        x, z = mixed[0, 0] * x + mixed[0, 1] * z, mixed[1, 0] * x + mixed[1, 1] * z
+        g = grad(x)
+        x, z, last = x - now.gamma * g, z - now.gamma_prime * g, t
+        yield x, z
+
+
 def composite_iterate(
     grad: Callable[[Array], Array], move: Callable[[Array, Array, float], Array], x0: Array,
     times: Array, L: float, mu: float, start: float,

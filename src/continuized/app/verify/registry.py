@@ -14,7 +14,17 @@ from __future__ import annotations
 import math
 import time
 
-from continuized.app.verify import composite, laws, literal, marked, network, paper
+from continuized.app.verify import (
+    beyond,
+    certificates,
+    composite,
+    ito,
+    laws,
+    literal,
+    marked,
+    network,
+    paper,
+)
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.support.progress import bar
 from continuized.support.statistics import Measurement
@@ -33,7 +43,7 @@ Z_ABOVE = "z of mean - bound"
 MARKS = "section 5, marks"  # the process of the paper with marks; the oracles are of later work
 EDGES = "section 5, marks on edges"
 LATER = "later work"  # by others, on the same process
-NEW = "new here"  # by the paper's proof, for what it names as future work
+NEW = "new here"  # beyond the paper: what it names as future work, and sharper bounds
 WRITTEN = "distance to formulas written twice"
 SHARES = "-log probability of shares"
 
@@ -55,6 +65,9 @@ CHECKS: tuple[Check, ...] = (
     Check("E f(x_t) is below it with noise", "Theorem 6", EXACT, paper.theorem_6),
     Check("the drift of phi is not positive", "appendix B", "I_t / phi_t", paper.drift),
     Check("phi is a supermartingale", "appendix B", "states above", paper.supermartingale),
+    Check("Ito's formula closes", "appendix A", "error / largest part", ito.closes),
+    Check("Ito's formula: E M_t = 0", "appendix A", Z, ito.martingale, True),
+    Check("the five prefactors vanish", "appendix B", "prefactor / terms", ito.prefactors),
     Check("T_k is Gamma(k, 1)", "section 4", "distance of laws", paper.event_times, True),
     Check("gaps: mean, variance, independence", "section 3", Z, laws.gaps, True),
     Check("noise: mean, variance, independence", "section 5", Z, laws.noise, True),
@@ -70,10 +83,22 @@ CHECKS: tuple[Check, ...] = (
     Check("the scaling limits", "appendix D", "|rate + 1/4|", paper.scaling_limits),
     Check("one family from mu = 0 to mu > 0", "appendix B, remark", "distance", paper.one_family),
     Check("mixing keeps its digits", "appendix C", "error in ulp", paper.flow_digits),
+    Check("Theorems A and B: the form of the proof", NEW, "largest eigenvalue", beyond.proof_form),
+    Check("E f(x_t) is below the sharper bounds", NEW, EXACT, beyond.sharp_bounds),
+    Check("a whole run is below its curve", NEW, "runs above", beyond.whole_paths, True),
+    Check("quasar-convex: phi is a supermartingale", NEW, "states above", beyond.quasar),
+    Check("quasar-convex: E f(x_t) is below its bound", NEW, EXACT, beyond.quasar_bound),
+    Check("sharp and quasar-convex: the paths", NEW, WRITTEN, beyond.paths),
+    Check("two starting points: E f(x_t)", "Theorems 3 and 5", Z, beyond.two_starts, True),
+    Check("the exact rate on quadratics", NEW, "theorem's / exact rate", beyond.quadratic_rates),
+    Check("mu = 0: Huber's function meets the bound", NEW, Z, beyond.tightness, True),
     Check("f + psi: the drift of phi is not positive", NEW, "I_t / terms", composite.drift),
     Check("f + psi: phi is a supermartingale", NEW, "states above", composite.supermartingale),
     Check("f + psi: the paths", NEW, WRITTEN, composite.paths),
     Check("f + psi: x stays in the domain", NEW, "distance, psi(x) - psi^", composite.domain),
+    Check("certificates: only proofs are accepted", NEW, "wrong verdicts", certificates.verdicts),
+    Check("certificates: the form is the generator's", NEW, WRITTEN, certificates.forms),
+    Check("certificates: E f(x_t) is below the bound", NEW, EXACT, certificates.bounds),
     Check("marks: the constants are the theory's", MARKS, WRITTEN, literal.marked),
     Check("coordinates: E f(x_t)", MARKS, Z, marked.coordinate_equality, True),
     Check("coordinates: E f(x_t) is below its bound", MARKS, EXACT, marked.coordinate_bound),

@@ -33,7 +33,7 @@ from continuized.process.flow import mix
 from continuized.process.prox import entry_step
 from continuized.support.jit import compile_formulas, fetch, jit, subtract_pair, uncounted
 
-compile_formulas(*prox.FORMULAS)
+compile_formulas(*prox.FORMULAS, error_model="numpy")
 
 ENTRIES_A_LINE = 8
 NEAR_A_CORE = 2**18  # numbers: 2 MB, about what is near to a core

@@ -11,6 +11,10 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.regression.models import SingleOutput
 from continuized.support import validation as check
+from continuized.support.threads import inner
+
+MOST_STEPS = 50  # of Newton to a scale
+CLOSE = 1e-14  # relative: the scale stays as it is
 
 
 class HuberRegression(SingleOutput):
@@ -49,6 +53,84 @@ class HuberRegression(SingleOutput):
         """
         residuals = np.abs(predictions[:, 0] - self.y[index])
         return np.asarray(self.delta / np.maximum(residuals, self.delta))
+
+
+class ScaledHuber(SingleOutput):
+    """Huber's joint estimate of location and scale, as a function of the location alone.
+
+    f(w) is the least value over s >= least_scale of mean_i (s + s h(r_i / s)) / 2 + l2/2 |w|^2, of
+    r_i = y_i - <x_i, w> and h(z) = z^2 for |z| <= epsilon, 2 epsilon |z| - epsilon^2 beyond.  The
+    sum is convex in w and s together, so that f is convex; and the gradient of f is that of the sum
+    in w, for s is where the sum is least.
+
+    >>> p = ScaledHuber([[1.0], [1.0]], [1.0, 3.0], epsilon=2.0, least_scale=1e-9)
+    >>> p.find_best_scale(np.array([2.0])), p.fun([2.0]), p.grad([2.0]).tolist()
+    (1.0, 1.0, [0.0])
+    """
+
+    curvature = math.inf  # 1 / s, where no row is beyond
+    L = None  # type: ignore[assignment]
+    loss = math.nan  # not one of the compiled ones
+
+    def __init__(
+        self,
+        X: Any,
+        y: ArrayLike,
+        l2: float = 0.0,
+        *,
+        epsilon: float,
+        least_scale: float,
+        weights: ArrayLike | None = None,
+        intercept: bool = False,
+    ) -> None:
+        super().__init__(X, y, l2, weights=weights, intercept=intercept)
+        self.epsilon, self.least_scale, self._last = epsilon, least_scale, 0.0
+
+    @property
+    def typical_curvature(self) -> float:
+        """The curvature of a squared loss, for a y in units of about its scale."""
+        return 1.0
+
+    def _evaluate(self, x: ArrayLike, value: bool, gradient: bool) -> tuple[float, Array]:
+        w, d, n = np.asarray(x, np.float64).ravel(), self.X.shape[1], len(self.y)
+        r = self.y - self.predictions(w, slice(None))
+        s = self._choose_scale(r)
+        inside = np.clip(r, -self.epsilon * s, self.epsilon * s)
+        slopes = inside if self.shares is None else self.shares * inside
+        f = 0.5 * (s + inner(slopes, 2.0 * r - inside) / (n * s))
+        f += 0.5 * self.l2 * inner(w[:d], w[:d])
+        g = self.l2 * w - np.append(slopes @ self.X, slopes.sum())[: self.dim] / (n * s)
+        g[d:] -= self.l2 * w[d:]
+        return f, g.astype(np.asarray(x).dtype, copy=False).reshape(np.shape(x))
+
+    def find_best_scale(self, w: Array) -> float:
+        """Find the s of these coefficients."""
+        return self._choose_scale(self.y - self.predictions(w, slice(None)))
+
+    def _choose_scale(self, residuals: Array) -> float:
+        """Find it by Newton's method for 1/s^2, of which the slope is convex and made of straight
+        lines: it ends at the zero itself, and soon if that of the last point is near."""
+        size, s = np.abs(residuals), self._last
+        squares = size * size
+        for _ in range(MOST_STEPS if s > 0.0 else 0):
+            is_inside = size <= self.epsilon * s
+            within = is_inside if self.shares is None else is_inside * self.shares
+            room = 1.0 - self.epsilon**2 * (1.0 - float(within.mean()))
+            square = float(within @ squares) / len(size)
+            if not (room > 0.0 and square > 0.0):
+                break
+            s, before = math.sqrt(square / room), s
+            if abs(s - before) <= CLOSE * s:
+                self._last = s
+                return max(s, self.least_scale)
+        self._last = find_scale(residuals, self.epsilon, self.weights)
+        return max(self._last, self.least_scale)
+
+    def _second_slopes(self, predictions: Array, index: Any) -> Array:
+        """As those of `HuberRegression`, over s."""
+        residuals = self.y[index] - predictions[:, 0]
+        s = self._choose_scale(residuals)
+        return np.asarray(self.epsilon / np.maximum(np.abs(residuals), self.epsilon * s))
 
 
 def find_scale(residuals: Array, epsilon: float, weights: Array | None = None) -> float:

@@ -365,7 +365,8 @@ class SoftmaxRegression(Linear):
         n, d = self.X.shape
         parts = self._parts
         cuts = [n * part // parts for part in range(parts + 1)]
-        with threads.blas_on_one_thread():
+        small = self.X.size * self.classes < SMALL_WORK
+        with nullcontext() if small else threads.blas_on_one_thread():
             sums = threads.in_parts(lambda i: self._sum_rows(W, cuts[i], cuts[i + 1]), parts)
         with np.errstate(**NOT_FINITE):
             gradient = sum(slopes for _, slopes in sums) / n

@@ -17,8 +17,7 @@ from continuized.problems.base import Array
 from continuized.problems.kernels import Questions, questions
 from continuized.process.coefficients import GAMMA, GAMMA_PRIME, A, B, FlowRule
 from continuized.process.flow import mix
-from continuized.process.methods import follow, jump
-from continuized.process.prox import FORMULAS, clip, entry_penalty, entry_step
+from continuized.solver.kernels.composite import jump_entry, psi_of, psi_of_entry
 from continuized.solver.kernels.loop import add_noise
 from continuized.support import jit as numba_types
 from continuized.support.jit import UNCOUNTED, compile_formulas, is_ours, jit, matrix, vector
@@ -38,38 +37,6 @@ class Run(NamedTuple):
     z: Array
     g: Array
     psi: Array | None
-
-
-# One entry; that psi is None is known when compiling.
-
-
-def jump_entry(x, z, g, gamma, gamma_prime, psi, c):
-    """Return x and z of entry c after an event, as `Composite.jump` does."""
-    if psi is None:
-        return jump(x, z, g, gamma, gamma_prime)
-    low, high = psi[2, c], psi[3, c]
-    z_plus = entry_step(z - gamma_prime * g, gamma_prime, psi[0, c], psi[1, c], low, high)
-    return clip(follow(x, z, z_plus, gamma / gamma_prime), low, high), z_plus
-
-
-def psi_of_entry(x, psi, c):
-    """Return psi of entry c, in the domain but for rounding."""
-    if psi is None:
-        return 0.0
-    return entry_penalty(clip(x, psi[2, c], psi[3, c]), psi[0, c], psi[1, c])
-
-
-def psi_of(x, psi):
-    """Return psi of all entries."""
-    total = 0.0
-    if psi is not None:
-        for c in range(x.size):
-            total += psi_of_entry(x[c], psi, c)
-    return total
-
-
-compile_formulas(*FORMULAS)
-compile_formulas(jump_entry, psi_of_entry, psi_of, forceinline=True, **UNCOUNTED)
 
 
 def make_events(asked: Questions) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Products for metrics, compiled.  Imports Numba: load it only where it is used.
+"""Products and solutions for metrics, compiled.  Imports Numba: load it only where it is used.
 
 Not by BLAS: its threads go on spinning after a call, on the cores that the next pass over the
 data wants (`support.threads`).
@@ -12,14 +12,58 @@ from continuized.support.jit import jit
 
 
 @jit
-def symmetric_product(matrix, v, out):
-    """out = matrix v, for a vector or for each column of v."""
-    for i in range(matrix.shape[0]):
-        for c in range(v.shape[1]):
-            total = 0.0
-            for j in range(matrix.shape[0]):
-                total += matrix[i, j] * v[j, c]
-            out[i, c] = total
+def solve_cholesky(factor, rows):
+    """Solve F F^T x = v for each row v of `rows`, in place; F is the lower triangle of factor.
+
+    Both substitutions go along the rows of F, as they stand in memory.
+    """
+    for c in range(rows.shape[0]):
+        v = rows[c]
+        for i in range(v.size):
+            line, total = factor[i], v[i]
+            for j in range(i):
+                total -= line[j] * v[j]
+            v[i] = total / line[i]
+        for i in range(v.size - 1, -1, -1):
+            line = factor[i]
+            v[i] /= line[i]
+            value = v[i]
+            for j in range(i):
+                v[j] -= line[j] * value
+
+
+@jit
+def solve_secant(entries, changes, v):
+    """Apply the inverse of a secant metric to v, in place; see `metric.Secant`."""
+    last = changes.shape[0] - 1
+    along, shares = np.zeros(last + 1), np.zeros(last + 1)
+    for i in range(last, -1, -1):
+        s, y = changes[i, 0], changes[i, 1]
+        product = 0.0
+        for j in range(v.size):
+            along[i] += s[j] * y[j]
+            product += s[j] * v[j]
+        if along[i] > 0.0:
+            shares[i] = product / along[i]
+            for j in range(v.size):
+                v[j] -= shares[i] * y[j]
+    scale = 1.0
+    if last >= 0 and along[last] > 0.0:
+        y, square = changes[last, 1], 0.0
+        for j in range(v.size):
+            square += y[j] * y[j] / entries[j]
+        scale = along[last] / square
+    for j in range(v.size):
+        v[j] *= scale / entries[j]
+    for i in range(last + 1):
+        s, y = changes[i, 0], changes[i, 1]
+        if along[i] > 0.0:
+            product = 0.0
+            for j in range(v.size):
+                product += y[j] * v[j]
+            share = shares[i] - product / along[i]
+            for j in range(v.size):
+                v[j] += share * s[j]
 
 
 @jit

@@ -26,7 +26,7 @@ from continuized.process.prox import Prox, proximal_step, value_after_step
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver.array_api import copy, inner, is_finite, norm
 from continuized.solver.constant_checks import describe_skipped
-from continuized.solver.metric import Identity, Metric, MetricFactory
+from continuized.solver.metric import MOST_CHANGES, Identity, Metric, MetricFactory
 from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.evaluations import ROUNDING, Evaluation, Evaluator, after_step
 from continuized.solver.stopping import Criterion, is_far, is_time_to_look
@@ -147,7 +147,7 @@ class AdaptiveStepper(Stepper):
         "k", "t", "x", "z", "shown", "best", "last", "since", "metric_from", "metric_kind",
         "metric_value", "last_fall", "metrics_made", "restarts", "rejected", "in_a_row",
         "doubt_at", "shrink", "anchor", "is_lost", "schedule", "evaluator", "least", "half",
-        "halved_at", "fell_at", "moved_at",
+        "halved_at", "fell_at", "moved_at", "changes",
     )  # fmt: skip
 
     def __init__(self, problem: Problem, x0: Array, options: AdaptiveOptions) -> None:
@@ -169,6 +169,7 @@ class AdaptiveStepper(Stepper):
         self.metric_from = copy(x0)
         self.metric_value, self.last_fall = math.inf, math.inf
         self.metric_kind = "" if self.factory is None else self.factory.first_kind
+        self.changes: list[tuple[Array, Array]] = []  # of x and its gradient, for secant metrics
         # L is not guessed yet: where f is not finite at the start, it never is.
         self.schedule: FixedSchedule | AdaptiveSchedule = AdaptiveSchedule(1.0)
 
@@ -189,9 +190,20 @@ class AdaptiveStepper(Stepper):
         known = self.options.method
         # In a metric that is made to be the curvature, L is near 1.
         near_1 = self.factory is not None and self.factory.kind != "diag"
-        L = 1.0 if known or near_1 else self.evaluator.first_L(self.last)
+        is_done = self.support is not None and self._begin_on_support()
+        L = 1.0 if known or near_1 or is_done else self.evaluator.first_L(self.last)
         self.schedule = FixedSchedule(known) if known else AdaptiveSchedule(L)
         return Progress(rows=row)
+
+    def _begin_on_support(self) -> bool:
+        """Start from a better point than x0, and tell whether its duality gap is at most tol."""
+        assert self.support is not None
+        better = self.support.improve(self.evaluator, self.last)
+        if better is not None:
+            self.best = self.last = better
+            self.x = self.z = better.y
+        gap = self.criterion.gap(self.last)
+        return gap is not None and self.tol is not None and gap <= self.tol
 
     def advance(self, events: Events) -> Progress:
         return self._event(next(events.each()))
@@ -237,6 +249,9 @@ class AdaptiveStepper(Stepper):
                 return math.nan
             found = x, value_after_step(self.prox, at.f, at.g, x - at.y, x, gamma)
         small = self.tol is not None and self._measure(at, x, gamma) <= self.tol
+        if self.metric_kind == "secant" and at is not self.last:
+            change = (at.y - self.last.y).ravel(), (at.g - self.last.g).ravel()
+            self.changes = [*self.changes[1 - MOST_CHANGES :], change]
         self.last, self.is_small = at, small
         if small and self.options.gap is not None:  # it is that of the point before the step
             found = at.y, self._with_prox(at).f
@@ -261,6 +276,10 @@ class AdaptiveStepper(Stepper):
         return found
 
     def _jump(self, at: Evaluation, x: Array, z: Array, g: Array) -> None:
+        if self.factory is not None and self.k == 1 and self.factory.kind != "diag":
+            self._restart_from(x)  # the metric is that of this point: as after every new one
+            self.anchor = at.f
+            return
         if self.factory is not None and self.since >= self.factory.steps[self.metric_kind]:
             self._renew_metric(at)
             return
@@ -276,7 +295,7 @@ class AdaptiveStepper(Stepper):
     def _improve(self, x: Array) -> bool:
         """Go on from a better point on the support of x, if there is one."""
         assert self.support is not None
-        at = self.last if self.k <= 1 else self.evaluator.evaluate(x)
+        at = self.evaluator.evaluate(x)
         self.since, self.ready = 0, self.support.improve(self.evaluator, at)
         if self.ready is not None:
             self._restart_from(self.ready.y)
@@ -302,13 +321,17 @@ class AdaptiveStepper(Stepper):
             return False
         if math.isinf(self.anchor):
             self.anchor = at.f
-        if at is self.last:
+        if at is self.last or self._is_renewed_at_each_event():
             return True
         seen = self.evaluator.least_L(self.last, at)
         falls = at.f < self.last.f - slack or self._is_too_short(at, slack)
         L, self.shrink = adapt_L(self.schedule.L, self.shrink, seen, falls)
         self.schedule.change_L(L)
         return True
+
+    def _is_renewed_at_each_event(self) -> bool:
+        """Tell whether the metric is made anew at each event: L is 1 then, unless f rises."""
+        return self.factory is not None and self.factory.steps[self.metric_kind] <= 1.0
 
     def _is_too_short(self, at: Evaluation, slack: float) -> bool:
         """Tell whether the last step was so short that nothing can be seen of it, though the
@@ -365,7 +388,7 @@ class AdaptiveStepper(Stepper):
 
     def _make_metric(self, w: Array) -> None:
         assert self.factory is not None
-        metric = self.factory.build(w, self.metrics_made, self.metric_kind)
+        metric = self.factory.build(w, self.metrics_made, self.metric_kind, self.changes)
         self.evaluator.change_metric(metric)
         self.metric_from = w
         self.metrics_made += 1
@@ -412,7 +435,8 @@ class AdaptiveStepper(Stepper):
         as in every other run with them.
         """
         if self.prox is not None:
-            return self.evaluator.evaluate(self.shown[0])
+            is_known = self.shown[0] is self.last.y
+            return self.last if is_known else self.evaluator.evaluate(self.shown[0])
         if status is Status.PRECISION:  # of the values of f, the lowest is so by rounding
             return self.last
         if self.options.method is None or status in (Status.CONVERGED, Status.NOT_FINITE):
@@ -472,6 +496,8 @@ class AdaptiveStepper(Stepper):
             raise ValueError("the metric is none that such a run makes")
         if self.factory is not None:
             w = arrays[plain["metric_from"][ARRAY]]
-            metric = self.factory.build(w, plain["metrics_made"] - 1, plain["metric_kind"])
+            changes = [(arrays[s[ARRAY]], arrays[y[ARRAY]]) for s, y in plain["changes"]]
+            made, kind = plain["metrics_made"] - 1, plain["metric_kind"]
+            metric = self.factory.build(w, made, kind, changes)
             self.evaluator.change_metric(metric)
         super().restore(plain, arrays)

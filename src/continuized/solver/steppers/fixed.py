@@ -1,9 +1,10 @@
 """Known constants: events in blocks, on NumPy's arrays or on those of another library.
 
 `FixedStepper` runs compiled where the gradient is, and otherwise asks Python for one gradient an
-event; with a proximal or mirror step, events are NumPy's.  `ArrayStepper` is the same process on
-arrays of other libraries, on their device: the stopping tests and the witnesses are the same, and
-the arithmetic is the library's own, an array at a time.  No formula stands here.
+event; with a mirror step, or a proximal step that is no sum over entries, events are NumPy's.
+`ArrayStepper` is the same process on arrays of other libraries, on their device: the stopping tests
+and the witnesses are the same, and the arithmetic is the library's own, an array at a time.  No
+formula stands here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
 from continuized.solver import constant_checks as checks
 from continuized.solver import stopping
+from continuized.solver.kernels import composite as composite_kernel
 from continuized.solver.kernels import loop as kernel
 from continuized.solver.result import ConstantsWarning
 from continuized.support.progress import warn_caller
@@ -86,7 +89,8 @@ class _KnownConstants(Stepper):
         self.carry, self.nfev, self.skipped = method.init(0.0).carry, 0, 0
         # The sums of the checks, in the precision of x, lose digits where there are many entries.
         eps = arrays.eps_of(start) * max(1.0, math.sqrt(math.prod(start.shape)) / LONG_SUMS)
-        witnessing = not (noisy or problem.proves(method.L, method.mu))
+        proved = problem.proves(method.L, method.mu)
+        witnessing = method.assumes_convexity and not (noisy or proved)
         self.watch = checks.watch_for(method, tol, witnessing, eps)
         self.fun = math.nan  # at the last row
         self.asked = (-1, math.nan)  # the last event after which f was asked for, but not recorded
@@ -122,7 +126,7 @@ class _KnownConstants(Stepper):
 
         Asked only where tol is to be reached, and x is far from the start already.
         """
-        if self.tol is None or not self._is_far():
+        if self.tol is None or not (self.method.assumes_convexity and self._is_far()):
             return False
         g = self._gradient()
         length = self._norm(g)
@@ -247,7 +251,8 @@ class _KnownConstants(Stepper):
 class FixedStepper(_KnownConstants):
     """On NumPy's arrays: compiled where the gradient is, otherwise with one in Python.
 
-    noise, rng: the noise of the gradients, and what draws it.  composite: see above.
+    noise, rng: the noise of the gradients, and what draws it.  composite: see above.  z0: where z
+    starts, None where that is the start of x.
     """
 
     changing = ("k", "t", "carry", "fun", "nfev", "oracle", "rng", "work", "watch")
@@ -262,18 +267,22 @@ class FixedStepper(_KnownConstants):
         noise: Noise | None = None,
         rng: np.random.Generator | None = None,
         composite: Composite | None = None,
+        z0: Array | None = None,
         **options: Any,
     ) -> None:
         super().__init__(method, problem, start, tol, noisy=noise is not None, **options)
         self.noise, self.rng, self.composite = noise, rng, composite
+        self.psi = None  # its constants, where compiled code knows it
         if composite is not None:
+            self.psi = composite.entry_constants(start)
             self.looking, self.criterion_name = tol is not None, composite.criterion_name
         self.dim, self.dtype = start.size, start.dtype
         self.oracle: FullGradient = FullGradient(problem, start)
         self.work = np.zeros((kernel.WORK_ROWS, self.dim), self.dtype)
-        self.work[kernel.X] = self.work[kernel.Z] = start.ravel()
+        z = start if z0 is None else z0
+        self.work[kernel.X], self.work[kernel.Z] = start.ravel(), z.ravel()
         self.x = self.work[kernel.X].reshape(start.shape)  # the same memory
-        self.states_at_start = start[np.newaxis], start[np.newaxis]
+        self.states_at_start = start[np.newaxis], z[np.newaxis]
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
@@ -288,13 +297,16 @@ class FixedStepper(_KnownConstants):
         Ctrl-C is not heard while compiled events run: they are as many at once as take
         `BLOCK_SECONDS`, by the time that those before them took.
         """
-        if self.composite is not None:
+        if self.composite is not None and self.psi is None:
             return self._take_composite_events(self.composite, marks, coefs, i)
         if self.compiled is None:
             return self._take_events_in_python(marks, coefs, i)
         coefs, states = coefs[: i + self.at_once], (self.work, self.xs, self.zs)
         started = time.perf_counter()
-        done, signal = kernel.take_events(self.compiled, marks, *states, coefs, self.watch, i)
+        take = kernel.take_events
+        if self.psi is not None:
+            take = partial(composite_kernel.take_events, psi=self.psi)
+        done, signal = take(self.compiled, marks, *states, coefs, self.watch, i)
         in_time = (done - i) * BLOCK_SECONDS / max(time.perf_counter() - started, 1e-9)
         self.at_once = max(1, min(LARGE_BLOCK, int(in_time)))
         self.oracle.calls += done - i + (signal in checks.SIGNALS)
@@ -302,7 +314,8 @@ class FixedStepper(_KnownConstants):
 
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
-        ask, step = oracle.function, kernel.compile_step(self.dtype)
+        ask, psi = oracle.function, self.psi
+        step = kernel.compile_step(self.dtype) if psi is None else composite_kernel.step_of(psi)
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
         # Most answers are arrays that compiled code takes as they are: every look takes 50 ns.

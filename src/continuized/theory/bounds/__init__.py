@@ -1,6 +1,7 @@
 """The front door of the theorems: `bound` for every method, and the weights of Theorem 5.
 
-The right-hand sides are in `paper` (full gradients), `marked` (coordinates and rows) and `network`.
+The right-hand sides are in `paper` and `sharp` (full gradients), `marked` (coordinates and rows)
+and `network`.
 """
 
 from __future__ import annotations
@@ -16,15 +17,18 @@ from continuized.network.optimisation.a2cid2 import A2CiD2
 from continuized.network.optimisation.dadao import DADAO
 from continuized.network.optimisation.dual import Dual
 from continuized.problems.base import Array, Problem, check_problem
-from continuized.process.methods import Continuized, Method
+from continuized.process import parameters
+from continuized.process.methods import Continuized, Method, Nesterov, SharpContinuized
 from continuized.support import validation as check
-from continuized.theory.bounds import network
-from continuized.theory.bounds.paper import THEOREMS, Query, log_A, log_scale, theorem_of
+from continuized.theory.bounds import network, paper
+from continuized.theory.bounds.paper import Query, log_A, log_scale, theorem_of
+from continuized.theory.bounds.sharp import sharp_log_bound
 from continuized.theory.checks import (
     check_constants_hold,
     check_counts,
     name_of,
     start_of,
+    start_of_z,
     with_composite,
 )
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from continuized.marked.stepper import Marked
     from continuized.network import Graph, Objective
 
+THEOREMS: dict[type, Callable[..., Array]] = paper.THEOREMS | {SharpContinuized: sharp_log_bound}
 ON_NETWORKS: dict[type, Callable[..., Array]] = {
     Gossip: network.gossip_log_bound,
     A2CiD2: network.exchanges_log_bound,
@@ -48,6 +53,7 @@ def bound(
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
     *,
+    z0: ArrayLike | None = None,
     prox: Any = None,
     mirror: Any = None,
     x_star: ArrayLike | None = None,
@@ -62,7 +68,8 @@ def bound(
     - GradientDescent and Nesterov, k (Theorems 1 and 2): f(x_k) - f*, on every path.
     - Continuized, t (Theorems 3 and 6): E f(x_t) - f*, with noise E|noise|^2 <= sigma2.
     - Continuized, k (Theorem 5): the *weighted* E[weight(T_k) (f(x_k) - f*)], with `weight`.  It
-      bounds no unweighted E f(x_k).
+      bounds no unweighted E f(x_k).  With tau < 1, f need only be (tau, mu)-quasar-convex.
+    - SharpContinuized, t and k (Theorem B; see `sharp_bound`): the same, with its own weight.
     - CoordinateDescent: the same as for Continuized, and unweighted with accelerated=False.  With
       prox, for F = f + prox, whose minimiser is computed.
     - DualCoordinate on ridge regression, and on logistic regression with heuristics=False: the same
@@ -90,6 +97,8 @@ def bound(
         Exactly one of them: times, or numbers of events.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    z0 : array
+        The start of z, by default x0; for Continuized and Nesterov, without prox and mirror.
     prox : an object such as `cz.prox.L1(0.1)`
         Of psi, as for `minimize`.
     mirror : an object such as `cz.mirror.Entropy()`
@@ -113,9 +122,8 @@ def bound(
     >>> float(bound(Continuized(p.L), p, [0.0, 0.0], t=10.0).round(12))
     0.5
     """
-    return np.exp(
-        log_bound(method, problem, x0, t, k, sigma2, prox=prox, mirror=mirror, x_star=x_star)
-    )
+    given: Any = {"z0": z0, "prox": prox, "mirror": mirror, "x_star": x_star}
+    return np.exp(log_bound(method, problem, x0, t, k, sigma2, **given))
 
 
 def log_bound(
@@ -126,13 +134,14 @@ def log_bound(
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
     *,
+    z0: ArrayLike | None = None,
     prox: Any = None,
     mirror: Any = None,
     x_star: ArrayLike | None = None,
 ) -> Array:
     """The logarithm of `bound`, where the bound itself overflows or underflows.
 
-    method, problem, x0, t, k, sigma2, prox, mirror, x_star and the errors: as for `bound`.
+    method, problem, x0, t, k, sigma2, z0, prox, mirror, x_star and the errors: as for `bound`.
 
     >>> from continuized import Continuized, problems
     >>> p = problems.Quadratic([1.0, 0.1], [3.0, 4.0])
@@ -148,6 +157,10 @@ def log_bound(
     is_composite = prox is not None or mirror is not None
     if x_star is not None and not is_composite:
         raise ValueError("x_star= goes with prox= or mirror=; set problem.x_star, or drop it")
+    if z0 is not None and is_composite:
+        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0=")
+    if z0 is not None and not isinstance(method, Continuized | Nesterov | SharpContinuized):
+        raise ValueError(f"no theorem covers z_0 apart from x_0 for {name_of(method)}: drop z0=")
     if mirror is not None and sigma2 > 0.0:
         raise ValueError("no theorem here covers noise with mirror=; use sigma2=0")
     times = None if t is None else check.times(t, "t")
@@ -163,6 +176,8 @@ def log_bound(
 
         return marked.log_bound(method, p, x, query)
     check_constants_hold(method, p)
+    if z0 is not None:
+        query = query._replace(z0=start_of_z(x, z0))
     return theorem_of(method, THEOREMS)(method, p, x, query)
 
 
@@ -171,8 +186,9 @@ def weight(method: Method, t: ArrayLike) -> Array:
 
     (t + start)^2 when mu = 0, e^{sqrt(mu/L) t} when start = inf, and
     sinh^2(omega (t + start)) / omega^2 with omega = sqrt(mu/L)/2 for mu > 0 and a finite
-    start; always A_t up to a constant.  For GradientDescent and Nesterov, whose bounds hold
-    unweighted, it is 1.  Raises ValueError for other methods, and for times < 0.
+    start; always A_t up to a constant.  With tau < 1, tau (t + start) and tau sqrt(mu/L) stand in
+    their places.  e^{sqrt(2 mu/L) t} for SharpContinuized.  For GradientDescent and Nesterov, whose
+    bounds hold unweighted, it is 1.  Raises ValueError for other methods, and for times < 0.
 
     >>> from continuized import Continuized
     >>> float(weight(Continuized(1.0), 3.0).round(12))
@@ -191,6 +207,8 @@ def log_weight(method: Method, t: ArrayLike) -> Array:
     """
     times = check.times(t, "t")
     theorem_of(method, THEOREMS)  # raises where there is none
+    if isinstance(method, SharpContinuized):
+        return parameters.sharp_eta(method.L, method.mu) * times[()]
     if not isinstance(method, Continuized):
         return np.zeros_like(times)[()]
     return log_A(method, times) + log_scale(method)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,12 +29,13 @@ T = TypeVar("T")
 class Query(NamedTuple):
     """What a bound is asked for: times t, or counts k of events, and the noise's variance.
 
-    Exactly one of t and k is not None.
+    Exactly one of t and k is not None.  z0: where z starts, None where that is x_0.
     """
 
     t: Array | None
     k: Array | None
     sigma2: float = 0.0
+    z0: Array | None = None
 
 
 def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callable[..., T]:
@@ -47,12 +49,12 @@ def theorem_of(method: Any, theorems: Mapping[type, Callable[..., T]]) -> Callab
 
 def log_A(method: Continuized, t: Array) -> Array:
     """Return log A_t, elementwise."""
-    return _each(lambda s: parameters.log_A(s, *method.constants), t)
+    return _each(lambda s: parameters.log_A(s, *method.parameters), t)
 
 
 def log_B(method: Continuized, t: Array) -> Array:
     """Return log B_t, elementwise."""
-    return _each(lambda s: parameters.log_B(s, *method.constants), t)
+    return _each(lambda s: parameters.log_B(s, *method.parameters), t)
 
 
 def log_of(value: float) -> float:
@@ -74,8 +76,8 @@ def log_scale(method: Continuized) -> float:
 
 def log_phi_0(method: Continuized, distance: float, excess: Callable[[], float]) -> float:
     """log of A_0 excess + B_0 distance; the excess is asked for only where A_0 > 0."""
-    log_A_0 = parameters.log_A(0.0, *method.constants)
-    log_B_0 = parameters.log_B(0.0, *method.constants)
+    log_A_0 = parameters.log_A(0.0, *method.parameters)
+    log_B_0 = parameters.log_B(0.0, *method.parameters)
     start = log_B_0 + log_of(distance)
     if log_A_0 == -math.inf:  # the theorem asks nothing of f(x_0)
         return start
@@ -89,7 +91,7 @@ def continuized_bound(
 
     distance and excess: as for `log_phi_0`.
     """
-    t, k, sigma2 = query
+    t, k, sigma2, _ = query
     if t is not None:
         same = _without_large_start(method)
         log_phi = log_phi_0(same, distance, excess)
@@ -108,8 +110,8 @@ def continuized_bound(
 def _without_large_start(method: Continuized) -> Continuized:
     """start = inf where e^{-2 omega start} is below rounding: phi_0 / A_t is the same, but
     log A_t would lose the digits of t to those of start."""
-    L, mu, start = method.constants
-    return Continuized(L, mu) if parameters.omega(L, mu) * start > 20.0 else method
+    L, mu, start, tau = method.parameters
+    return replace(method, start=None) if tau * parameters.omega(L, mu) * start > 20.0 else method
 
 
 def log_decay(first: float, rate: float, query: Query, weighted: bool = False) -> Array:
@@ -133,17 +135,17 @@ def log_power(r: float, k: Array) -> Array:
 
 
 def log_mean_A(method: Continuized, t: Array) -> Array:
-    """log of int_0^t A_s ds / A_t.  At start = inf, of its limit sqrt(L/mu) (Theorem 6.2)."""
-    L, mu, start = method.constants
+    """log of int_0^t A_s ds / A_t.  At start = inf, of its limit sqrt(L/mu) / tau (Theorem 6.2)."""
+    L, mu, start, tau = method.parameters
     if mu > 0.0 and start == math.inf:
-        return np.zeros(t.shape)[()] - math.log(2.0 * parameters.omega(L, mu))
+        return np.zeros(t.shape)[()] - math.log(tau * 2.0 * parameters.omega(L, mu))
     with np.errstate(divide="ignore", invalid="ignore"):
         if mu == 0.0:
             end = t + start
             ratio = np.where(end > 0.0, start / end, 0.0)
             third: Array = np.log(t) + np.log((1.0 + ratio + ratio * ratio) / 3.0)
             return third
-        w = parameters.omega(L, mu)
+        w = tau * parameters.omega(L, mu)
         mean = _mean_sinh2(w * start, w * (t + start), w * t)
         return np.log(np.where(t > 0.0, mean, 0.0)) - math.log(w)
 
@@ -162,16 +164,17 @@ def _mean_sinh2(u: float, v: Array, d: Array) -> Array:
 def log_mean_weight(method: Continuized, k: Array) -> Array:
     """log of E int_0^{T_k} weight(s) ds, T_k ~ Gamma(k, 1), with the weight of Theorem 5.
 
-    mu = 0:       ((T+start)^3 - start^3)/3,  with E T = k, E T^2 = k(k+1), ...
-    start = inf:  (e^{qT} - 1)/q,             with E e^{qT} = (1-q)^{-k}
+    mu = 0:       tau^2 ((T+start)^3 - start^3)/3,  with E T = k, E T^2 = k(k+1), ...
+    start = inf:  (e^{qT} - 1)/q, q = tau sqrt(mu/L), with E e^{qT} = (1-q)^{-k}
     otherwise     2/q^2 int_0^T (cosh q(s + start) - 1) ds, with E e^{qT} and E e^{-qT}.
     """
-    L, mu, start = method.constants
+    L, mu, start, tau = method.parameters
     n = k.astype(np.float64)
     with np.errstate(divide="ignore"):  # at k = 0
         if mu == 0.0:
-            return np.log(n * ((n + 1.0) * ((n + 2.0) / 3.0 + start) + start * start))
-        q = 2.0 * parameters.omega(L, mu)
+            cubes = n * ((n + 1.0) * ((n + 2.0) / 3.0 + start) + start * start)
+            return np.log(cubes) + 2.0 * math.log(tau)
+        q = tau * 2.0 * parameters.omega(L, mu)
         if q >= 1.0:
             return np.where(n > 0.0, math.inf, -math.inf)[()]
         if start == math.inf:
@@ -241,13 +244,17 @@ def log_atanh_minus(q: float) -> float:
 
 
 def _continuized_theorem(method: Continuized, problem: Problem, x: Array, query: Query) -> Array:
-    distance = squared_distance(problem, x)
+    distance = squared_distance(problem, _start_of_z(x, query))
     return continuized_bound(method, distance, lambda: excess(problem, x), query)
+
+
+def _start_of_z(x: Array, query: Query) -> Array:
+    return x if query.z0 is None else query.z0
 
 
 def _nesterov_theorem(method: Nesterov, problem: Problem, x: Array, query: Query) -> Array:
     counts = _counts(method, query)
-    log_R2 = log_of(squared_distance(problem, x))
+    log_R2 = log_of(squared_distance(problem, _start_of_z(x, query)))
     if method.mu == 0.0:
         if log_R2 == -math.inf:
             return np.full(counts.shape, -math.inf)[()]

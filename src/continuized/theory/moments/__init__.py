@@ -26,7 +26,8 @@ from continuized.process.methods import Method
 from continuized.support import validation as check
 from continuized.support.files import check_memory
 from continuized.support.progress import Bar, bar
-from continuized.theory.checks import check_counts, name_of, start_of
+from continuized.theory.checks import check_counts, name_of, start_of, start_of_z
+from continuized.theory.moments.affine import affine_moments
 from continuized.theory.moments.dadao import dadao_moments
 from continuized.theory.moments.edges import dual_moments, gossip_moments
 from continuized.theory.moments.events import moments_at_events
@@ -55,6 +56,8 @@ def moments(
     k: ArrayLike | None = None,
     sigma2: float = 0.0,
     *,
+    z0: ArrayLike | None = None,
+    prox: Any = None,
     progress: bool = False,
 ) -> Moments:
     """Exact E f(x_t) and E |z_t - x*|^2 on a Quadratic, at fixed times or at the k-th event.
@@ -62,13 +65,17 @@ def moments(
     The noise is isotropic, of total variance sigma2 (sigma2 / dim to a coordinate), white
     from event to event.
 
-    - `times`, increasing: for Continuized (any start) and CustomContinuized.  All coordinates
-      are integrated at once; relative accuracy about 1e-10.
+    - `times`, increasing: for Continuized (any start), SharpContinuized and CustomContinuized.
+      All coordinates are integrated at once; relative accuracy about 1e-10.
     - `k`, integers: the expectation at the k-th event, E f(x_{T_k}), in which T_k ~ Gamma(k, 1)
-      and the state are correlated.  For Continuized with start = inf in closed form (the gap's
-      resolvent); for other parameters the density of (T_k, second moments) is carried from
-      event to event on a spectral grid in t, relative accuracy about 1e-10, at a cost that
-      grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
+      and the state are correlated.  For Continuized with start = inf, and SharpContinuized, in
+      closed form (the gap's resolvent); for other parameters the density of (T_k, second moments)
+      is carried from event to event on a spectral grid in t, relative accuracy about 1e-10, at a
+      cost that grows as k^2.  For GradientDescent and Nesterov a recursion, which is all there is.
+
+    With prox=, for Continuized and `times` only and without noise, `fun` is E F(x_t), F = f + psi,
+    and x* its minimiser.  The proximal step must be an affine map: `cz.prox.Hyperplane` (100
+    variables at most), or `cz.prox.Separable(l2=...)` (see `theory.moments.affine`).
 
     The others are for `times` only, without noise.
 
@@ -86,11 +93,15 @@ def moments(
     p : Quadratic, LeastSquares, Graph, or a pair (Graph, Objective)
     method : a method, marked or not, network.Gossip, network.Dual or network.DADAO
     x0 : array
-        The start, z_0 = x_0.
+        The start.
+    z0 : array
+        The start of z, by default x0; with full gradients only.
     times, k : numbers
         Exactly one of them.
     sigma2 : float
         The total variance of the noise, E|noise|^2.
+    prox : an object such as `cz.prox.Hyperplane([1.0, 1.0], 1.0)`
+        Of psi, as for `minimize`.
     progress : bool
         Show a progress bar on standard error.
 
@@ -120,29 +131,47 @@ def moments(
         # Imported here, for the marked methods bring Numba with them.
         from continuized.theory.moments.marks import marked_moments as system
     name = name_of(method)
+    if system is not None and z0 is not None:
+        raise ValueError(f"z0= is for methods with full gradients, not for {name}: drop it")
     if system is not None and t is None:
         raise ValueError(f"the moments of {name} are for fixed times: give times, not k=")
     if system is not None and sigma2 > 0.0:
         raise ValueError(f"no noise can be added to the gradients of {name}: sigma2 must be 0")
+    if prox is not None and z0 is not None:
+        raise ValueError("z0= goes without prox=: its theorem needs z_0 = x_0; drop z0=")
+    if prox is not None and (system is not None or t is None or sigma2 > 0.0):
+        raise ValueError(
+            f"moments with prox= are for Continuized, fixed times and sigma2=0, got {name}, "
+            f"{'k=' if t is None else 'times'} and sigma2={sigma2:.6g}"
+        )
     with bar("moments", PERCENT, progress, unit="%") as show:
+        if prox is not None and t is not None:
+            return affine_moments(_check_quadratic(p), method, x0, t, prox, show)
         if system is None:
-            return _full_gradient_moments(p, method, x0, t, k, sigma2, show)
+            return _full_gradient_moments(p, method, (x0, z0), t, k, sigma2, show)
         return system(p, method, x0, t, show)
 
 
-def _full_gradient_moments(
-    p: Any, method: Any, x0: ArrayLike, t: Array | None, k: ArrayLike | None, sigma2: float,
-    show: Bar,
-) -> Moments:  # fmt: skip
-    """The moments of the methods of the paper, at fixed times or at events."""
+def _check_quadratic(p: Any) -> Quadratic:
     if not isinstance(p, Quadratic):
         raise TypeError(
             f"moments are exact on a Quadratic only, got {type(p).__name__}; use an ensemble"
         )
+    return p
+
+
+def _full_gradient_moments(
+    p: Any, method: Any, starts: tuple[ArrayLike, ArrayLike | None], t: Array | None,
+    k: ArrayLike | None, sigma2: float, show: Bar,
+) -> Moments:  # fmt: skip
+    """The moments of the methods of the paper, at fixed times or at events."""
+    p = _check_quadratic(p)
     lam, variance = p.eigenvalues, sigma2 / max(p.dim, 1)
-    u0 = (start_of(p, x0).ravel() - p.x_star) ** 2
+    x = start_of(p, starts[0])
+    u, w = (v.ravel() - p.x_star for v in (x, start_of_z(x, starts[1])))
+    start = np.stack([u * u, u * w, w * w])
     if t is not None:
-        one, start = np.ones_like(lam), np.stack([u0, u0, u0])
+        one = np.ones_like(lam)
         marks = Marks.diagonal(lam, lam * lam, one, one, variance)
         found = list(integrate_moments(rates_of(method), marks, start, t, show=show))
         return Moments.on_quadratic(p, t, None, np.array(found).reshape(len(t), 3, p.dim))
@@ -152,5 +181,5 @@ def _full_gradient_moments(
         raise ValueError(f"k must be an integer or a vector of some, got shape {counts.shape}")
     last = int(counts.max(initial=0))
     check_memory(24.0 * (last + 1) * p.dim, "so many events", "a smaller k")
-    rows = moments_at_events(method, lam, u0, last, variance, show)[counts]
+    rows = moments_at_events(method, lam, start, last, variance, show)[counts]
     return Moments.on_quadratic(p, None, counts, rows)

@@ -17,7 +17,7 @@ import numpy as np
 
 from continuized.problems.base import Array
 from continuized.process.clock import Unit
-from continuized.process.methods import Continuized, Method, check_method
+from continuized.process.methods import Continuized, Method, SharpContinuized, check_method
 from continuized.support.progress import Bar, silent
 from continuized.theory.moments.integrate import PERCENT
 from continuized.theory.moments.pair import PairMoments, Rates, flow_matrix, rates_of
@@ -36,16 +36,19 @@ SHOW_EVERY = 20  # events
 
 
 def moments_at_events(
-    method: Method, lam: Array, u0: Array, last: int, variance: float, show: Bar = silent
+    method: Method, lam: Array, start: Array, last: int, variance: float, show: Bar = silent
 ) -> Array:
     """The moments at events 0, ..., last; shape (last + 1, 3, dim).  show: told the percentage.
+
+    start: the pair moments at time 0, of shape (3, dim).
 
     Raises ValueError where it would not end.
     """
     if isinstance(check_method(method).clock(), Unit):  # it counts iterations
-        return _iterate(method, lam, u0, last, variance, show)
-    if isinstance(method, Continuized) and method.start == math.inf:
-        return _resolvent_powers(rates_of(method), lam, u0, last, variance, show)
+        return _iterate(method, lam, start, last, variance, show)
+    is_exponential = isinstance(method, Continuized) and method.start == math.inf
+    if is_exponential or isinstance(method, SharpContinuized):
+        return _resolvent_powers(rates_of(method), lam, start, last, variance, show)
     most = math.isqrt(int(MOST / (1.0 + len(lam) / MANY)))
     if last > most:
         raise ValueError(
@@ -56,9 +59,18 @@ def moments_at_events(
     end = last + 12.0 * math.sqrt(last) + 60.0
     for _ in range(LONGEST):
         grid = _Grid(rates_of(method), _edges(method, last, end))
+        before = _flow_from_start(method, grid.t, start)
         width = max(1, LARGEST // (9 * grid.t.size))
         pieces = [
-            _levels(grid, lam[i : i + width], u0[i : i + width], last, variance, show)
+            _levels(
+                grid,
+                lam[i : i + width],
+                start[:, i : i + width],
+                before[..., i : i + width],
+                last,
+                variance,
+                show,
+            )
             for i in range(0, len(lam), width)
         ]
         if max((tail for _, tail in pieces), default=0.0) <= TAIL:
@@ -95,9 +107,8 @@ def _tell(show: Bar, k: int, last: int) -> None:
         show(int(PERCENT * k / last), f"event {k} of {last}")
 
 
-def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float, show: Bar) -> Array:
+def _iterate(method: Method, lam: Array, m: Array, last: int, variance: float, show: Bar) -> Array:
     """Discrete methods: mix and jump, k = 0, ..., last."""
-    m = np.stack([u0, u0, u0])
     rows, carry = [m], method.init(0.0).carry
     for k in range(1, last + 1):
         a, b, step, step_prime, carry = method.coefficients(k, k - 1.0, float(k), 1.0, carry)
@@ -110,12 +121,11 @@ def _iterate(method: Method, lam: Array, u0: Array, last: int, variance: float, 
 
 
 def _resolvent_powers(
-    rate: Rates, lam: Array, u0: Array, last: int, variance: float, show: Bar
+    rate: Rates, lam: Array, m: Array, last: int, variance: float, show: Bar
 ) -> Array:
     """Constant parameters: over an Exp(1) gap the flow's mean is (1 - F)^{-1}."""
     step, step_prime = rate.gamma(0.0), rate.gamma_prime(0.0)
     resolvent = np.linalg.inv(np.eye(3) - flow_matrix(rate.eta(0.0), rate.eta_prime(0.0)))
-    m = np.stack([u0, u0, u0])
     rows = [m]
     for k in range(1, last + 1):
         _tell(show, k, last)
@@ -181,18 +191,19 @@ class _Grid:
 
 
 def _levels(
-    grid: _Grid, lam: Array, u0: Array, last: int, variance: float, show: Bar
+    grid: _Grid, lam: Array, start: Array, before: Array, last: int, variance: float, show: Bar
 ) -> tuple[Array, float]:
-    """The moments at events 0, ..., last, and the share that the last panel has in the last."""
+    """The moments at events 0, ..., last, and the share that the last panel has in the last.
+
+    before: the moments at the times of the grid where no event has come yet.
+    """
     t = grid.t
     steps = np.array([grid.rate.gamma(s) for s in t.ravel().tolist()]).reshape(t.shape)
     steps_prime = np.array([grid.rate.gamma_prime(s) for s in t.ravel().tolist()]).reshape(t.shape)
     jump = jump_map(steps[..., None], steps_prime[..., None], lam)
     push = variance * np.moveaxis(jump_noise(steps, steps_prime), 0, -1)[..., None]
-    start = np.stack([u0, u0, u0])
     rows, tail = [start], 0.0
-    # Until the first event x = z stands still: nu_0 = e^{-t} m_0, whatever eta(0).
-    nu = np.exp(-t)[..., None, None] * start
+    nu = np.exp(-t)[..., None, None] * before
     for k in range(last):
         _tell(show, k, last)
         mu = np.moveaxis(apply(jump, np.moveaxis(nu, 2, 0)), 0, 2)
@@ -204,6 +215,16 @@ def _levels(
         else:
             tail = _share(np.einsum("i,icd->cd", grid.weights[-1], mu[-1]), rows[-1])
     return np.stack(rows), tail
+
+
+def _flow_from_start(method: Method, t: Array, start: Array) -> Array:
+    """The moments at times t without an event, of shape (*t.shape, 3, dim)."""
+    if np.array_equal(start[0], start[1]) and np.array_equal(start[1], start[2]):
+        # x = z stands still, whatever eta(0).
+        return np.broadcast_to(start, (*t.shape, *start.shape))
+    weights = [method.flow(0.0, s, s) for s in t.ravel().tolist()]
+    a, b = np.array(weights).T.reshape(2, *t.shape, 1)
+    return np.moveaxis(apply((1.0 - a, a, b, 1.0 - b), start), 0, -2)
 
 
 def _share(part: Array, whole: Array) -> float:

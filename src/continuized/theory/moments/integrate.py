@@ -55,7 +55,7 @@ def integrate_moments(
     project: Callable[[Array], Array] = symmetrise,
     show: Bar = silent,
 ) -> Iterator[PairMoments]:
-    """Yield the pair moments at increasing times, from `start` at time 0, where w = u.
+    """Yield the pair moments at increasing times, from `start` at time 0.
 
     `project` puts back, after each piece, what rounding has taken.  `show` is told the percentage.
     Raises ArithmeticError where the integrator gives up, ValueError where it would not end.
@@ -68,7 +68,7 @@ def integrate_moments(
     for stop in times.tolist():
         if t == 0.0 < stop and m.size and math.isinf(rates.eta(0.0)):
             t = min(FIRST, 0.5 * stop)
-            m = _leave_start(rates, marks, start, t)
+            m = _leave_start(rates, marks, np.stack([start[2]] * 3), t)  # x joins z
         while t < stop and m.size:
             budget.size = _log_size(m)
             t, m = _integrate_piece(rates, marks, m, t, stop, budget)

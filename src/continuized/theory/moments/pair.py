@@ -21,7 +21,13 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array
 from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
-from continuized.process.methods import Continuized, CustomContinuized, Method, check_method
+from continuized.process.methods import (
+    Continuized,
+    CustomContinuized,
+    Method,
+    SharpContinuized,
+    check_method,
+)
 from continuized.support.display import show_html, show_line
 
 PairMoments = Array
@@ -76,9 +82,12 @@ class Rates(NamedTuple):
     gamma_prime: Callable[[float], float]
 
     @classmethod
-    def constant(cls, theta: float, gamma: float, gamma_prime: float) -> Rates:
-        """Make rates that do not change, with eta = eta' = theta."""
-        return cls(lambda t: theta, lambda t: theta, lambda t: gamma, lambda t: gamma_prime)
+    def constant(
+        cls, theta: float, gamma: float, gamma_prime: float, eta_prime: float | None = None
+    ) -> Rates:
+        """Make rates that do not change, with eta = theta, and eta' too unless it is given."""
+        other = theta if eta_prime is None else eta_prime
+        return cls(lambda t: theta, lambda t: other, lambda t: gamma, lambda t: gamma_prime)
 
 
 class Marks(NamedTuple):
@@ -108,9 +117,15 @@ def rates_of(method: Method) -> Rates:
     """Look up the scalars of a method in continuous time."""
     if isinstance(method, CustomContinuized):
         return Rates(method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-    if not isinstance(check_method(method), Continuized):
+    if isinstance(method, SharpContinuized):
+        L, mu = method.L, method.mu
+        steps = parameters.gamma(L), parameters.sharp_gamma_prime(L, mu)
+        eta_prime = parameters.sharp_eta_prime(L, mu)
+        return Rates.constant(parameters.sharp_eta(L, mu), *steps, eta_prime=eta_prime)
+    check_method(method)
+    if not isinstance(method, Continuized):
         raise ValueError(f"{method.name} counts iterations: give k=, not times")
-    c = method.constants
+    c = method.parameters
     return Rates(
         lambda t: parameters.eta(t, *c),
         lambda t: parameters.eta_prime(t, *c),

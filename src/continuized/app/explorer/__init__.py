@@ -1,0 +1,1 @@
+"""The explorer: one page that runs the process in a browser."""

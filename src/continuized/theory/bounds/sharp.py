@@ -1,0 +1,344 @@
+"""Theorems A and B: larger exponents than the paper's for mu > 0, and bounds of whole paths.
+
+The proofs are in docs/proofs/sharp.md.  Both have one Lyapunov function,
+
+    V = f(x) - f* - (nu mu / 2) |x - x*|^2 + nu mu |w - x*|^2,
+
+with w = x/4 + 3z/4 (A, the paper's parameters) or w = z (B), of which E V_t e^{rho t} never grows.
+`form` is what is left of their proof: a quadratic form that must not be positive.
+
+V >= (1 - nu) (f - f*), so that V e^{rho t} / (1 - nu), as phi_t / A_t, bounds f(x_t) - f* along a
+whole path, by Ville's inequality for supermartingales that are not negative.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from continuized.problems.base import Array, Problem, check_problem
+from continuized.process import parameters
+from continuized.process.methods import Continuized, Method, SharpContinuized
+from continuized.support import validation as check
+from continuized.support.display import show_html, show_line
+from continuized.theory.bounds.paper import (
+    Query,
+    continuized_bound,
+    log_decay,
+    log_of,
+    theorem_of,
+)
+from continuized.theory.checks import (
+    ROUNDING,
+    check_constants_hold,
+    check_counts,
+    excess,
+    squared_distance,
+    start_of,
+)
+
+LEAST_A, LEAST_B = 7.04, 6.5  # of L / mu
+CONSTANT = 3.0  # of both theorems, at a time
+
+
+class Proof(NamedTuple):
+    """The numbers of one of the proofs, in units where L = 1: floats, fractions, or the like.
+
+    rho: the rate.  nu: as in V.  ell: the multiplier of the inequality between x* and x+.  in_x and
+    in_z: w = in_x x + in_z z.
+    """
+
+    mu: Any
+    eta: Any
+    eta_prime: Any
+    gamma: Any
+    gamma_prime: Any
+    rho: Any
+    nu: Any
+    ell: Any
+    in_x: Any
+    in_z: Any
+
+
+def proof_A(q: Any) -> Proof:
+    """Theorem A, for the paper's parameters, q = sqrt(mu/L)."""
+    mu, one = q * q, q / q
+    return Proof(
+        mu, q, q, one, 1 / q, 4 * q / 3, 8 / (9 + 3 * q), 19 * mu / 20, one / 4, 3 * one / 4
+    )
+
+
+def proof_B(p: Any) -> Proof:
+    """Theorem B, for those of `SharpContinuized`, p = sqrt(2 mu/L)."""
+    mu, one = p * p / 2, p / p
+    gamma_prime = 1 / p + 2 * one / 3
+    return Proof(mu, p, p / 2, one, gamma_prime, p, 3 / (3 + 2 * p), mu * (4 + p) / 4, 0 * one, one)
+
+
+def form(proof: Proof) -> Array:
+    """The matrix, on (x, z, g, g+) with x* = 0, that must not be positive.
+
+    It is the generator of V, plus rho V, plus the interpolation inequalities of L-smooth,
+    mu-strongly convex functions between x* and x+, x* and x, x and x+ = x - gamma g, with the
+    multipliers ell, rho - ell and 1 - ell; the values f(x) and f(x+) cancel.
+    """
+    mu, eta, eta_prime, gamma, gamma_prime, rho, nu, ell, in_x, in_z = proof
+    x, z, g, g_plus = np.eye(4, dtype=int).astype(object)
+    nothing, half = 0 * x, mu / mu / 2  # not a float where mu is none
+
+    def product(u: Array, v: Array) -> Any:
+        return half * (np.outer(u, v) + np.outer(v, u))
+
+    def quadratic_part(x: Array, w: Array) -> Any:
+        return nu * mu * (product(w, w) - product(x, x) / 2)
+
+    def interpolate(x_i: Array, g_i: Array, x_j: Array, g_j: Array) -> Any:
+        dx, dg = x_i - x_j, g_i - g_j
+        slack = product(dg, dg) + mu * product(dx, dx) - 2 * mu * product(dg, dx)
+        return -product(g_j, dx) - slack / (2 * (1 - mu))
+
+    w = in_x * x + in_z * z
+    x_plus, w_plus = x - gamma * g, w - (in_x * gamma + in_z * gamma_prime) * g
+    moved = in_x * eta * (z - x) + in_z * eta_prime * (x - z)
+    flow: Any = eta * product(g - nu * mu * x, z - x) + 2 * nu * mu * product(w, moved)
+    return np.asarray(
+        flow
+        + quadratic_part(x_plus, w_plus)
+        + (rho - 1) * quadratic_part(x, w)
+        + ell * interpolate(nothing, nothing, x_plus, g_plus)
+        + (rho - ell) * interpolate(nothing, nothing, x, g)
+        + (1 - ell) * interpolate(x, g, x_plus, g_plus)
+    )
+
+
+class SharpBound(NamedTuple):
+    """A bound, the theorem that gives it, and its exponent, each in the shape of t or k.
+
+    rate: the bound falls as e^{-rate t}, or at the k-th event has the weight e^{rate T_k}; NaN
+    where the theorem is the paper's and start is finite: then `cz.theory.weight` is the weight.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> found = cz.theory.sharp_bound(cz.Continuized(p.L, p.mu), p, [0.0, 0.0, 0.0], t=[1.0, 90.0])
+    >>> found.theorem.tolist()
+    ['Theorem 3', 'Theorem A']
+    """
+
+    bound: Array
+    theorem: Array
+    rate: Array
+
+    def __repr__(self) -> str:
+        return show_line(self)
+
+    def _repr_html_(self) -> str:
+        return show_html(self)
+
+
+class _Decay(NamedTuple):
+    """A theorem of V: E V e^{rho t} never grows; V_0 for x_0 = z_0."""
+
+    name: str
+    rho: float
+    nu: float
+    V_0: float
+    phi_0: float
+
+    @property
+    def log_of_path(self) -> float:
+        """Log of V_0 / (1 - nu)."""
+        return log_of(self.V_0) - math.log1p(-self.nu)
+
+    def log_bound(self, query: Query) -> Array:
+        """Log of the bound on E f(x_t) - f*, or on E[e^{rho T_k} (f(x_k) - f*)]."""
+        if query.t is not None:
+            return log_decay(math.log(CONSTANT) + log_of(self.phi_0), self.rho, query)
+        return log_decay(self.log_of_path, self.rho, query, weighted=True)
+
+
+def sharp_bound(
+    method: Continuized | SharpContinuized,
+    problem: Problem,
+    x0: ArrayLike,
+    t: ArrayLike | None = None,
+    k: ArrayLike | None = None,
+    *,
+    z0: ArrayLike | None = None,
+) -> SharpBound:
+    """The least bound that is proved here for a method, and the theorem that it is from.
+
+    With q = sqrt(mu/L), phi_0 = f_0 - f* + mu/2 |x_0 - x*|^2 and x_0 = z_0, a bound on
+    E f(x_t) - f*:
+
+    - `Continuized` with start = inf and L/mu >= 7.04 (Theorem A, new here): the lesser of
+      3 phi_0 e^{-4/3 qt} and Theorem 3's phi_0 e^{-qt}; they cross at qt = 3 log 3.
+    - `SharpContinuized` with L/mu >= 6.5 (Theorem B, new here): 3 phi_0 e^{-sqrt(2) qt}.
+    - any other `Continuized`: that of `cz.theory.bound`.
+
+    At the k-th event, E[e^{rate T_k} (f(x_k) - f*)] is bounded, by V_0 / (1 - nu), where
+    V_0 = f_0 - f* + nu mu/2 |x_0 - x*|^2 and 1/(1 - nu) is at most 9 in A, and 1 + 3/(2 sqrt(2) q)
+    in B.  No noise: no theorem covers it.
+
+    Parameters
+    ----------
+    method : Continuized or SharpContinuized
+    problem : Problem
+        x* and f* must be known.
+    x0 : array
+        The start, z_0 = x_0.
+    t, k : number or array
+        Exactly one of them: times, or numbers of events.
+    z0 : None
+        Refused where given: the constants are for z_0 = x_0; `cz.theory.bound` takes it.
+
+    Returns
+    -------
+    SharpBound
+
+    Raises
+    ------
+    TypeError, ValueError
+        Where no theorem is known, its assumptions do not hold, or an argument makes no sense.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_strongly_convex()
+    >>> found = sharp_bound(cz.SharpContinuized(p.L, p.mu), p, [0.0, 0.0, 0.0], t=100.0)
+    >>> str(found.theorem), bool(found.bound < 1e-5)
+    ('Theorem B', True)
+    """
+    if (t is None) == (k is None):
+        raise ValueError("give exactly one of t= and k=")
+    refuse_z0(z0)
+    times = None if t is None else check.times(t, "t")
+    query = Query(times, None if k is None else check_counts(k))
+    own, paper = _theorems(method, problem, x0, query)
+    rate = math.nan
+    if isinstance(method, Continuized) and method.start == math.inf:
+        rate = method.tau * 2.0 * parameters.omega(method.L, method.mu)
+    name = "Theorem 3" if k is None else "Theorem 5"
+    if own is None:
+        log, names, rates = paper, np.full(np.shape(paper), name), np.full(np.shape(paper), rate)
+    else:
+        # At events the two have different weights, and only one can be told.
+        sharp = own.log_bound(query)
+        less = sharp < paper if k is None else np.full(np.shape(paper), True)
+        log, names = np.where(less, sharp, paper), np.where(less, own.name, name)
+        rates = np.where(less, own.rho, rate)
+    return SharpBound(np.exp(log)[()], names[()], rates[()])
+
+
+def _theorems(
+    method: Any, problem: Any, x0: ArrayLike, query: Query
+) -> tuple[_Decay | None, Array]:
+    """Theorem A or B where it holds, and the log of the paper's bound, infinite where there is
+    none."""
+    if not isinstance(method, Continuized | SharpContinuized):
+        theorem_of(method, {})  # which raises
+    p, x = check_problem(problem), start_of(problem, x0)
+    check_constants_hold(method, p)
+    R2 = squared_distance(p, x)
+    if isinstance(method, SharpContinuized):
+        asked: Any = query.t if query.k is None else query.k
+        return decay_B(method, R2, excess(p, x)), np.full(asked.shape, math.inf)
+    paper = continuized_bound(method, R2, lambda: excess(p, x), query)
+    if not has_theorem_A(method):
+        return None, paper
+    proof = proof_A(2.0 * parameters.omega(method.L, method.mu))
+    return _make_decay("Theorem A", proof, method, R2, excess(p, x)), paper
+
+
+def has_theorem_A(method: Continuized) -> bool:
+    """Tell whether Theorem A covers these parameters."""
+    is_paper = method.mu > 0.0 and method.start == math.inf and method.tau == 1.0
+    return is_paper and _is_at_least(method, LEAST_A)
+
+
+def decay_B(method: SharpContinuized, R2: float, f: float) -> _Decay:
+    """Theorem B, with |x_0 - x*|^2 and f_0 - f*; ValueError where L/mu is too small for it."""
+    if not _is_at_least(method, LEAST_B):
+        raise ValueError(
+            f"Theorem B needs L/mu >= {LEAST_B}, got {method.L / method.mu:.6g}; use cz.Continuized"
+        )
+    proof = proof_B(parameters.sharp_eta(method.L, method.mu))
+    return _make_decay("Theorem B", proof, method, R2, f)
+
+
+def _is_at_least(method: Method, ratio: float) -> bool:
+    return ratio * method.mu * (1.0 - ROUNDING) <= method.L
+
+
+def _make_decay(name: str, proof: Proof, method: Method, R2: float, f: float) -> _Decay:
+    mu, rho, nu = method.mu, float(proof.rho), float(proof.nu)
+    return _Decay(name, rho, nu, f + 0.5 * nu * mu * R2, f + 0.5 * mu * R2)
+
+
+def refuse_z0(z0: Any) -> None:
+    """Raise ValueError unless z0 is None."""
+    if z0 is not None:
+        raise ValueError("the constants of Theorems A and B are for z_0 = x_0: drop z0=")
+
+
+def sharp_log_bound(method: SharpContinuized, problem: Problem, x: Array, query: Query) -> Array:
+    """The log of Theorem B's bound, weighted at events, as `cz.theory.bound` takes it."""
+    refuse_z0(query.z0)
+    return decay_B(method, squared_distance(problem, x), excess(problem, x)).log_bound(query)
+
+
+def path_bound(
+    method: Continuized | SharpContinuized,
+    problem: Problem,
+    x0: ArrayLike,
+    t: ArrayLike,
+    delta: float,
+) -> Array:
+    """A curve that a single run stays below for ever, with probability at least 1 - delta.
+
+    P(there is a t with f(x_t) - f* > path_bound(t)) <= delta, by Ville's inequality for a
+    supermartingale that is not negative and begins as 1 (new here): phi_t / phi_0, which gives
+    phi_0 / (delta A_t); for `SharpContinuized` V_t e^{rho t} / V_0, which gives
+    V_0 e^{-rho t} / ((1 - nu) delta); and where Theorem A holds the mean of both, which gives the
+    harmonic mean of the two curves, at most twice the lesser.  (The lesser itself is known to hold
+    with probability 1 - 2 delta only.)
+
+    For exact gradients, x_0 = z_0.
+
+    Parameters
+    ----------
+    method : Continuized or SharpContinuized
+    problem : Problem
+        x* and f* must be known.
+    x0 : array
+        The start.
+    t : number or array
+        Times.
+    delta : float in (0, 1)
+
+    Returns
+    -------
+    array
+        In the shape of t.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `sharp_bound`, and for a delta that is no probability.
+
+    >>> import continuized as cz
+    >>> p = cz.problems.paper_convex()
+    >>> method, x0 = cz.Continuized(p.L), np.zeros(100)
+    >>> ratio = path_bound(method, p, x0, 10.0, 0.1) / cz.theory.bound(method, p, x0, t=10.0)
+    >>> round(float(ratio), 9)
+    10.0
+    """
+    delta = check.real(delta, "delta", above=0.0, below=1.0, noun="a probability")
+    query = Query(check.times(t, "t"), None)
+    own, paper = _theorems(method, problem, x0, query)
+    curve = paper
+    if own is not None:
+        curve = log_decay(own.log_of_path, own.rho, query)
+        if isinstance(method, Continuized) and own.V_0 > 0.0:
+            curve = math.log(2.0) - np.logaddexp(-curve, -paper)
+    return np.asarray(np.exp(curve - math.log(delta)))[()]
