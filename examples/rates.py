@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK, BLUE = "#111111", "#1f78b4"
 ratios, some = np.geomspace(1.05, 1e5, 60), np.geomspace(10.0, 1e5, 9)

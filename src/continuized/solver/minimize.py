@@ -249,6 +249,7 @@ def minimize(
                 "may, to stop a run"
             ) from error
     r = loop.result()
+    r.update(x0=start, z0=None if z0 is None else second, noise=noise)
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "
