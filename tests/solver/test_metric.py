@@ -119,7 +119,9 @@ def test_the_space_of_the_rows_has_the_same_metric(
     assert r.success
     assert r.nit == 2 or kind == "logistic"
     chosen = cz.minimize(p, np.zeros(p.dim), method="auto", tol=1e-9, rng=0)
-    assert 'metric="rows": the Hessian is cheap to factorise in the space of its 7' in chosen.message
+    assert (
+        'metric="rows": the Hessian is cheap to factorise in the space of its 7' in chosen.message
+    )
     # Where the penalty is too small to divide by, the other space is used.
     assert make_factory("auto", make(X, p.y, 1e-12), seed_sequence(0)).kind == "gram"
 
