@@ -55,6 +55,12 @@ def test_theorem_3_has_nearly_its_own_constant():
     assert float(found.constant) > 0.9
 
 
+def test_the_sharp_method_has_the_rate_of_theorem_B():
+    found = certify(cz.SharpContinuized(1.0, 0.005))  # sqrt(2 mu/L) = 0.1
+    assert found.proved
+    assert float(found.rate) > 0.1
+
+
 def test_other_units_give_the_same_rate():
     one = certify(cz.Continuized(1.0, 0.01))
     other = certify(cz.Continuized(1e6, 1e4))

@@ -23,6 +23,7 @@ METHODS = {
     "mu = 0": cz.Continuized(P.L, 0.0),
     "mu > 0": cz.Continuized(P.L, P.mu),
     "start = 0": cz.Continuized(P.L, P.mu, 0.0),
+    "tau < 1": cz.Continuized(P.L, P.mu, tau=0.7),
     "start = 2": cz.Continuized(P.L, 0.0, 2.0),
 }
 WAVE = Observable(
@@ -113,6 +114,10 @@ def test_a_function_with_a_kink_in_its_gradient_is_integrated_by_halving():
     assert decompose(lyapunov_function(method, p), r, p).closure < 1e-9
 
 
+def test_the_sharp_parameters():
+    assert decompose(WAVE, run(cz.SharpContinuized(P.L, P.mu)), P).closure < 1e-12
+
+
 def test_parameters_of_ones_own_and_vectorized_functions():
     method = cz.CustomContinuized(lambda t: 0.3, lambda t: 0.2, lambda t: 1.0, lambda t: 2.0)
     rows = Observable(
@@ -163,7 +168,7 @@ def test_a_path_that_does_not_fit_is_refused():
         decompose(phi, run(method), other)
     with pytest.raises(ValueError, match="the path was not recorded"):
         decompose(phi, cz.minimize(P, np.zeros(3), method=method, maxiter=3), P)
-    with pytest.raises(ValueError, match="known for Continuized and CustomContinuized"):
+    with pytest.raises(ValueError, match="known for Continuized, SharpContinuized"):
         decompose(phi, run(cz.Nesterov(1.0, 0.05)), P)
     with pytest.raises(ValueError, match="run without prox= and mirror="):
         decompose(phi, run(method, prox=cz.prox.L1(0.1)), P)

@@ -62,7 +62,8 @@ def certify(
     Parameters
     ----------
     method : Method or four numbers
-        Continuized with mu > 0 and start = inf, or (eta, eta', gamma, gamma'), constant in time.
+        Continuized with mu > 0 and start = inf, SharpContinuized, or four numbers (eta, eta',
+        gamma, gamma'), constant in time.
         A float stands for the decimal that it prints; a Fraction is taken as it is.
     L, mu : float or Fraction
         The class of functions, 0 < mu < L; those of the method where they are not given.
@@ -167,7 +168,8 @@ class Search:
         rounded = [round(Fraction(v), k) for v, k in zip(values.tolist(), places, strict=True)]
         free = [max(value, Fraction(0)) for value in rounded[3:]]
         multipliers = dict(zip(PAIRS, complete(rate, free), strict=True))
-        return Certificate(self.process, self.L, self.mu, rate, (*rounded[:3],), multipliers)
+        P = (rounded[0], rounded[1], rounded[2])
+        return Certificate(self.process, self.L, self.mu, rate, P, multipliers)
 
     def refuse(self, rate: float | None = None) -> NoCertificateError:
         """Make the error that says that there is none."""

@@ -23,11 +23,18 @@ from numpy.typing import ArrayLike
 from continuized.problems.base import Array, Problem, check_problem
 from continuized.process import parameters as scalars
 from continuized.process.flow import mix
-from continuized.process.methods import Continuized, CustomContinuized, Method, jump
+from continuized.process.methods import (
+    Continuized,
+    CustomContinuized,
+    Method,
+    SharpContinuized,
+    jump,
+)
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
+from continuized.theory.moments.pair import rates_of
 
 if TYPE_CHECKING:
     from continuized.solver.result import Path, Result
@@ -118,7 +125,7 @@ class Observable:
     _repr_html_ = show_html
 
 
-def lyapunov_function(method: Continuized, problem: Problem) -> Observable:
+def lyapunov_function(method: Method, problem: Problem) -> Observable:
     """Return the paper's phi = A_t (f(x) - f*) + B_t |z - x*|^2 as an Observable.
 
     method: Continuized; problem: with x* and f* known.  ValueError otherwise.
@@ -151,7 +158,9 @@ def lyapunov_function(method: Continuized, problem: Problem) -> Observable:
         A, B = weights(t)
         eta, eta_prime = rates_at(method, np.atleast_1d(t))[:, :2].T
         w = rows(z) - star
-        in_t = eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (w * w).sum(axis=1)
+        in_t = method.tau * eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (
+            w * w
+        ).sum(axis=1)
         in_x, in_z = A[:, None] * problem.grads(rows(x)), 2.0 * B[:, None] * w
         return (
             (in_t if np.ndim(t) else float(in_t[0])),
@@ -173,23 +182,18 @@ class Rates(NamedTuple):
 
 def rates(method: Method, t: float) -> Rates:
     """Return the four parameters of a process at time t; ValueError for discrete methods."""
-    if isinstance(method, Continuized):
-        now = (t, *method.constants)
-        eta, eta_prime = scalars.eta(*now), scalars.eta_prime(*now)
-        return Rates(eta, eta_prime, scalars.gamma(method.L), scalars.gamma_prime(*now))
-    if isinstance(method, CustomContinuized):
-        four = (method.eta, method.eta_prime, method.gamma, method.gamma_prime)
-        return Rates(*(float(parameter(t)) for parameter in four))
+    if isinstance(method, Continuized | SharpContinuized | CustomContinuized):
+        return Rates(*(float(rate(t)) for rate in rates_of(method)))
     check_any_method(method)
     raise ValueError(
-        "Ito's formula is known for Continuized and CustomContinuized, got the method "
-        f"{name_of(method)}"
+        "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got the "
+        f"method {name_of(method)}"
     )
 
 
 def rates_at(method: Method, times: Array) -> Array:
     """Return the four parameters at many times, a row each."""
-    if isinstance(method, Continuized) and method.start == math.inf:  # constant in time
+    if getattr(method, "start", None) == math.inf or isinstance(method, SharpContinuized):
         return np.tile(rates(method, 0.0), (len(times), 1))
     return np.array([rates(method, t) for t in times.tolist()]).reshape(-1, 4)
 
@@ -199,9 +203,9 @@ def generator(
 ) -> Array:
     """Compute I, what phi is expected to change by in unit time, at a state (t, x, z), or many.
 
-    method: Continuized or CustomContinuized, on problem, with exact gradients.  Many states are t
-    of shape (n,), x and z with n rows.  TypeError and ValueError for what does not fit, and for a
-    phi whose gradient contradicts finite differences, with by how much.
+    method: Continuized, SharpContinuized or CustomContinuized, on problem, with exact gradients.
+    Many states are t of shape (n,), x and z with n rows.  TypeError and ValueError for what does
+    not fit, and for a phi whose gradient contradicts finite differences, with by how much.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -289,8 +293,8 @@ def decompose(phi: Observable, r: Result, problem: Problem) -> Decomposition:
     phi : Observable
         Any smooth function of (t, x, z), with its gradient.
     r : Result
-        Of `minimize(problem, ..., record="path")` with Continuized or CustomContinuized, exact
-        gradients, and no prox or mirror.
+        Of `minimize(problem, ..., record="path")` with Continuized, SharpContinuized or
+        CustomContinuized, exact gradients, and no prox or mirror.
     problem : Problem
         The one that was minimised.
 
@@ -355,7 +359,8 @@ def integrate_gaps(
                 phi, method, problem, t0[g], dt[g], x[g], z[g], a, b
             )
             done = ~(error > allowed) | (depth == DEEPEST)
-            np.add.at(totals, (slice(None), g[done]), np.vstack([found, error])[:, done])
+            for total, part in zip(totals, (*found, error), strict=True):
+                np.add.at(total, g[done], part[done])
             middle = 0.5 * (a + b)
             halves += [(g[~done], a[~done], middle[~done]), (g[~done], middle[~done], b[~done])]
         gap, low, high = (np.concatenate([half[i] for half in halves]) for i in range(3))
@@ -404,7 +409,7 @@ def _both_parts(
     # eta may be huge where x and z have met: first their difference, which is 0 there.
     flow = in_t + _dot(in_x, eta * (z - x)) + _dot(in_z, eta_prime * (x - z))
     g = problem.grads(x).reshape(x.shape)
-    after = jump(x, z, g, gamma, gamma_prime)  # type: ignore[arg-type]
+    after = jump(x, z, g, gamma, gamma_prime)
     return flow, phi.values(t, *after) - phi.values(t, x, z)
 
 
@@ -500,7 +505,7 @@ def _states_before(method: Method, path: Path, x: Array, z: Array) -> tuple[Arra
     times, gaps = path.t.tolist(), path.dt.tolist()
     ab = np.array([method.flow(times[k - 1], times[k], gaps[k]) for k in range(1, len(times))])
     a, b = ab.reshape(-1, 2).T.reshape(2, -1, *[1] * (x.ndim - 1))
-    return mix(x[:-1], z[:-1], a, b)  # type: ignore[arg-type]
+    return mix(x[:-1], z[:-1], a, b)
 
 
 def _check_jumps(
@@ -512,7 +517,7 @@ def _check_jumps(
     four = rates_at(method, path.t[1:])
     column = (-1, *[1] * (x.ndim - 1))
     g = problem.grads(x).reshape(x.shape)
-    expected = jump(x, z, g, *(step.reshape(column) for step in four.T[2:]))  # type: ignore[arg-type]
+    expected = jump(x, z, g, *(step.reshape(column) for step in four.T[2:]))
     for got, want in zip((x_after[1:], z_after[1:]), expected, strict=True):
         size = np.abs(want).max(axis=tuple(range(1, x.ndim)), initial=0.0)
         off = np.abs(got - want).max(axis=tuple(range(1, x.ndim)), initial=0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,12 +22,12 @@ PARAMETERS = {
 above_zero = within(above=0.0)
 
 
-def _parameter_options() -> list[click.Option]:
+def _parameter_options() -> list[Callable[[Any], Any]]:
     return [
         click.option(f"--{name.replace('_', '-')}", type=float, callback=above_zero,
                      help=f"By default the paper's, {value}.")
         for name, value in PARAMETERS.items()
-    ]  # type: ignore[return-value]  # fmt: skip
+    ]  # fmt: skip
 
 
 @click.command("certify")

@@ -131,12 +131,12 @@ def quasar_value(x: float, y: float, kappa: float) -> float:
     It is not convex, and 1/2-quasar-convex: with s = 1 + r^2, <grad f, x> = (s^(1/4) - s^(-3/4))/2
     >= (s^(1/4) - 1) / 2.
     """
-    return (1.0 + x * x + y * y / kappa) ** 0.25 - 1.0
+    return math.sqrt(math.sqrt(1.0 + x * x + y * y / kappa)) - 1.0
 
 
 def quasar_gradient(x: float, y: float, kappa: float) -> tuple[float, float]:
     """Return its gradient."""
-    factor = 0.5 * (1.0 + x * x + y * y / kappa) ** -0.75
+    factor = 0.5 / math.sqrt(1.0 + x * x + y * y / kappa) ** 1.5
     return factor * x, factor * y / kappa
 
 

@@ -162,8 +162,8 @@ class _Translation:
                 sign = COMPARISONS[type(op)]
                 return f"({self._expression(left)} {sign} {self._expression(right)})"
             case ast.IfExp(test=test, body=yes, orelse=no):
-                parts = (self._expression(part) for part in (test, yes, no))
-                return "({} ? {} : {})".format(*parts)
+                asked, first, second = map(self._expression, (test, yes, no))
+                return f"({asked} ? {first} : {second})"
             case ast.Call(func=function, args=arguments, keywords=[]):
                 return f"{self._function(function)}({', '.join(map(self._expression, arguments))})"
         raise self._refuse(node)
