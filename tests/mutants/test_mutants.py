@@ -30,6 +30,7 @@ LONG = (
     "the 2 forgotten in 1/sqrt(2 mu_g R)",
     "the 2 forgotten in sqrt(mu_g/(2R))",
     "a step of 2/L in compiled runs",
+    "eta' = eta in Theorem B",
     "z starts where x does",
 )
 

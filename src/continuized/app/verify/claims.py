@@ -47,9 +47,9 @@ class Subject:
     """The implementation under test; tests replace parts of it by planted mistakes."""
 
     continuized: Callable[..., Continuized] = Continuized
-    sharp_continuized: Callable[..., SharpContinuized] = SharpContinuized
     nesterov: Callable[..., Nesterov] = Nesterov
     gradient_descent: Callable[..., GradientDescent] = GradientDescent
+    sharp_continuized: Callable[..., SharpContinuized] = SharpContinuized
     gaussian: Callable[[float], Gaussian] = Gaussian
     coordinate_descent: Callable[..., CoordinateDescent] = CoordinateDescent
     stochastic_least_squares: Callable[..., StochasticLeastSquares] = StochasticLeastSquares
