@@ -243,3 +243,21 @@ def test_the_scale_of_huber(epsilon: float, weighted: bool) -> None:
         assert total(math.log(s)) <= found * (1.0 + 1e-12)
     assert find_scale(np.zeros(3), epsilon) == 0.0
     assert find_scale(np.array([0.0, 0.0, 0.0, 1e-300]), epsilon) >= 0.0
+
+
+def test_a_run_begins_where_the_steps_on_the_support_end() -> None:
+    p = make("squares")
+    prox = penalty(p, 0.3)
+    gap = LassoGap(p, prox)
+    options = AdaptiveOptions(1e-8, prox=prox, support=SupportSolver(p, prox), gap=gap)
+    stepper = AdaptiveStepper(p, np.zeros(p.dim), options)
+    stepper.begin()
+    assert gap(stepper.last) <= 1e-8
+    for point in (stepper.x, stepper.z):
+        np.testing.assert_array_equal(point, stepper.last.y)
+    loop = Loop(
+        AdaptiveStepper(p, np.zeros(p.dim), options), clock.Poisson(0).stream(), Limits(1e-8, 9)
+    )
+    assert loop.run() is Status.CONVERGED
+    assert loop.stepper.k == 1
+    np.testing.assert_array_equal(loop.result().x, stepper.last.y)

@@ -165,7 +165,9 @@ class LinearEstimator(BaseEstimator):
         end, gap, x = stepper.end, stepper.end_gap, stepper.end.y
         if prox is None and status.success:
             # A last step, not measured: in the norm of the metric it goes no farther than tol.
-            sharp = options.factory.sharpen(x) if problem.loss != SQUARED else None
+            sharp = None
+            if options.factory is not None and problem.loss != SQUARED:
+                sharp = options.factory.sharpen(x)
             x = x - (end.q if sharp is None else sharp.solve(end.g))
         return Fit(x, stepper.k, status.success, math.nan if gap is None else gap)
 

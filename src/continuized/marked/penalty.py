@@ -56,6 +56,7 @@ class Penalty:
             np.ascontiguousarray(np.broadcast_to(c, shape), np.float64).reshape(size)
             for c in constants
         )
+        self.has_bounds = bool(np.isfinite(self.low).any() or np.isfinite(self.high).any())
         self.entries = None
         if self.groups is None:
             self.entries = np.column_stack([self.l1, self.low, self.high])
@@ -149,7 +150,7 @@ class Penalty:
 
     def _conjugate(self, slopes: Array) -> float:
         """Return psi*(slopes) where that is finite, psi without its l2."""
-        if self.groups is not None:
+        if self.groups is not None or not self.has_bounds:
             return 0.0
         largest = np.full(slopes.size, -np.inf)
         for end in (self.low, self.high, np.clip(0.0, self.low, self.high)):

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -62,7 +62,8 @@ class Ensemble:
     t, fun: arrays with a row for each run, T_k and f(x_k) for k = 0, ..., steps; or, at
     fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
     With keep="mean" both are None, and quantiles cannot be asked for.  runs: how many there were.
-    root: the seed of them all.
+    root: the seed of them all.  method, x0, times: what was asked for (times: None, with steps).
+    given: z0, the noise, the prox and the mirror, where there were any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -79,6 +80,10 @@ class Ensemble:
     fun: Array | None
     root: Root
     _moments: SampleMoments | None = None
+    method: Method | None = None
+    x0: Array | None = None
+    times: Array | None = None
+    given: dict[str, Any] = field(default_factory=dict)
 
     def _facts(self) -> dict[str, Any]:
         """Tell what is shown of it: at the end, without a pass over the rest."""
@@ -295,9 +300,17 @@ def ensemble(
             if keep == "mean":
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))
+    options = {"noise": noise, "prox": prox, "mirror": mirror}
+    options["z0"] = None if z0 is None else second
+    asked: dict[str, Any] = {
+        "method": task.method,
+        "x0": task.x0,
+        "times": None if task.steps else task.times,
+        "given": {name: value for name, value in options.items() if value is not None},
+    }
     if keep == "mean":
-        return Ensemble(runs, None, None, task.root, moments)
-    return Ensemble(runs, t if task.steps else task.times, fun, task.root)
+        return Ensemble(runs, None, None, task.root, moments, **asked)
+    return Ensemble(runs, t if task.steps else task.times, fun, task.root, **asked)
 
 
 def _storage(task: Task, runs: int) -> tuple[Array, Array]:

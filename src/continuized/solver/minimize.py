@@ -82,8 +82,8 @@ def minimize(
     metric : None, "auto", "gram", "rows", "blocks", "nystrom", "diag", an array, or an object
         Take the whole process in the norm of a positive definite P: for a regression, made
         from its curvature (the Hessian or a sample of its rows; the same in the space of the rows,
-        where these are few; for several classes, blocks of it; a sketch of low rank; its
-        diagonal); an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
+        where these are few; for several classes, blocks of it; a sketch of low rank; its diagonal);
+        an array P (a vector is a diagonal); or an object with solve(g) = P^-1 g.
         L and mu, if given, are those in the norm of P.
     prox : None, an object such as `cz.prox.L1(0.1)`, or a function prox(v, step)
         Minimise fun + psi by proximal steps.  With L= (and mu=), or a `cz.Continuized`, the bounds
@@ -249,6 +249,7 @@ def minimize(
                 "may, to stop a run"
             ) from error
     r = loop.result()
+    r.update(x0=start, z0=None if z0 is None else second, noise=noise)
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "

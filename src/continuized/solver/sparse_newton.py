@@ -117,8 +117,11 @@ class SupportSolver:
         l2 = np.diag(self._constants[1][free])
         if self._problem.loss != SQUARED:
             return np.asarray(self._problem.hessian_block(x, free) + l2)
-        if not np.isin(free, self._seen, assume_unique=True).all():
-            union = np.union1d(free, self._seen)
+        known = np.zeros(len(x), bool)
+        known[self._seen] = True
+        if not known[free].all():
+            known[free] = True
+            union = np.flatnonzero(known)
             self._seen = union if len(union) <= MOST_FREE else free
             self._hessian = self._problem.hessian_block(x, self._seen)
         chosen = np.searchsorted(self._seen, free)

@@ -261,10 +261,10 @@ def _marked_drift(
     from continuized.theory.coordinate_drift import coordinate_drift, prepare_drift
 
     times, x, z, single = state_rows(p, t, x, z)
-    stepper = prepare_drift(method, p, x[0])
-    _check_times(stepper.process, times)
-    _check_eta(stepper.process, times)
-    found = coordinate_drift(method, stepper, p, times, x, z, x_star)
+    _, process = prepare_drift(method, p, x[0])
+    _check_times(process, times)
+    _check_eta(process, times)
+    found = coordinate_drift(method, p, times, x, z, x_star)
     return np.asarray(found)[0 if single else slice(None)]
 
 
