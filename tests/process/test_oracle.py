@@ -133,7 +133,7 @@ REFUSED = {
     "no regression": (lambda: Minibatch(QUADRATIC), "problem must be a regression"),
     "several classes": (
         lambda: Minibatch(cz.problems.SoftmaxRegression(X, COUNTS, 0.1, classes=4)),
-        "predicts several numbers",
+        "problem must be a regression with one prediction a row",
     ),
     "batch = 0": (lambda: Minibatch(REGRESSIONS["logistic"], 0), "batch must be"),
     "a wrong size": (lambda: Minibatch(REGRESSIONS["logistic"]).variance([1.0]), "has 1 entries"),

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, loss_slope
-from continuized.problems.regression.linear import Linear
+from continuized.problems.regression.models import SingleOutput
 from continuized.support import validation as _validation
 from continuized.support.display import show_html, show_line
 from continuized.support.statistics import Measurement, SampleMoments, mean_test
@@ -228,14 +228,18 @@ class Minibatch(Oracle):
     """
 
     def __init__(
-        self, problem: Linear, batch: int = 1, sigma2: float | None = None, check: bool = False
+        self,
+        problem: SingleOutput,
+        batch: int = 1,
+        sigma2: float | None = None,
+        check: bool = False,
     ) -> None:
         what = (
             "a regression with one prediction a row, such as cz.problems.LogisticRegression(X, y)"
         )
-        _validation.instance(problem, "problem", Linear, what)
-        if problem.classes > 1 or problem.dim != problem.variables:
-            raise ValueError(f"problem must be {what}; this one predicts several numbers")
+        _validation.instance(problem, "problem", SingleOutput, what)
+        if problem.dim != problem.variables:  # the scale of Huber's loss is one more
+            raise ValueError(f"problem must be {what}; this one has a further variable")
         self.problem, self.batch = problem, _validation.whole(batch, "batch", minimum=1)
         if sigma2 is None:
             sigma2 = self._bound()

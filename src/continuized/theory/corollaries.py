@@ -313,10 +313,16 @@ def noise_step(p: Quadratic, L: float, sigma2: float) -> NoiseStep:
     if mu == 0.0:
         raise ValueError("p must have mu > 0: where it is 0 the noise adds up, and has no floor")
     short = Continuized(larger, mu)
-    rates = [scalars.eta(0.0, *short.parameters), scalars.eta_prime(0.0, *short.parameters)]
+    now = (0.0, *short.parameters)
     gamma = 1.0 / (math.sqrt(own) * math.sqrt(larger))
-    rates += [gamma, scalars.gamma_prime(0.0, *short.parameters)]
-    long = CustomContinuized(*(_constant(rate) for rate in rates), L=larger, mu=mu)
+    long = CustomContinuized(
+        eta=_constant(scalars.eta(*now)),
+        eta_prime=_constant(scalars.eta_prime(*now)),
+        gamma=_constant(gamma),
+        gamma_prime=_constant(scalars.gamma_prime(*now)),
+        L=larger,
+        mu=mu,
+    )
     floors = noise_floor(short, p, sigma2), noise_floor(long, p, sigma2)
     if floors[1] < floors[0]:
         return NoiseStep(gamma, floors, long)

@@ -34,6 +34,7 @@ from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import check_any_method, check_fits, minimiser, minimum, name_of
+from continuized.theory.lyapunov import state_rows
 from continuized.theory.moments.pair import rates_of
 
 if TYPE_CHECKING:
@@ -221,18 +222,7 @@ def generator(
     parts = check.sequence(state, "state", "a triple (t, x, z)")
     if len(parts) != 3:
         raise ValueError(f"state must be a triple (t, x, z), got {len(parts)} entries")
-    t = check.times(parts[0], "t")
-    x, z = (check.array(parts[i], "txz"[i], dtype=np.float64, finite=True) for i in (1, 2))
-    if x.shape != z.shape:
-        raise ValueError(f"x and z must have one shape, got {x.shape} and {z.shape}")
-    single = t.ndim == 0
-    if single:
-        t, x, z = t[np.newaxis], x[np.newaxis], z[np.newaxis]
-    elif t.ndim != 1 or x.ndim < 2 or len(x) != len(t):
-        raise ValueError(
-            f"many states are t of shape (n,) and x, z with n rows, got {t.shape}, {x.shape}"
-        )
-    check_fits(problem, x)
+    t, x, z, single = state_rows(problem, *parts)
     check_gradient_of(phi, t, x, z)
     four = parameter_rows(method, t)
     if not np.all(np.isfinite(four)):

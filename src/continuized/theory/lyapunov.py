@@ -260,7 +260,7 @@ def _marked_drift(
     # Imported here, for the marked methods bring Numba with them.
     from continuized.theory.coordinate_drift import coordinate_drift, prepare_drift
 
-    times, x, z, single = _rows(p, t, x, z)
+    times, x, z, single = state_rows(p, t, x, z)
     _, process = prepare_drift(method, p, x[0])
     _check_times(process, times)
     _check_eta(process, times)
@@ -422,7 +422,7 @@ def _states(
     method: Continuized, p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
 ) -> tuple[Array, Array, Array, bool]:
     """Return many states as rows, or one state as one row, at times when phi does not overflow."""
-    times, x, z, single = _rows(p, t, x, z)
+    times, x, z, single = state_rows(p, t, x, z)
     _check_times(method, times)
     return times, x, z, single
 
@@ -433,7 +433,9 @@ def _check_times(method: Continuized, times: Array) -> None:
         raise ValueError(f"A_t or B_t overflows at t = {late[0]:.6g}; give an earlier time")
 
 
-def _rows(p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike) -> tuple[Array, Array, Array, bool]:
+def state_rows(
+    p: Problem, t: ArrayLike, x: ArrayLike, z: ArrayLike
+) -> tuple[Array, Array, Array, bool]:
     """Return many states as rows, or one state as one row."""
     times = check.times(t, "t")
     x, z = (check.array(v, n, dtype=np.float64, finite=True) for v, n in ((x, "x"), (z, "z")))
