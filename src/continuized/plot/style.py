@@ -71,7 +71,7 @@ def choose_styles(methods: list[str]) -> list[Style]:
     """Choose a style for each line: its method's own, or a spare one where that is taken.
 
     >>> [style.marker for style in choose_styles(["continuized", "nesterov", "continuized"])]
-    ['o', 's', 'D']
+    ['o', 's', 'h']
     """
     chosen: list[Style] = []
     own = {STYLES[name] for name in methods if name in STYLES}
