@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.outcome import Curve, Panel
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
+from continuized.plot.lines import thin_labels
 from continuized.problems.base import Array
 
 # Ours is the black line; the others differ by colour, by grey and by marker.
@@ -68,21 +69,6 @@ def _draw(axes: Any, panel: Panel, styles: dict[str, tuple[str, str]]) -> None:
     )
     for axis in (axes.xaxis, axes.yaxis):
         thin_labels(axis)
-
-
-def thin_labels(axis: Any) -> None:
-    """Numbers on a logarithmic axis that leave room for each other, its limits being set.
-
-    On less than a decade or so matplotlib writes one at each of the minor ticks, like 3 x 10^-1.
-    """
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    axis.set_minor_formatter(NullFormatter())
-    low, high = axis.get_view_interval()
-    if high < 30.0 * low:
-        wide = high > 5.0 * low
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)) if wide else MaxNLocator(5))
-        axis.set_major_formatter(FormatStrFormatter("%g"))
 
 
 def _thinned(curve: Curve) -> tuple[Array, Array]:

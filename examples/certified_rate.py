@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 L, mu = 1.0, 0.01
 q = np.sqrt(mu / L)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 LOOKS = {
     "gradient descent": ("gradient-descent", "#e08a1e", "^"),

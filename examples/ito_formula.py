@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 p = cz.problems.paper_strongly_convex()
 method, x0 = cz.Continuized(p.L, p.mu), np.zeros(3)

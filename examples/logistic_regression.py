@@ -12,7 +12,7 @@ import scipy.optimize
 from sklearn.datasets import load_breast_cancer
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 STEPS, RUNS, BFGS = 300, 20, "L-BFGS of SciPy, the best so far"
 LOOKS = {"gradient descent": ("gradient-descent", "#e08a1e"), "Nesterov": ("nesterov", "#1f78b4")}

@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
 END, PATHS = 40.0, 30

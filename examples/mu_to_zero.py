@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK = "#111111"
 LOOKS = {1e-2: "#fdb863", 1e-3: "#e66101", 1e-4: "#b2abd2", 1e-5: "#5e3c99"}

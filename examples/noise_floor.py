@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK, GREY = "#111111", "#8a8a8a"
 LOOKS = {30.0: ("#e08a1e", "^"), 200.0: ("#1f78b4", "s"), 500.0: ("#7b3294", "D")}

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK = "#111111"
 LOOKS = ((1, "z", "#d55e00", "s", (7, -9)), (0, "x", "#0b5fa5", "o", (0, 8)))

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 INK = "#111111"
 LOOKS = {1e1: "#e08a1e", 1e3: "#1f78b4", 1e5: "#7b3294"}

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import continuized as cz
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])  # of the triangle in the plane
 LOOKS = ((1, "z", "#d55e00", "s"), (0, "x", "#0b5fa5", "o"))
@@ -49,6 +49,8 @@ with plot.settings():
                 ax.annotate("", after[k, i], before[k, i], arrowprops=arrow)
             ax.plot(*after[:, i].T, marker, ms=5.0, color=color, label=f"${label}_k$")
         ax.plot(*(best @ CORNERS), "*", ms=11, color="#111111", label=r"$x_\star$", zorder=5)
+        ax.plot([], [], color="#888888", lw=2.4, label="flow")
+        ax.plot([], [], color="#888888", **JUMP, label="jump")
         ax.set_title(title, fontsize=11, y=0.93)
         ax.set(xlim=(-0.03, 1.03), ylim=(-0.04, 0.98), aspect="equal")
         ax.axis("off")

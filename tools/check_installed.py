@@ -96,7 +96,7 @@ def violations(version: str) -> Iterator[str]:
     if cz.__version__ != version:
         yield f"the version is {cz.__version__}, not {version}"
     yield from in_modules()
-    from continuized.plot import figures as plot
+    from continuized.plot import style as plot
 
     yield from in_refusal(plot.require_matplotlib, "plot")
     yield from in_refusal(lambda: cz.network.run("path:3", np.ones(3), transport="ray"), "ray")

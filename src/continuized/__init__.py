@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:  # the same names once more, for type checkers
     from continuized import network as network
+    from continuized import plot as plot
     from continuized import problems as problems
     from continuized import theory as theory
     from continuized.adapters.scipy import scipy_method as scipy_method
@@ -70,6 +71,7 @@ _MODULES = {
     "network": "network",
     "noise": "process.noise",
     "parameters": "process.parameters",
+    "plot": "plot",
     "problems": "problems",
     "prox": "process.prox",
     "theory": "theory",

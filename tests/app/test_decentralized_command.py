@@ -18,7 +18,7 @@ from continuized.problems import LeastSquares, LogisticRegression
 
 REPORT = {
     "graph", "nodes", "edges", "rows", "columns", "l2", "L", "mu", "objective", "tol", "results",
-    "slow", "slow_tol", "race", "faults", "seed",
+    "slow", "slow_tol", "race", "faults", "seed", "data", "loss", "method", "events",
 }  # fmt: skip
 RESULT = {
     "method", "reached", "messages", "gradients", "t", "error", "excess", "consensus",
@@ -74,9 +74,22 @@ def test_faults() -> None:
     exact = [r["reached"] for r in report["results"][:3]]
     assert exact[0]
     assert result.exit_code == (0 if all(exact) else 1)
-    shown = run("--graph", "grid:3x3", *faults).stdout
-    assert "ledger closed to" in shown
-    assert "1 died, and where the others agree is" in shown
+    alone = run("--graph", "grid:3x3", *faults)
+    shown = alone.stdout.splitlines()
+    assert all(len(line) <= 80 and "…" not in line for line in shown[2:])
+    assert "" not in shown
+    header = " ".join(" ".join(shown[2:5]).split())
+    assert "deaths" in header
+    row = next(line.split() for line in shown if line.startswith("dual"))
+    same = json.loads(run("--graph", "grid:3x3", *faults, "--json").stdout)
+    dual, race = same["results"][0], same["race"][0]
+    assert row == [
+        "dual", f"{dual['messages']:,}", f"{dual['gradients']:,}", f"{dual['error']:.1e}",
+        f"{dual['rate_measured']:.3g}", f"{dual['agreed_error']:.1e}", f"{race['time']:,.0f}",
+    ]  # fmt: skip
+    told = " ".join(alone.stdout.split())
+    assert "With message loss 0.1, duplication 0.05, delay 0.1, skew 0.5, kill 1" in told
+    assert "moved by deaths: the squared distance" in told
 
 
 def test_the_json_of_a_run_that_diverges() -> None:
@@ -93,7 +106,8 @@ def test_the_json_of_a_run_that_diverges() -> None:
 
 def test_nodes_that_outlive_the_run() -> None:
     shown = run("--graph", "grid:3x3", "--events", 5, "--kill", 2).stdout
-    assert "2 to be killed outlived the run" in shown
+    assert "Not all of the 2 to be killed died in the runs of: dual." in shown
+    assert "Error 1e-08 was not reached by: dual." in shown
 
 
 @pytest.mark.parametrize("loss", ["ridge", "logistic"])
@@ -103,10 +117,12 @@ def test_a_data_file_against_one_machine(tmp_path: Path, loss: str) -> None:
     result = run("--data", data, "--loss", loss, "--l2", 0.1, "--graph", "path:4", "--out", out)
     assert result.exit_code == 0, result.output
     assert "90 rows, 3 columns on 4 nodes and 3 edges (path:4)" in result.stdout
+    assert "\n\n" not in result.stdout
     assert {p.name for p in out.iterdir()} == {
         "decentralized.png", "decentralized.svg", "decentralized.json",
     }  # fmt: skip
     report = json.loads((out / "decentralized.json").read_text())
+    assert (report["data"], report["loss"], report["method"]) == (str(data), loss, "dual")
     raw = np.loadtxt(data, delimiter=",", skiprows=1)
     X, y = raw[:, 1:], raw[:, 0]
     whole = (

@@ -21,7 +21,9 @@ from continuized import network, theory
 from continuized.app.cli import main
 from continuized.network import Gossip, Graph
 
-FIELDS = {"graph", "nodes", "edges", "tol", "transport", "seed", "faults", "results"}
+FIELDS = {
+    "graph", "nodes", "edges", "method", "tol", "transport", "seconds", "seed", "faults", "results",
+}  # fmt: skip
 RESULT = {
     "method", "messages", "reached", "rate_measured", "rate_theory", "events_per_s", "deaths",
     "ledger_error", "mean_drift", "error", "bound", "fell_back",
@@ -125,6 +127,8 @@ def test_faults_reach_the_simulator_and_the_ledger_closes():
     told = run(*arguments).stdout
     for words in ("loss 0.1", "duplication 0.05", "skew 0.5", "deaths"):
         assert words in told
+    asked = results(*arguments)["faults"]
+    assert asked == {"loss": 0.1, "duplication": 0.05, "skew": 0.5, "kill": 3}
 
 
 def test_too_long_a_delay_is_told_and_the_exit_code_says_not_reached():
@@ -142,6 +146,23 @@ def test_no_gain_is_told_in_a_sentence():
     assert answer.stderr == (
         "continuized: acceleration gains nothing on complete:6; --method plain does as well\n"
     )
+    told = " ".join(answer.stdout.split())
+    assert "Acceleration gained nothing: the graph is so well connected" in told
+    assert "times fewer" not in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--graph", "path:3", "--tol", 0.4], "the runs are too short to show it"),
+        (["--graph", "path:8", "--delay", 6], "these faults slow it down more than plain gossip"),
+    ],
+)
+def test_where_nothing_was_gained_the_reason_is_told(arguments, why):
+    plain, accelerated = results(*arguments)["results"]
+    assert plain["messages"] <= accelerated["messages"]  # of this seed
+    told = " ".join(run(*arguments).stdout.split())
+    assert f"Acceleration gained nothing here: {why}; without faults" in told
 
 
 def test_the_table_and_the_factor():
@@ -150,8 +171,9 @@ def test_the_table_and_the_factor():
     assert f"{plain['messages']:,}" in answer.stdout
     assert f"{accelerated['messages']:,}" in answer.stdout
     factor = plain["messages"] / accelerated["messages"]
-    assert f"took {factor:.1f} times fewer messages" in " ".join(answer.stdout.split())
+    assert f"needed {factor:.1f} times fewer exchanges" in " ".join(answer.stdout.split())
     assert answer.stderr == ""  # no bar where there is no terminal
+    assert "\n\n" not in answer.stdout
 
 
 @pytest.mark.parametrize(
@@ -238,6 +260,34 @@ def test_out_holds_pictures_and_their_data(tmp_path: Path):
     assert spread[7] < spread[3]  # at the same time acceleration is ahead
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("path:3",),
+        ("star:9", "--kill", 2),
+        *[
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (("path:20",), ("complete:10",), ("grid:4x4", "--kill", 3))
+        ],
+    ],
+)
+def test_pictures_go_from_the_start_to_where_the_quicker_run_agrees(tmp_path: Path, arguments):
+    """The scale of colours goes from 0 to 2 means: 0.05 of its half cannot be seen.
+
+    The median distance to the median is at most the standard deviation, up to the dead.
+    """
+    run("--graph", *arguments, "--out", tmp_path)
+    with open(tmp_path / "network.csv", newline="") as file:
+        header, *rows = csv.reader(file)
+    values = dict(zip(header, np.array(rows, dtype=float).T, strict=True))
+    for name in ("plain", "accelerated"):
+        assert values[f"{name} start"][0] == len(rows)
+        assert not values[f"{name} start"][1:].any()
+    lasts = [[column for column in header if column.startswith(name)][-1] for name in ("p", "a")]
+    apart = [np.median(np.abs(values[last] - np.median(values[last]))) for last in lasts]
+    assert min(apart) <= 0.06
+
+
 def test_the_same_command_writes_the_same_files(tmp_path: Path):
     for name in ("a", "b"):
         run("--graph", "path:6", "--out", tmp_path / name, "--tol", "1e-3", "--seed", 2)
@@ -306,7 +356,7 @@ def test_a_run_that_fell_back_is_no_acceleration() -> None:
     for gossip in (Gossip(accelerated=False), Gossip()):
         outcome = network.simulate(graph, start, gossip, rng=0)
         runs.append(output.MethodRun(gossip, outcome, None, gossip.rate(graph)))
-    assert "times fewer messages" in " ".join(output._sentences(setting, runs))
+    assert "times fewer exchanges" in " ".join(output._sentences(setting, runs))
     fallen = runs[1]._replace(outcome=dataclasses.replace(runs[1].outcome, fell_back=True))
     told = " ".join(output._sentences(setting, [runs[0], fallen]))
     assert told == "Answers were too old for acceleration: that run went on as plain gossip."

@@ -14,6 +14,8 @@ import pytest
 import continuized as cz
 from continuized.app import figures as reproduce
 from continuized.plot import figures as plot
+from continuized.plot import style
+from continuized.plot.lines import spread_labels
 from continuized.support import files
 
 SEED, STEPS = 5, 60
@@ -169,8 +171,8 @@ def test_no_text_overlaps_or_leaves_the_picture() -> None:
 
     for seed in range(3):
         for figure in reproduce.figures(seed):
-            with plot.settings():
-                drawing = plot._draw(figure)
+            with style.settings():
+                drawing = plot.draw_figure(figure)
                 renderer = FigureCanvasAgg(drawing).get_renderer()
                 drawing.draw(renderer)
                 boxes = [
@@ -191,7 +193,7 @@ def test_spread_keeps_order_and_distance() -> None:
     rng = np.random.default_rng(0)
     for _ in range(200):
         wanted = rng.uniform(0.0, 100.0, size=6).tolist()
-        places = np.array(plot.spread_labels(wanted, gap=10.0, height=100.0))
+        places = np.array(spread_labels(wanted, gap=10.0, height=100.0))
         assert np.all(np.diff(np.sort(places)) >= 10.0 - 1e-9)
         assert np.all(np.argsort(places) == np.argsort(wanted))
         assert places.min() >= -1e-9

@@ -13,7 +13,17 @@ import pytest
 from click.testing import CliRunner
 
 from continuized.app.cli import main
-from continuized.app.verify import formulas, ito, laws, literal, marked, network, paper, registry
+from continuized.app.verify import (
+    formulas,
+    ito,
+    laws,
+    literal,
+    marked,
+    network,
+    noise,
+    paper,
+    registry,
+)
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
 from continuized.app.verify.registry import ALPHA, CHECKS, SHARE
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
@@ -34,7 +44,7 @@ def room(monkeypatch):
         ratios.append(moments.count / max(needed, 1.0))
         return test
 
-    for module in (ito, laws, marked, network, paper):
+    for module in (ito, laws, noise, marked, network, paper):
         monkeypatch.setattr(module, "mean_test", spy)
     return ratios
 

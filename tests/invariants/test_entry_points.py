@@ -8,17 +8,22 @@ the warnings of others are left alone.
 
 from __future__ import annotations
 
+import atexit
 import inspect
+import os
 import random
 import signal
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sklearn.preprocessing  # noqa: F401  (else imported later, with rich, which draws)
+from matplotlib.figure import Figure
 from scipy import optimize
 
 import continuized as cz
@@ -40,6 +45,8 @@ WIDE = cz.problems.Quadratic([0.1, 1.0, 2.0], [1.0, 1.0, 1.0])  # for Theorems A
 G = network.Graph.of("cycle:5")
 PARTS = network.split(cz.problems.LeastSquares(X, Y, 0.1), 5)
 PAIR = network.split(cz.problems.LeastSquares(X, Y, 0.1), 2)
+GIF = Path(tempfile.gettempdir()) / f"continuized-{os.getpid()}.gif"
+atexit.register(GIF.unlink, missing_ok=True)
 RUN = cz.minimize(P, np.zeros(3), method=M, maxiter=20, record="path", rng=0)
 
 PHI = theory.Observable(
@@ -168,6 +175,13 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Stratified": (cz.marks.Stratified, {"p": [0.5, 0.5]}),
     "Batches": (cz.marks.Batches, {"law": cz.marks.Categorical([0.5, 0.5]), "batch": 2}),
     "Gaussian": (cz.noise.Gaussian, {"variance": 1.0}),
+    "Oracle": (cz.noise.Oracle, {"draw": lambda x, rng: x, "sigma2": 1.0, "check": False}),
+    "Minibatch": (cz.noise.Minibatch, {
+        "problem": cz.problems.LogisticRegression(X, SIGNS, 0.1), "batch": 2, "sigma2": None,
+        "check": False,
+    }),
+    "noise_floor": (theory.noise_floor, {"method": M, "p": P, "sigma2": 0.1}),
+    "noise_step": (theory.noise_step, {"p": P, "L": 4.0, "sigma2": 0.1}),
     "Diagonal": (cz.metric.Diagonal, {"entries": [1.0, 2.0]}),
     "Dense": (cz.metric.Dense, {"P": np.eye(2)}),
     "L1": (cz.prox.L1, {"weight": 0.1}),
@@ -217,12 +231,15 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "time_to": (theory.time_to, TO),
     "events_to": (theory.events_to, TO),
-    "drift": (theory.drift, AT | {"sigma2": 0.0}),
+    "drift": (theory.drift, AT | {"sigma2": 0.0, "noise": None}),
     "supermartingale_gap": (theory.supermartingale_gap, AT | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95],
     }),
     "drift, prox": (theory.drift, AT | {
         "prox": cz.prox.L1(0.1), "mirror": None, "x_star": [0.8, 0.9, 0.95], "sigma2": 0.0,
+    }),
+    "drift of coordinates": (theory.drift, AT | {
+        "method": cz.CoordinateDescent(prox=cz.prox.L1(0.1)), "x_star": [0.8, 0.9, 0.95],
     }),
     "lyapunov": (theory.lyapunov, {"r": RUN, "p": P}),
     "lyapunov, prox": (theory.lyapunov, {"r": PROX_RUN, "p": P, "x_star": [0.8, 0.9, 0.95]}),
@@ -232,6 +249,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "moments at events": (theory.moments, {
         "p": P, "method": cz.Continuized(2.0), "x0": np.zeros(3), "k": [3], "sigma2": 0.0
+    }),
+    "moments, prox": (theory.moments, {
+        "p": P, "method": cz.Continuized(2.0), "x0": np.zeros(3), "times": [1.0], "z0": None,
+        "prox": cz.prox.Separable(l2=0.1), "sigma2": 0.0,
     }),
     "moments of gossip": (theory.moments, {
         "p": G, "method": network.Gossip(), "x0": np.arange(5.0), "times": [1.0]
@@ -277,6 +298,25 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "gossip_rate": (theory.gossip_rate, {
         "graph": G, "method": None, "tol": 1e-5, "progress": False
     }),
+    "plot.convergence": (cz.plot.convergence, {
+        "results": [RUN], "problem": P, "bounds": True, "scale": None, "ax": Figure().add_subplot(),
+    }),
+    "plot.path": (cz.plot.path, {
+        "r": RUN, "problem": P, "coordinates": (0, 1), "ax": Figure().add_subplot(),
+    }),
+    "plot.animate": (cz.plot.animate, {
+        "r": RUN, "out": GIF, "problem": None, "coordinates": (0, 1), "seconds": 0.2, "fps": 10.0,
+    }),
+    "plot.lyapunov": (cz.plot.lyapunov, {"r": RUN, "problem": P, "ax": Figure().add_subplot()}),
+    "plot.ensemble": (cz.plot.ensemble, {
+        "e": cz.ensemble(P, M, np.zeros(3), runs=3, times=[1.0, 2.0], rng=0), "problem": P,
+        "bounds": True, "ax": Figure().add_subplot(),
+    }),
+    "plot.network": (cz.plot.network, {
+        "outcome": network.simulate("path:3", [1.0, 0.0, 0.0], rng=0), "t": None,
+        "ax": Figure().add_subplot(),
+    }),
+    "plot.rates": (cz.plot.rates, {"kappas": [2.0, 10.0], "ax": Figure().add_subplot()}),
     "Graph.of": (network.Graph.of, {"graph": "regular:2x5", "rates": None, "rng": 0}),
     "optimise_rates": (G.optimise_rates, {"tol": 0.1, "maxiter": 5}),
     "Dual": (network.Dual, {"accelerated": True}),

@@ -24,7 +24,7 @@ from continuized.process.methods import (
     Nesterov,
     SharpContinuized,
 )
-from continuized.process.noise import Gaussian
+from continuized.process.noise import Gaussian, Minibatch
 from continuized.process.parameters import (
     convex_gamma_prime,
     eta,
@@ -36,7 +36,7 @@ from continuized.process.parameters import (
 from continuized.process.random_streams import TIMES, Seed, generator, seed_sequence
 from continuized.solver.ensemble import ensemble
 from continuized.solver.minimize import minimize
-from continuized.theory import Certificate, decompose, prefactors
+from continuized.theory import Certificate, decompose, noise_step, prefactors
 from continuized.theory.certificates import dissipation
 from continuized.theory.ito import integrate_gaps
 from tests.mutants.mutant import Mutant
@@ -332,6 +332,34 @@ class Credulous(Certificate):
         return True
 
 
+class WholeVariance(Minibatch):
+    """The variance of single rows, whatever the batch."""
+
+    def variance(self, x: Any) -> float:
+        return self.batch * super().variance(x)
+
+
+class FirstRowLeftOut(Minibatch):
+    """One row of 40 never drawn."""
+
+    def _draw(self, x: Array, rng: np.random.Generator) -> Array:
+        index = rng.integers(1, len(self.problem.y), size=self.batch)
+        return self.row_gradients(x, index).mean(axis=0) + self._penalty(x)
+
+
+class LowVariance(Minibatch):
+    """A third of the variance."""
+
+    def variance(self, x: Any) -> float:
+        return super().variance(x) / 3.0
+
+
+def noise_step_with_L(p: Any, L: float, sigma2: float) -> Any:
+    """gamma = 1/L in place of 1/sqrt(L L')."""
+    found = noise_step(p, L, sigma2)
+    return found._replace(floors=(found.floors[0], noise_step(p, p.L, sigma2).floors[0]))
+
+
 def compensate_by_half(*given: Any) -> Any:
     """Half of what the jumps are expected to be."""
     flow, compensator, error = integrate_gaps(*given)
@@ -352,7 +380,7 @@ def prefactors_with_L_gamma(*given: Any, **parameters: Any) -> Any:
     return found._replace(gradient_squared=found.gradient_squared + off)
 
 
-FORM = "certificates: the form is the generator's"
+CERTIFIED_FORM = "certificates: the form is the generator's"
 VERDICTS = "certificates: only proofs are accepted"
 PROCESS = "the iteration is the process"
 PARAMETERS = "the parameters are the paper's"
@@ -383,6 +411,26 @@ MUTANTS: tuple[Mutant, ...] = (
         (COMPOSITE_PHI, COMPOSITE_PATHS, DOMAIN),
     ),
     Mutant(
+        "the variance of a batch is that of a row",
+        Subject(minibatch=WholeVariance),
+        ("minibatches: mean and exact variance",),
+    ),
+    Mutant(
+        "a row of 40 is never drawn",
+        Subject(minibatch=FirstRowLeftOut),
+        ("minibatches: mean and exact variance",),
+    ),
+    Mutant(
+        "a third of the variance of rows",
+        Subject(minibatch=LowVariance),
+        ("minibatches: mean and exact variance", "minibatches: the drift of phi"),
+    ),
+    Mutant(
+        "gamma = 1/L with the larger L'",
+        Subject(noise_step=noise_step_with_L),
+        ("the exact noise floor, both steps",),
+    ),
+    Mutant(
         "half of the compensator in Ito's formula",
         Subject(integrate_gaps=compensate_by_half),
         ("Ito's formula: E M_t = 0",),
@@ -399,12 +447,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant("a certificate is taken at its word", Subject(certificate=Credulous), (VERDICTS,)),
     Mutant(
-        "the flow of z forgotten in certificates", Subject(certificate=StillZ), (VERDICTS, FORM)
+        "the flow of z forgotten in certificates",
+        Subject(certificate=StillZ),
+        (VERDICTS, CERTIFIED_FORM),
     ),
     Mutant(
         "strong convexity counted twice in certificates",
         Subject(certificate=StronglyConvexTwice),
-        (FORM,),
+        (CERTIFIED_FORM,),
     ),
     Mutant(
         "the certified bound with twice the rate",

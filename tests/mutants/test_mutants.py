@@ -23,6 +23,8 @@ LONG = (
     "a quarter of the exchanges",
     "a tenth of what an exchange moves",
     "gamma = mu",
+    "a row of 40 is never drawn",
+    "a third of the variance of rows",
     "half of the compensator in Ito's formula",
     "noise of twice the variance",
     "the 2 forgotten in 1/sqrt(2 mu_g R)",

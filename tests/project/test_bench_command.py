@@ -21,7 +21,7 @@ from benchmarks.outcome import (
     Panel,
     Suite,
 )
-from continuized.plot import figures as plot
+from continuized.plot import style as plot
 
 CONTEST = Contest(
     "some work",

@@ -217,8 +217,15 @@ def test_drift_with_noise_is_within_the_theorems_allowance():
         more = drift(method, p, 2.0, x, z, sigma2=0.6) - drift(method, p, 2.0, x, z)
         assert more == pytest.approx(0.6 * (A * (0.3 + L) / 4 / L**2 + B * gp**2))
         assert more <= 0.6 * A / L
-    with pytest.raises(ValueError, match="Quadratic"):
-        drift(METHODS[0], huber(), 1.0, [1.0], [1.0], sigma2=0.1)
+    # Elsewhere an upper bound: exact where f has the curvature L around x - gamma grad f.
+    p, method = huber(), METHODS[-1]
+    A, B = (math.exp(f(1.0, *method.constants)) for f in (parameters.log_A, parameters.log_B))
+    gp = parameters.gamma_prime(1.0, *method.constants)
+    more = drift(method, p, 1.0, [1.0], [1.0], sigma2=0.1) - drift(method, p, 1.0, [1.0], [1.0])
+    assert more == pytest.approx(0.1 * (A * 0.5 * p.L / method.L**2 + B * gp**2))
+    with pytest.raises(ValueError, match="without noise"):
+        drift(cz.Continuized(L, 0.1), cz.problems.Quadratic([0.3, L]), 1.0, [1.0, 1.0], [1.0, 1.0],
+              sigma2=0.1, prox=cz.prox.L1(0.1), x_star=[0.0, 0.0])  # fmt: skip
 
 
 @pytest.mark.parametrize("start", [None, 0.0, 0.5])

@@ -142,6 +142,17 @@ def test_the_drift_is_not_positive(p):
 
 
 @every_problem
+def test_the_drift_is_the_generator_of_phi(p):
+    from continuized.theory import generator, lyapunov_function
+
+    x, z, t = points(p, 200, 1), points(p, 200, 2), np.full(200, 3.0)
+    for method in methods(p):
+        found = generator(lyapunov_function(method, p), method, p, (t, x, z))
+        expected = drift(method, p, t, x, z)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9 * np.abs(expected).max())
+
+
+@every_problem
 def test_phi_is_a_supermartingale(p):
     x, z = points(p, 60, 1), points(p, 60, 2)
     for method in methods(p):

@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 
 from continuized.app.commands import to_csv
-from continuized.plot.figures import Curve, Figure, Panel
+from continuized.plot.curves import make_curve
+from continuized.plot.figures import Figure, Panel
 from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
 from continuized.process.methods import Continuized, GradientDescent, Nesterov
 from continuized.process.noise import Gaussian
 from continuized.solver.minimize import minimize
-from continuized.theory.bounds import bound
-from continuized.theory.bounds.sharp import path_bound
 
 NOISE = Gaussian(1e-4)
 DELTA = 0.1  # the probability with which a whole run may leave its curve
@@ -76,22 +75,11 @@ def figures(seed: int, steps: int | None = None) -> tuple[Figure, Figure]:
 def _panel(function: Function, seed: int, steps: int | None, noisy: bool) -> Panel:
     name, formula, problem, usual = function
     p, curves = problem(), []
-    x0, noise, sigma2 = np.zeros(p.dim), None, 0.0
-    if noisy:
-        x0, noise, sigma2 = p.x_star, NOISE, NOISE.sigma2(p.dim)
-    methods = (GradientDescent(p.L), Nesterov(p.L, p.mu), Continuized(p.L, p.mu))
-    theorems = ("", "", "Theorem 6") if noisy else ("Theorem 1", "Theorem 2", "Theorem 3")
-    for method, theorem in zip(methods, theorems, strict=True):
-        maxiter = usual[noisy] if steps is None else steps
-        trace = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=maxiter).trace
-        bounds, whole = np.full(len(trace), math.nan), None
-        if isinstance(method, Continuized) and not noisy:
-            whole = path_bound(method, p, x0, trace.t, DELTA)
-        if theorem:
-            t, k = (trace.t, None) if isinstance(method, Continuized) else (None, trace.k)
-            bounds = bound(method, p, x0, t, k, sigma2)
-        excess = trace.fun - p.f_star
-        curves.append(Curve(method.name, theorem, trace.k, trace.t, excess, bounds, whole))
+    x0, noise = (p.x_star, NOISE) if noisy else (np.zeros(p.dim), None)
+    maxiter = usual[noisy] if steps is None else steps
+    for method in (GradientDescent(p.L), Nesterov(p.L, p.mu), Continuized(p.L, p.mu)):
+        r = minimize(p, x0, method=method, noise=noise, rng=seed, maxiter=maxiter)
+        curves.append(make_curve(r, p, bounds=True, delta=DELTA))
     return Panel(name, formula, tuple(curves))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from continuized.problems.base import Array
 from continuized.process.stepper import Status
 from continuized.support.display import show_html, show_lines
 from continuized.support.table import Table
+
+if TYPE_CHECKING:
+    from continuized.network.graphs.graph import Graph
 
 EPSILON = float(np.finfo(np.float64).eps)
 ROUNDINGS = 10.0  # of a number, that the last digits of a result may have gone through
@@ -132,6 +135,8 @@ class NetworkResult:
         How old answers were; None where exchanges are instantaneous.
     rounding : float
         An error of this size may be rounding alone: no rate is measured there.
+    graph : Graph or None
+        On which it ran.
     """
 
     x: Array
@@ -147,6 +152,7 @@ class NetworkResult:
     ledger_error: float = 0.0
     staleness: Staleness | None = None
     rounding: float = 0.0
+    graph: Graph | None = None
 
     def _facts(self) -> dict[str, Any]:
         """Tell what is shown of it, and what went wrong only where something did."""
@@ -197,9 +203,10 @@ class Outcome(NetworkResult):
 
     Attributes
     ----------
-    x, t, method, messages, tol, reached, message, error, joins, staleness, rounding
+    x, t, method, messages, tol, reached, message, error, joins, staleness, rounding, graph
         See `NetworkResult`; each node is mixed to its own now.
-    z : array of the shape of x
+    z, x0 : arrays of the shape of x
+        x0 are the values at the start; of real nodes with models of their own, None.
     trace : Trace
     snapshots : dict
         {t: x} at the times asked for.
@@ -234,6 +241,7 @@ class Outcome(NetworkResult):
     log: Log | None = None
     dropped: int = 0
     fell_back: bool = False
+    x0: Array | None = None
 
 
 def rounding_of_mean(x: Array, scale: float) -> float:
@@ -275,7 +283,7 @@ class Decentralized(NetworkResult):
 
     Attributes
     ----------
-    x, t, method, messages, tol, reached, message, joins, ledger_error, staleness, rounding
+    x, t, method, messages, tol, reached, message, joins, ledger_error, staleness, rounding, graph
         See `NetworkResult`; x (nodes, dim) are estimates.  In what unit t is, the method says.
     x_star : array (dim,)
         What one machine with all the data finds.

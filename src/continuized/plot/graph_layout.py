@@ -25,13 +25,14 @@ REFINED = 1000  # nodes: all pairs are looked at
 ROUNDS = 200
 STILL = 1e-4  # relative: the fall of the stress that is not worth another round
 FLAT = 1e-9  # height over width of a straight line
-OPEN = 0.94  # of a full turn, to which a straight line is bent
+OPEN = 0.94  # of a full turn at most, to which a straight line is bent
 
 
 def place_nodes(graph: Graph) -> Array:
     """Give each node a point (x, y): the graph's own, or a computed one.
 
-    A straight line is bent to an open ring, so that it fills the paper.
+    A straight line is bent to an open ring, so that it fills the paper; its ends are as far apart
+    as two edges, or more.
 
     >>> place_nodes(Graph.of("grid:2x2")).tolist()
     [[0.0, 0.0], [1.0, 0.0], [0.0, -1.0], [1.0, -1.0]]
@@ -41,7 +42,8 @@ def place_nodes(graph: Graph) -> Array:
     if height > FLAT * width:
         return points
     along = (points[:, 0] - points[:, 0].min()) / (width or 1.0)
-    turn = math.pi * (OPEN * (2.0 * along - 1.0) - 0.5)  # the gap is at the top
+    part = min(OPEN, (graph.nodes - 1) / (graph.nodes + 1))
+    turn = math.pi * (part * (2.0 * along - 1.0) - 0.5)  # the gap is at the top
     return np.column_stack([np.cos(turn), np.sin(turn)])
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from continuized.marked.coordinate import CoordinateDescent
-from continuized.marked.dual import DualCoordinate
 from continuized.problems.base import Array, Problem
 from continuized.problems.losses import LOGISTIC, SQUARED
 from continuized.problems.regression.linear import Linear
@@ -114,7 +112,7 @@ def check_second_start_fits(
 ) -> None:
     """Raise ValueError for a run that z0 does not go with."""
     if composite is not None:
-        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0=")
+        raise ValueError("z0= goes without prox= and mirror=, which need z_0 = x_0: drop z0=")
     if adapts:
         raise ValueError("z0= goes with known constants only: give L=, without metric= and prox=")
     if is_marked or isinstance(method, GradientDescent):
@@ -193,6 +191,9 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
     wide = d > FEW and n < d and kind != "diag"
     has_dual = problem.is_plain and problem.loss in (SQUARED, LOGISTIC)
     if wide and has_dual and _dual_is_well_conditioned(problem):
+        # Imported here: no other run of `minimize` needs the marked methods.
+        from continuized.marked.dual import DualCoordinate
+
         reason = f"{n} rows are fewer than {d} columns"
         return DualCoordinate(), None, f"Dual coordinates (cz.DualCoordinate()): {reason}."
     reason = {
@@ -252,6 +253,8 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
     if metric is not None:
         raise ValueError('metric= goes with method="continuized" and without noise=')
     if prox is not None:
+        from continuized.marked.coordinate import CoordinateDescent
+
         if isinstance(method, CoordinateDescent):
             raise ValueError(
                 "prox= of minimize is for full gradients; give it to the method, "

@@ -13,7 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from continuized.problems.base import (
 from continuized.process.composite import Composite
 from continuized.process.methods import Method, check_method
 from continuized.process.mirror import make_composite
-from continuized.process.noise import Noise, check_noise, draw_noise
+from continuized.process.noise import Noise, Oracle, check_noise, draw_noise
 from continuized.process.random_streams import (
     MARKS,
     TIMES,
@@ -62,7 +62,8 @@ class Ensemble:
     t, fun: arrays with a row for each run, T_k and f(x_k) for k = 0, ..., steps; or, at
     fixed times, t is the vector of times and fun[i, j] = f(x_t) of run i at t = times[j].
     With keep="mean" both are None, and quantiles cannot be asked for.  runs: how many there were.
-    root: the seed of them all.
+    root: the seed of them all.  method, x0, times: what was asked for (times: None, with steps).
+    given: z0, the noise, the prox and the mirror, where there were any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()
@@ -79,6 +80,10 @@ class Ensemble:
     fun: Array | None
     root: Root
     _moments: SampleMoments | None = None
+    method: Method | None = None
+    x0: Array | None = None
+    times: Array | None = None
+    given: dict[str, Any] = field(default_factory=dict)
 
     def _facts(self) -> dict[str, Any]:
         """Tell what is shown of it: at the end, without a pass over the rest."""
@@ -170,7 +175,8 @@ class Task(NamedTuple):
 
         has_both = self.compiled is not None and self.compiled.fun is not None
         knows_psi = self.composite is None or self.psi is not None
-        return has_both and knows_psi and runs_compiled(self.method)
+        in_python = isinstance(self.noise, Oracle)  # asked at each event, where it is
+        return has_both and knows_psi and not in_python and runs_compiled(self.method)
 
     @property
     def columns(self) -> int:
@@ -238,7 +244,7 @@ def ensemble(
         Exactly one of them: the events of a run, or times >= 0 in increasing order.
     rng : int, SeedSequence or Generator
         Of all runs: run i has a stream of its own, whatever the threads; see `Ensemble.seed`.
-    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`, or a `cz.noise.Oracle`
     prox : an object such as `cz.prox.L1(0.1)`
         Minimise problem + psi, as `minimize` does with known constants; `fun` is then its value.
     mirror : an object such as `cz.mirror.Entropy()`
@@ -294,9 +300,17 @@ def ensemble(
             if keep == "mean":
                 moments = moments.with_rows(rows.fun)
             show(rows.first + len(rows.fun))
+    options = {"noise": noise, "prox": prox, "mirror": mirror}
+    options["z0"] = None if z0 is None else second
+    asked: dict[str, Any] = {
+        "method": task.method,
+        "x0": task.x0,
+        "times": None if task.steps else task.times,
+        "given": {name: value for name, value in options.items() if value is not None},
+    }
     if keep == "mean":
-        return Ensemble(runs, None, None, task.root, moments)
-    return Ensemble(runs, t if task.steps else task.times, fun, task.root)
+        return Ensemble(runs, None, None, task.root, moments, **asked)
+    return Ensemble(runs, t if task.steps else task.times, fun, task.root, **asked)
 
 
 def _storage(task: Task, runs: int) -> tuple[Array, Array]:
@@ -318,6 +332,9 @@ def _make_task(
 ) -> Task:  # fmt: skip
     check_method(method)
     check_noise(noise)
+    if isinstance(noise, Oracle) and noise.check:
+        noise.test(problem, starts[0])
+        noise = noise.without_check()
     if steps is not None:
         check.whole(steps, "steps", minimum=1, maximum=MOST)
     if (steps is None) == (times is None):

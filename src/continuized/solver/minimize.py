@@ -13,7 +13,7 @@ from continuized.problems.base import Array, Problem, check_second_start, check_
 from continuized.process import clock as clocks
 from continuized.process.marks import events_of
 from continuized.process.methods import Method
-from continuized.process.noise import Noise, check_noise
+from continuized.process.noise import Noise, Oracle, check_noise
 from continuized.process.random_streams import MARKS, Seed, generator, seed_sequence
 from continuized.process.stepper import Status, Stepper
 from continuized.solver import array_api as arrays
@@ -96,7 +96,7 @@ def minimize(
         product of simplices, or with few entries.  L is the smoothness in its norm, by default
         what the geometry finds for a problem; mu must be 0.  The bounds hold with the divergence
         of h.  With Entropy, tol is compared with a gap, at least fun - f*.
-    noise : noise model, such as `cz.noise.Gaussian(1e-4)`
+    noise : noise model, such as `cz.noise.Gaussian(1e-4)`, or a `cz.noise.Oracle`
     clock : clock, such as `cz.clock.Recorded(times)`; by default the method's own
     rng : int, SeedSequence or Generator
         Of the event times and of the noise.  The same seed gives the same run, bit by bit.
@@ -190,6 +190,8 @@ def minimize(
     dispatch.check_nonfinite(nonfinite, checkpoint)
     if noise is not None:
         check_noise(noise)
+        if isinstance(noise, Oracle) and noise.check:
+            noise.test(problem, start)
     if clock is not None:
         check.instance(clock, "clock", "stream", "a clock such as cz.clock.Poisson(rng)")
     path = checkpoints.check_path(checkpoint, every, resume)
@@ -247,6 +249,7 @@ def minimize(
                 "may, to stop a run"
             ) from error
     r = loop.result()
+    r.update(x0=start, z0=None if z0 is None else second, noise=noise)
     if nonfinite == "raise" and r.status is Status.NOT_FINITE:
         raise FloatingPointError(
             f"after {r.nit} events a value of f, a gradient or an iterate was not finite; a larger "

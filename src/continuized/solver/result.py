@@ -114,6 +114,8 @@ class Result(OptimizeResult):  # type: ignore[misc]
         The duality gap, where it is known: at least fun - f*.
     prox, mirror
         Of a run with known constants, the prox and the geometry that it was given, if any.
+    x0, z0, noise
+        Where it started, and the start of z and the noise that it was given, if any.
 
     >>> import continuized as cz
     >>> p = cz.problems.paper_strongly_convex()

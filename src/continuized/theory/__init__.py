@@ -8,10 +8,13 @@ from continuized.theory.bounds.sharp import SharpBound, path_bound, sharp_bound
 from continuized.theory.certificate_search import NoCertificateError, certify
 from continuized.theory.certificates import Certificate, ConstantParameters
 from continuized.theory.corollaries import (
+    NoiseStep,
     event_count_quantile,
     event_time_quantile,
     events_to,
     expected_gradients,
+    noise_floor,
+    noise_step,
     noise_tuned_L,
     time_to,
 )
@@ -43,6 +46,7 @@ __all__ = [
     "Lyapunov",
     "Moments",
     "NoCertificateError",
+    "NoiseStep",
     "Observable",
     "Prefactors",
     "ScalingDistance",
@@ -63,6 +67,8 @@ __all__ = [
     "lyapunov",
     "lyapunov_function",
     "moments",
+    "noise_floor",
+    "noise_step",
     "noise_tuned_L",
     "path_bound",
     "prefactors",

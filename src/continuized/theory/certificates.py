@@ -46,7 +46,7 @@ from continuized.theory.checks import (
     squared_distance,
     start_of,
 )
-from continuized.theory.ito import rates
+from continuized.theory.ito import parameters_at
 
 Pair = tuple[str, str]
 Form = list[list[Any]]  # a symmetric matrix, of Fractions or of floats
@@ -85,7 +85,7 @@ def constant_parameters(method: Any) -> ConstantParameters:
             "use mu > 0 and start = inf"
         )
     if isinstance(method, Continuized | SharpContinuized):
-        method = rates(method, 0.0)
+        method = parameters_at(method, 0.0)
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):
         check_any_method(method)
         raise ValueError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -62,26 +63,43 @@ def as_composite_problem(
         check.shape(star, "x_star", x0.shape, like="x")
         composite.check_start(star, "x_star")
     else:
-        star = _minimise(problem, x0, composite)
+        star = find_minimiser(problem, x0, composite)
     return CompositeProblem(problem, composite, star)
 
 
-def _minimise(problem: Problem, x0: Array, composite: Composite) -> Array:
-    """Find the minimiser of F by a run that is told nothing, in the plain geometry."""
+def find_minimiser(problem: Problem, x0: Array, composite: Composite | None = None) -> Array:
+    """Find the minimiser of f, or of F, by a run that is told nothing, in the plain geometry."""
     from continuized.solver.minimize import minimize
 
-    given = composite.plain_prox()
-    if given is None:
-        raise ValueError("the minimiser in a geometry of your own is not computed: give x_star=")
-    composite.check_start(x0)
-    g = np.asarray(problem.grad(x0.copy()))
-    composite.move(x0, g, 1.0)  # which says what is wrong with a prox, where something is
+    g, given = np.asarray(problem.grad(x0.copy())), None
+    what = ("the minimiser", "set x_star of the problem")
+    if composite is not None:
+        what, given = (
+            ("the minimiser with prox= or mirror=", "give x_star="),
+            composite.plain_prox(),
+        )
+        if given is None:
+            raise ValueError(
+                "the minimiser in a geometry of your own is not computed: give x_star="
+            )
+        composite.check_start(x0)
+        composite.move(x0, g, 1.0)  # which says what is wrong with a prox, where something is
     tol = ACCURACY * (norm(g) or 1.0)
     how: Any = {"tol": tol, "maxiter": MOST_EVENTS, "rng": 0, "record": False}
     r = minimize(problem, x0, prox=given, **how)
     if not r.success:
-        raise ValueError(
-            f"the minimiser with prox= or mirror= was not found in {MOST_EVENTS} events; give "
-            "x_star="
-        )
+        raise ValueError(f"{what[0]} was not found in {MOST_EVENTS} events; {what[1]}")
     return np.asarray(r.x)
+
+
+def with_minimiser(problem: Problem, x0: Array) -> Problem:
+    """Return the problem, or a copy of it that knows its minimiser: found from x0."""
+    check_problem(problem)
+    if problem.x_star is not None and problem.f_star is not None:
+        return problem
+    known = copy.copy(problem)
+    if known.x_star is None:
+        known.x_star = find_minimiser(problem, x0)
+    if known.f_star is None:
+        known.f_star = float(problem.fun(np.array(known.x_star)))
+    return known

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from continuized.marked.coordinate import CoordinateDescent, CoordinateStepper
 from continuized.problems.base import Array, Problem
 from continuized.process import parameters
+from continuized.process.methods import Continuized
 from continuized.process.prox import Separable
 from continuized.support import validation as check
 from continuized.theory.bounds.marked import minimise_penalised
@@ -22,33 +23,37 @@ from continuized.theory.bounds.paper import log_A, log_B
 from continuized.theory.checks import minimiser
 
 
-def prepare_drift(method: Any, p: Problem, x: Array) -> CoordinateStepper:
-    """Return the run of a method at a state x; ValueError where its drift is not known."""
+def prepare_drift(method: Any, p: Problem, x: Array) -> tuple[CoordinateStepper, Continuized]:
+    """Return the run of a method from x, and its process; ValueError where the drift is not
+    known."""
     if not (isinstance(method, CoordinateDescent) and method.accelerated):
         given = "plain steps" if isinstance(method, CoordinateDescent) else method.name
         raise ValueError(
             f"drift is known for Continuized and for accelerated CoordinateDescent, got {given}"
         )
-    return method.prepare(p, x)
+    stepper = method.prepare(p, x)
+    assert isinstance(stepper.process, Continuized)
+    return stepper, stepper.process
 
 
 def coordinate_drift(
-    method: CoordinateDescent, stepper: CoordinateStepper, p: Problem, t: Array, x: Array, z: Array,
-    x_star: ArrayLike | None,
-) -> Array:  # fmt: skip
+    method: CoordinateDescent, p: Problem, t: Array, x: Array, z: Array, x_star: ArrayLike | None
+) -> Array:
     """Compute the exact generator of V at states (t, x, z), a row each; see `lyapunov.drift`."""
+    stepper, process = prepare_drift(method, p, x[0])
     shape, n, penalty = x.shape[1:], len(x), stepper.penalty
     star = _find_star(method, p, x[0], x_star)
     x, z = x.reshape(n, -1), z.reshape(n, -1)
-    c = stepper.process.constants
+    c = process.constants
     scalars = (parameters.eta, parameters.eta_prime, parameters.gamma_prime)
     eta, eta_prime, gamma_prime = (np.array([s(v, *c) for v in t.tolist()]) for s in scalars)
-    A, B = np.exp(log_A(stepper.process, t)), np.exp(log_B(stepper.process, t))
+    A, B = np.exp(log_A(process, t)), np.exp(log_B(process, t))
     l2 = np.zeros(x.shape[1]) if penalty is None else penalty.l2
 
     def f(points: Array) -> Array:
         """f with the l2 of psi."""
-        return p.values(points.reshape(n, *shape)) + 0.5 * (l2 * points * points).sum(axis=1)
+        ridge = 0.5 * (l2 * points * points).sum(axis=1)
+        return np.asarray(p.values(points.reshape(n, *shape)) + ridge)
 
     g = p.grads(x.reshape(n, *shape)).reshape(n, -1) + l2 * x
     w, share = z - star, stepper.per_coordinate(stepper.weights)  # 1/p_i, and 0 where p_i = 0

@@ -44,6 +44,7 @@ DEEPEST = 24  # halvings of a gap
 MOST_ROWS = 4096  # states that phi is asked at, at once
 STATES = 4  # where the gradient of phi is tested
 SLACK = 1e-5  # relative, between a gradient and central differences
+CONTINUOUS = (Continuized, SharpContinuized, CustomContinuized)
 EPS = float(np.finfo(np.float64).eps)
 JUMPS = 1e-6  # relative, between the jumps of a path and those of its problem
 
@@ -156,7 +157,7 @@ def lyapunov_function(method: Method, problem: Problem) -> Observable:
 
     def gradient(t: Any, x: Array, z: Array) -> tuple[Any, Array, Array]:
         A, B = weights(t)
-        eta, eta_prime = rates_at(method, np.atleast_1d(t))[:, :2].T
+        eta, eta_prime = parameter_rows(method, np.atleast_1d(t))[:, :2].T
         w = rows(z) - star
         in_t = method.tau * eta * A * (problem.values(rows(x)) - least) + eta_prime * B * (
             w * w
@@ -171,7 +172,7 @@ def lyapunov_function(method: Method, problem: Problem) -> Observable:
     return Observable(value, gradient, vectorized=True)
 
 
-class Rates(NamedTuple):
+class Parameters(NamedTuple):
     """eta, eta', gamma and gamma' of a process at a time."""
 
     eta: float
@@ -180,22 +181,24 @@ class Rates(NamedTuple):
     gamma_prime: float
 
 
-def rates(method: Method, t: float) -> Rates:
+def parameters_at(method: Method, t: float) -> Parameters:
     """Return the four parameters of a process at time t; ValueError for discrete methods."""
-    if isinstance(method, Continuized | SharpContinuized | CustomContinuized):
-        return Rates(*(float(rate(t)) for rate in rates_of(method)))
-    check_any_method(method)
-    raise ValueError(
-        "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got the "
-        f"method {name_of(method)}"
-    )
+    if not isinstance(method, CONTINUOUS):
+        check_any_method(method)
+        raise ValueError(
+            "Ito's formula is known for Continuized, SharpContinuized and CustomContinuized, got "
+            f"the method {name_of(method)}"
+        )
+    return Parameters(*(float(rate(t)) for rate in rates_of(method)))
 
 
-def rates_at(method: Method, times: Array) -> Array:
+def parameter_rows(method: Method, times: Array) -> Array:
     """Return the four parameters at many times, a row each."""
     if getattr(method, "start", None) == math.inf or isinstance(method, SharpContinuized):
-        return np.tile(rates(method, 0.0), (len(times), 1))
-    return np.array([rates(method, t) for t in times.tolist()]).reshape(-1, 4)
+        return np.tile(parameters_at(method, 0.0), (len(times), 1))
+    eta, eta_prime, gamma, gamma_prime = rates_of(method)
+    rows = [(eta(t), eta_prime(t), gamma(t), gamma_prime(t)) for t in times.tolist()]
+    return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
 
 def generator(
@@ -231,7 +234,7 @@ def generator(
         )
     check_fits(problem, x)
     check_gradient_of(phi, t, x, z)
-    four = rates_at(method, t)
+    four = parameter_rows(method, t)
     if not np.all(np.isfinite(four)):
         raise ValueError("the generator needs a time at which eta is finite, such as t > 0")
     flow, compensator = _both_parts(phi, problem, four, t, x, z)
@@ -319,7 +322,7 @@ def decompose(phi: Observable, r: Result, problem: Problem) -> Decomposition:
     if r.get("prox") is not None or r.get("mirror") is not None:
         raise ValueError("Ito's formula here is for gradient steps: run without prox= and mirror=")
     path, method = r.path, r.method
-    rates(method, 1.0)  # refuses other methods
+    parameters_at(method, 1.0)  # refuses other methods
     check_fits(problem, path.x)
     x, z = (v.astype(np.float64, copy=False) for v in (path.x, path.z))
     before = _states_before(method, path, x, z)
@@ -386,7 +389,7 @@ def _panel_sums(
     rows = np.repeat(np.arange(len(x)), len(NODES))
     a, b = (weight.reshape(column) for weight in ab.T)
     at_x, at_z = mix(x[rows], z[rows], a, b)
-    four = rates_at(method, t)
+    four = parameter_rows(method, t)
     parts = np.array(_both_parts(phi, problem, four, t, at_x, at_z)).reshape(2, -1, len(NODES))
     width = 0.5 * (high - low) * dt
     fine, coarse = width * (parts @ WEIGHTS), width * (parts @ COARSE)
@@ -512,9 +515,9 @@ def _check_jumps(
     method: Method, problem: Problem, path: Path, x: Array, z: Array, x_after: Array, z_after: Array
 ) -> None:
     """Refuse a path whose jumps are not gradient steps on this problem, such as one with noise."""
-    if math.isinf(rates(method, 0.0).eta) and np.any(x_after[0] != z_after[0]):
+    if math.isinf(parameters_at(method, 0.0).eta) and np.any(x_after[0] != z_after[0]):
         raise ValueError("eta is infinite at 0, where x jumps onto z: start with z_0 = x_0")
-    four = rates_at(method, path.t[1:])
+    four = parameter_rows(method, path.t[1:])
     column = (-1, *[1] * (x.ndim - 1))
     g = problem.grads(x).reshape(x.shape)
     expected = jump(x, z, g, *(step.reshape(column) for step in four.T[2:]))

@@ -23,6 +23,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters
 from continuized.process.flow import mix
 from continuized.process.methods import Continuized, Method, follow, jump
+from continuized.process.noise import Oracle
 from continuized.support import validation as check
 from continuized.support.display import show_html, show_line
 from continuized.theory.bounds.paper import log_A, log_B
@@ -154,6 +155,7 @@ def drift(
     prox: Any = None,
     mirror: Any = None,
     x_star: ArrayLike | None = None,
+    noise: Oracle | None = None,
 ) -> Array:
     """Compute the exact generator I_t of the proof at states (t, x, z): d/dt E phi_t, no sampling.
 
@@ -165,9 +167,11 @@ def drift(
     shape (n,), x and z with n rows.  t + start > 0 is needed: eta is infinite at 0.  method:
     Continuized, on p.
 
-    With noise, E f(x - gamma (grad f + noise)) is known exactly only on a Quadratic, for
-    isotropic noise of total variance sigma2; other problems are refused.  ValueError, too, for
-    other methods than Continuized, and for states that do not fit.
+    With noise of total variance sigma2, E f(x - gamma (grad f + noise)) is exact on a Quadratic, if
+    the noise is isotropic; elsewhere what is returned is an upper bound, for f is L-smooth.  Where
+    noise is an oracle that lists its outcomes (`cz.noise.Minibatch` of single rows), it is exact
+    for any problem.  ValueError for other oracles, for other methods than Continuized, and for
+    states that do not fit.
 
     With prox=, of psi, phi is that of f + psi, whose drift is a function of the same state, for
     psi^ and zeta^ cancel; mirror= is the geometry; x_star as for `bound`; noise is refused.
@@ -182,6 +186,12 @@ def drift(
     True
     """
     sigma2 = check.real(sigma2, "sigma2", minimum=0.0)
+    if noise is not None:
+        check.instance(noise, "noise", Oracle, "a cz.noise.Oracle such as cz.noise.Minibatch(p)")
+        if prox is not None or mirror is not None or sigma2 > 0.0 or hasattr(method, "prepare"):
+            raise ValueError(
+                "noise= of drift goes without sigma2=, prox= and mirror=, for Continuized"
+            )
     is_composite = prox is not None or mirror is not None
     if hasattr(method, "prepare"):
         if is_composite or sigma2 > 0.0:
@@ -209,12 +219,39 @@ def drift(
     )
     f1, w1 = _excess_and_distance(p, *_jump_rows(p, x, z, g, gamma, gamma_prime))
     value = flow + A * (f1 - f) + B * (w1 - w2)
+    if noise is not None:
+        value = value + _spread_of_outcomes(noise, p, x, z, g, gamma, gamma_prime, A, B, f1, w1)
     if sigma2 > 0.0:
-        if not isinstance(p, Quadratic):
-            raise ValueError("the drift with noise is exact on a Quadratic only; use sigma2=0")
-        curvature = float(p.eigenvalues.mean())
+        if is_composite:
+            raise ValueError("the drift with prox= or mirror= is known without noise: use sigma2=0")
+        curvature = float(p.eigenvalues.mean()) if isinstance(p, Quadratic) else p.L or method.L
         value = value + sigma2 * (A * 0.5 * gamma**2 * curvature + B * gamma_prime**2)
     return np.asarray(value)[0 if single else slice(None)]
+
+
+def _spread_of_outcomes(
+    noise: Oracle, p: Problem, x: Array, z: Array, g: Array, gamma: float, gamma_prime: Array,
+    A: Array, B: Array, f1: Array, w1: Array,
+) -> Array:  # fmt: skip
+    """Return E phi after an event with the oracle's estimates, minus phi after one with g."""
+    found = np.empty(len(x))
+    for i in range(len(x)):
+        listed = noise.outcomes(x[i])
+        if listed is None:
+            raise ValueError(
+                "the drift needs all outcomes of the oracle, as of Minibatch(problem, batch=1); "
+                "give sigma2= in place of noise= for an upper bound"
+            )
+        chances, estimates = listed
+        estimates = estimates.reshape(-1, *x.shape[1:])
+        if not np.allclose(np.tensordot(chances, estimates, 1), g[i], rtol=1e-8, atol=1e-12):
+            raise ValueError(
+                "the mean of the oracle's outcomes is not the gradient of this problem"
+            )
+        after = jump(x[i], z[i], estimates, gamma, gamma_prime[i])
+        f, w = _excess_and_distance(p, *after)
+        found[i] = A[i] * (chances @ f - f1[i]) + B[i] * (chances @ w - w1[i])
+    return found
 
 
 def _marked_drift(
@@ -224,10 +261,10 @@ def _marked_drift(
     from continuized.theory.coordinate_drift import coordinate_drift, prepare_drift
 
     times, x, z, single = _rows(p, t, x, z)
-    stepper = prepare_drift(method, p, x[0])
-    _check_times(stepper.process, times)
-    _check_eta(stepper.process, times)
-    found = coordinate_drift(method, stepper, p, times, x, z, x_star)
+    _, process = prepare_drift(method, p, x[0])
+    _check_times(process, times)
+    _check_eta(process, times)
+    found = coordinate_drift(method, p, times, x, z, x_star)
     return np.asarray(found)[0 if single else slice(None)]
 
 

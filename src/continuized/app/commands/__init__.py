@@ -100,8 +100,8 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def show(table: Table) -> None:
-    """Print a table of the report on standard output."""
+def show(table: Table, gap: bool = True) -> None:
+    """Print a table of the report on standard output, and an empty line where there is a gap."""
     from rich import box
     from rich.console import Console
     from rich.table import Table as Printed
@@ -124,4 +124,5 @@ def show(table: Table) -> None:
         printed.add_row(*(Text(cell) for cell in row))
     console = Console()
     console.print(printed)
-    console.print()  # print's own `end` does not apply to tables
+    if gap:
+        console.print()  # print's own `end` does not apply to tables

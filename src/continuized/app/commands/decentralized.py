@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from continuized.app.commands import TOO_SHORT, options, refuse, show, to_json, within
+from continuized.app.commands import options, refuse, show, to_json, within
 from continuized.app.report import Table
 from continuized.network.optimisation import METHODS
 from continuized.support import files
@@ -72,7 +72,9 @@ def command(
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
         racers = race(graph, objective, work, tol=SLOW_TOL, rng=seed)
-    report = _make_report(graph, objective, runs, racers, slow, given, seed)
+    asked = {"data": None if data is None else str(data), "loss": loss, "method": method,
+             "events": events, "seed": seed}  # fmt: skip
+    report = _make_report(graph, objective, runs, racers, slow, given, asked)
     written = [] if out is None else _write(out, report, runs, racers, slow)
     if as_json:
         click.echo(to_json(report))
@@ -122,9 +124,12 @@ def _make_runs(
 
 def _make_report(
     graph: Graph, objective: Objective, runs: list[Decentralized], racers: list[Racer],
-    slow: float, faults: dict[str, float], seed: int,
+    slow: float, faults: dict[str, float], asked: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
-    """All that is shown, as one object; `messages` are exchanges, each counted once."""
+    """All that is shown, as one object; `messages` are exchanges, each counted once.
+
+    asked: further options, by their names.
+    """
     rows, columns = objective.X.shape
     return {
         "graph": graph.name,
@@ -137,7 +142,7 @@ def _make_report(
         "mu": objective.mu,
         "objective": objective.f_star,
         "tol": runs[0].tol,
-        "seed": seed,
+        **asked,
         "faults": faults,
         "results": [
             {
@@ -170,7 +175,7 @@ def _write(
     out: Path, report: dict[str, Any], runs: list[Decentralized], racers: list[Racer], slow: float
 ) -> list[str]:
     """The figure and the report, as files; returns their names."""
-    from continuized.plot.network import render_decentralized
+    from continuized.plot.networks import render_decentralized
 
     made = render_decentralized(runs, racers, slow, _in_words(report))
     content: dict[str, str | bytes] = {f"decentralized.{kind}": its for kind, its in made.items()}
@@ -179,23 +184,16 @@ def _write(
 
 
 def _print_report(report: dict[str, Any], written: list[str]) -> None:
-    """Print the report for people."""
+    """Print the report for people: one table, and below it what its columns are."""
     click.echo(
         f"{report['rows']:,} rows, {report['columns']:,} columns on {report['nodes']} nodes and "
         f"{report['edges']} edges ({report['graph']}); l2 = {report['l2']:.6g}, L/mu of the "
         f"nodes' functions {report['L'] / report['mu']:.4g}\n"
-        f"centralised objective {report['objective']:.10g}\n\n"
-        "Error: the nodes' mean squared distance to the centralised solution, relative."
+        f"least objective, on one machine: {report['objective']:.10g}"
     )
-    show(_results(report))
-    if report["faults"]:
-        click.echo(_on_faults(report))
-    click.echo(
-        f"Time to error {report['slow_tol']:.0e} with one node {report['slow']:g} times slower and "
-        "no other faults; messages take none.\n"
-        "The dual methods have no rounds; the others wait for the slow node."
-    )
-    show(_race(report))
+    show(_make_table(report), gap=False)
+    for note in _make_notes(report):
+        click.echo(click.wrap_text(note, subsequent_indent="  "))
     if written:
         click.echo("Written: " + ", ".join(written))
 
@@ -204,59 +202,65 @@ def _in_words(report: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in report["faults"].items())
 
 
-def _on_faults(report: dict[str, Any]) -> str:
-    """What faults there were, and what they did."""
-    lines = [f"With {_in_words(report)}; no theorem covers that."]
-    if any(r["deaths"] for r in report["results"]):
-        lines.append("After a death the error is the distance to where the others can agree.")
-    for r in report["results"]:
-        words = f"{r['method']}: ledger closed to {r['ledger_error']:.1g}"
-        outlived = report["faults"].get("kill", 0.0) - r["deaths"]
-        if outlived:
-            words += f"; {outlived:g} to be killed outlived the run"
-        if r["deaths"]:
-            words += (
-                f"; {r['deaths']} died, and where the others agree is {r['agreed_error']:.2g} from "
-                "the centralised solution (squared, relative)"
-            )
-        lines.append(words)
-    return "\n".join(lines) + "\n"
+def _make_table(report: dict[str, Any]) -> Table:
+    """A row for each method, narrower than a terminal: what its run came to, and its time in the
+    race."""
+    results = {r["method"]: r for r in report["results"]}
+    race = {r["method"]: r for r in report["race"]}
+    columns: dict[str, Any] = {
+        "exchanges": lambda r: f"{r['messages']:,}",
+        "local gradients": lambda r: f"{r['gradients']:,}",
+        "error": lambda r: f"{r['error']:.1e}",
+        "rate measured": lambda r: _show_rate(r["rate_measured"], "too short"),
+        "rate, at least": lambda r: _show_rate(r["rate_theory"]),
+    }
+    if report["faults"]:
+        del columns["rate, at least"]  # no theorem covers faults
+    if "kill" in report["faults"]:
+        columns["moved by deaths"] = lambda r: f"{r['agreed_error']:.1e}" if r["deaths"] else ""
+    rows = []
+    for name in dict.fromkeys([*results, *race]):
+        cells = [text(results[name]) if name in results else "" for text in columns.values()]
+        rows.append((name, *cells, _show_time(race.get(name))))
+    header = ("method", *columns, "time, slow node")
+    return Table(header, tuple(rows), numeric=tuple(range(1, len(header))))
 
 
-def _results(report: dict[str, Any]) -> Table:
-    def rate(value: float, otherwise: str = "") -> str:
-        return otherwise if math.isnan(value) else f"{value:.3g}"
+def _show_rate(value: float, otherwise: str = "") -> str:
+    return otherwise if math.isnan(value) else f"{value:.3g}"
 
-    rows = tuple(
-        (
-            r["method"],
-            "yes" if r["reached"] else "no",
-            f"{r['messages']:,}",
-            f"{r['gradients']:,}",
-            f"{r['error']:.2g}",
-            f"{r['excess']:.2g}",
-            rate(r["rate_measured"], TOO_SHORT),
-            rate(r["rate_theory"]),
+
+def _show_time(racer: dict[str, Any] | None) -> str:
+    if racer is None:
+        return ""
+    return f"{racer['time']:,.0f}" if racer["reached"] else "not reached"
+
+
+def _make_notes(report: dict[str, Any]) -> list[str]:
+    """What the columns are, and what the faults did."""
+    results = report["results"]
+    notes = ["error: the nodes' mean squared distance to the solution of one machine, relative."]
+    missed = [r["method"] for r in results if not r["reached"]]
+    if missed:
+        notes.append(f"Error {report['tol']:.0e} was not reached by: {', '.join(missed)}.")
+    if report["faults"]:
+        lost = max(r["ledger_error"] for r in results)
+        notes.append(
+            f"With {_in_words(report)}: no theorem covers that. What exchanges only move was kept "
+            f"in sum to {lost:.0e}, relative."
         )
-        for r in report["results"]
-    )
-    header = (
-        "method", f"error {report['tol']:.0e}", "exchanges", "local gradients", "error",
-        "objective above", "rate measured", "rate of the theorem",
-    )  # fmt: skip
-    return Table(header, rows, numeric=tuple(range(2, 8)))
-
-
-def _race(report: dict[str, Any]) -> Table:
-    arrived = [r["time"] for r in report["race"] if r["method"] == "dual" and r["reached"]]
-    rows = tuple(
-        (
-            r["method"],
-            f"{r['time']:,.0f}" if r["reached"] else "not reached",
-            f"{r['steps']:,}",
-            f"{r['time'] / arrived[0]:.2f}" if arrived and r["reached"] else "",
+    if any(r["deaths"] for r in results):
+        notes.append(
+            "moved by deaths: the squared distance, relative, from that solution to where the "
+            "others can agree, from which the error is measured after a death."
         )
-        for r in report["race"]
+    asked = int(report["faults"].get("kill", 0))
+    late = [r["method"] for r in results if r["deaths"] < asked]
+    if late:
+        notes.append(f"Not all of the {asked} to be killed died in the runs of: {', '.join(late)}.")
+    notes.append(
+        f"time, slow node: to error {report['slow_tol']:.0e} with one node {report['slow']:g} "
+        "times slower, a usual node's step being 1, without other faults; messages take no time. "
+        "The dual methods have no rounds; synchronous-dual and all-reduce wait for the slow node."
     )
-    header = ("method", "time", "rounds or exchanges", "over dual's")
-    return Table(header, rows, numeric=(1, 2, 3))
+    return notes

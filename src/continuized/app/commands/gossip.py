@@ -18,18 +18,24 @@ from continuized.support import files
 
 if TYPE_CHECKING:
     from continuized.network import Faults, Gossip, Graph, Outcome
-    from continuized.plot.network import View
+    from continuized.plot.networks import View
     from continuized.problems.base import Array
 
 DEFAULT = "grid:30x30"
 SECONDS = 60.0
 EXACT_UP_TO = 1000  # nodes: the rate of the second moments
-# Of the time that the theorem allows the quickest method; it takes half of that, mostly.
-VIEWS = (1 / 32, 1 / 16, 1 / 8, 1 / 4)
+VIEWS = 3  # of each run after its start, at times that are chosen when it is over
+# When values are kept for them, of the time that the theorem allows the quickest method.
+KEPT = tuple(2.0 ** (k / 8) for k in range(-64, 25))
+AGREED = 0.05  # of the scale of colours: a deviation that cannot be seen
+NO_GAIN = 1.05  # times fewer exchanges: less is nothing
 
 
 class Setting(NamedTuple):
-    """What was asked for.  faults: what goes wrong on purpose, by the names of `network.Faults`."""
+    """What was asked for.
+
+    faults: what goes wrong on purpose, by the names of `network.Faults`.  method: by its option.
+    """
 
     graph: Graph
     values: Array
@@ -38,6 +44,8 @@ class Setting(NamedTuple):
     seed: int
     faults: dict[str, Any]
     seconds: float = SECONDS
+    kill: int = 0
+    method: str = "both"
 
 
 class MethodRun(NamedTuple):
@@ -88,9 +96,9 @@ def command(
     graph = options.make_graph(spec, nodes, DEFAULT)
     start = np.zeros(graph.nodes)
     start[0] = 1.0
-    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS)
+    setting = Setting(graph, start, transport, tol, seed, faults, seconds or SECONDS, kill, method)
     with refuse(ValueError, TypeError):
-        runs = _make_runs(setting, method, kill, out is not None)
+        runs = _make_runs(setting, out is not None)
     written = [] if out is None else _write(out, setting, runs)
     if as_json:
         click.echo(_json(setting, runs))
@@ -101,18 +109,18 @@ def command(
     return 0 if all(run.outcome.reached for run in runs) else 1
 
 
-def _make_runs(setting: Setting, method: str, kill: int, views: bool) -> list[MethodRun]:
+def _make_runs(setting: Setting, views: bool) -> list[MethodRun]:
     from continuized.network import Gossip
-    from continuized.plot.network import MOST_DRAWN
+    from continuized.plot.networks import MOST_DRAWN
 
     graph = setting.graph
-    names = ("plain", "accelerated") if method == "both" else (method,)
+    names = ("plain", "accelerated") if setting.method == "both" else (setting.method,)
     gossips = [Gossip(accelerated=name == "accelerated") for name in names]
-    dead = options.choose_dying(graph, kill, setting.seed)
+    dead = options.choose_dying(graph, setting.kill, setting.seed)
     with _tell_warnings(graph):
         bounds = [gossip.rate(graph) for gossip in gossips]
         quickest = _time(max(bounds), setting.tol)
-        times = [f * quickest for f in VIEWS] if views and graph.nodes <= MOST_DRAWN else []
+        times = [f * quickest for f in KEPT] if views and graph.nodes <= MOST_DRAWN else []
         methods = zip(gossips, bounds, strict=True)
         outcomes = [_run(setting, gossip, bound, dead, times) for gossip, bound in methods]
         exact = _exact_rates(graph, gossips)
@@ -168,6 +176,7 @@ def _run(
         log=bool(times), progress=sys.stderr.isatty(), **setting.faults,
     )  # fmt: skip
     if outcome.log is not None:
+        times = [t for t in times if t < outcome.t]
         found = states_at(graph, values, gossip, outcome.log, times)
         outcome.snapshots = dict(zip(times, found, strict=True))
     return outcome
@@ -233,14 +242,17 @@ def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
             "mean_drift": float(outcome.mean_drift),
         }
         results.append(result)
+    asked = {**setting.faults, "kill": setting.kill}
     found = {
         "graph": setting.graph.name,
         "nodes": setting.graph.nodes,
         "edges": len(setting.graph.edges),
+        "method": setting.method,
         "tol": setting.tol,
         "transport": setting.transport,
+        "seconds": None if setting.transport == "simulate" else setting.seconds,
         "seed": setting.seed,
-        "faults": {name: value for name, value in setting.faults.items() if value},
+        "faults": {name: value for name, value in asked.items() if value},
         "results": results,
     }
     return to_json(found, indent=2)
@@ -248,11 +260,12 @@ def _json(setting: Setting, runs: Sequence[MethodRun]) -> str:
 
 def _show_runs(setting: Setting, runs: Sequence[MethodRun]) -> None:
     """A table with a column for each method, and what it comes to in a sentence."""
-    rows = tuple((name, *map(text, runs)) for name, text in _lines(runs))
+    rows = tuple((name, *map(text, runs)) for name, text in _lines(setting, runs))
     header = ("", *(run.outcome.method for run in runs))
-    click.echo(_caption(setting, runs) + "\n")
-    show(Table(header, rows, numeric=tuple(range(1, len(header)))))
-    click.echo(click.wrap_text(" ".join(_sentences(setting, runs))) + "\n")
+    click.echo(_caption(setting, runs))
+    show(Table(header, rows, numeric=tuple(range(1, len(header)))), gap=False)
+    for sentence in _sentences(setting, runs):
+        click.echo(click.wrap_text(sentence))
 
 
 def _caption(setting: Setting, runs: Sequence[MethodRun]) -> str:
@@ -264,22 +277,23 @@ def _caption(setting: Setting, runs: Sequence[MethodRun]) -> str:
     return f"{g.name or 'graph'}: {g.nodes:,} nodes, {len(g.edges):,} edges; {made}{faults}"
 
 
-def _lines(runs: Sequence[MethodRun]) -> list[tuple[str, Any]]:
+def _lines(setting: Setting, runs: Sequence[MethodRun]) -> list[tuple[str, Any]]:
     """The name of each row of the table, and its cell for a run."""
+    ideal = "" if all(_is_covered(setting, run) for run in runs) else ", without faults"
     lines = [
-        ("messages (exchanges)", lambda run: f"{run.outcome.messages:,}"),
-        ("squared error, relative", lambda run: f"{run.outcome.error:.1e}"),
+        ("exchanges between neighbours", lambda run: f"{run.outcome.messages:,}"),
+        ("squared error, relative to the start", lambda run: f"{run.outcome.error:.1e}"),
         ("rate, measured", lambda run: _rate(run.outcome.rate_measured, TOO_SHORT)),
-        ("rate, exact, no faults", lambda run: _rate(run.rate_exact)),
-        ("rate, theorem, no faults", lambda run: f"{run.rate_bound:.3e}"),
+        (f"rate, exact{ideal}", lambda run: _rate(run.rate_exact)),
+        (f"rate, at least, by the theorem{ideal}", lambda run: f"{run.rate_bound:.3e}"),
         ("exchanges a second", lambda run: f"{run.outcome.events_per_s:,.0f}"),
-        ("ledger error", lambda run: f"{run.outcome.ledger_error:.0e}"),
+        ("lost of what is averaged, relative", lambda run: f"{run.outcome.ledger_error:.0e}"),
     ]
     if any(run.outcome.deaths for run in runs):
         lines.append(("deaths", lambda run: str(len(run.outcome.deaths))))
-        lines.append(("drift of the mean", lambda run: f"{run.outcome.mean_drift:.2e}"))
-    if any(run.outcome.staleness for run in runs):
-        lines.append(("age of answers, mean", lambda run: _age(run.outcome)))
+        lines.append(("drift of the mean by deaths", lambda run: f"{run.outcome.mean_drift:.2e}"))
+    if any(run.outcome.staleness and run.outcome.staleness.mean for run in runs):
+        lines.append(("mean age of an answer, in units of t", lambda run: _age(run.outcome)))
     return lines
 
 
@@ -298,17 +312,34 @@ def _sentences(setting: Setting, runs: Sequence[MethodRun]) -> list[str]:
         return [*said, "Answers were too old for acceleration: that run went on as plain gossip."]
     if len(runs) == 2 and "accelerated" not in missed:
         plain, accelerated = runs
-        factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)
-        at_least = "at least " if missed else ""
-        said.append(f"Acceleration took {at_least}{factor:.1f} times fewer messages;")
-        ratio = accelerated.rate_bound / plain.rate_bound
-        said.append(f"by the theorems' rates it would be {ratio:.1f}.")
+        said.append(_compare(setting, plain, accelerated, "at least " if missed else ""))
     return said
+
+
+def _compare(setting: Setting, plain: MethodRun, accelerated: MethodRun, at_least: str) -> str:
+    """Say what acceleration gained, and where that is nothing, why."""
+    factor = plain.outcome.messages / max(accelerated.outcome.messages, 1)
+    ratio = accelerated.rate_bound / plain.rate_bound
+    if factor >= NO_GAIN:
+        return (
+            f"Acceleration needed {at_least}{factor:.1f} times fewer exchanges; the theorems' "
+            f"rates differ by a factor of {ratio:.1f}."
+        )
+    if ratio < NO_GAIN:
+        why = "the graph is so well connected that the theorem's rate is no larger than that of"
+        return f"Acceleration gained nothing: {why} plain gossip (a factor of {ratio:.2f})."
+    why = "the runs are too short to show it"
+    if not _is_covered(setting, accelerated):
+        why = "these faults slow it down more than plain gossip"
+    return (
+        f"Acceleration gained nothing here: {why}; without faults, and in the long run, the "
+        f"theorems' rates differ by a factor of {ratio:.1f}."
+    )
 
 
 def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]:
     """Pictures and data, all made before any is written."""
-    from continuized.plot import network as plot_network
+    from continuized.plot import networks as plot_network
 
     contents: dict[str, str | bytes] = {}
     title = _caption(setting, runs)
@@ -323,9 +354,11 @@ def _write(out: Path, setting: Setting, runs: Sequence[MethodRun]) -> list[Path]
     rows = [(run.outcome.method, *row) for run in runs for row in run.outcome.trace]
     contents["error.csv"] = to_csv(("method", "t", "messages", "error"), rows)
     if setting.graph.nodes <= plot_network.MOST_DRAWN:
-        views = [_views(setting, run) for run in runs]
-        for kind, picture in plot_network.render_network(setting.graph, views, title).items():
-            contents[f"network.{kind}"] = picture
+        mean, times = float(setting.values.mean()), _choose_times(setting, outcomes)
+        views = [_make_views(outcome, times, mean) for outcome in outcomes]
+        limits = plot_network.find_scale(setting.values / mean)
+        pictures = plot_network.render_network(setting.graph, views, title, limits, "$x_i$ / mean")
+        contents.update({f"network.{kind}": picture for kind, picture in pictures.items()})
         shown = [view for row in views for view in row]
         header = ("node", *(f"{view.method} {view.when}" for view in shown))
         columns = range(setting.graph.nodes), *(view.values.tolist() for view in shown)
@@ -348,11 +381,52 @@ def _bound(setting: Setting, run: MethodRun, t: Any) -> Any:
     return theory.bound(run.method, setting.graph, setting.values, t=t) / scale
 
 
-def _views(setting: Setting, run: MethodRun) -> list[View]:
-    from continuized.plot.network import View
+def _choose_times(setting: Setting, outcomes: Sequence[Outcome]) -> list[float]:
+    """Choose times: the start, and when the quicker run has come parts of the way, the last to
+    where all nodes have the same colour."""
+    import numpy as np
 
-    outcome, mean = run.outcome, float(setting.values.mean())
-    kept = {t: x for t, x in outcome.snapshots.items() if t < outcome.t}
-    if len(kept) < len(VIEWS):
-        kept[outcome.t] = outcome.x  # it ended before the last of them
-    return [View(outcome.method, f"t = {t:,.0f}", x / mean) for t, x in sorted(kept.items())]
+    from continuized.plot.networks import find_dead, find_scale
+
+    low, high = find_scale(setting.values)
+
+    def spread(outcome: Outcome, t: float, x: Array) -> float:
+        """Find how far living nodes are apart, on the scale of colours."""
+        return float(np.std(np.delete(x, find_dead(outcome, t)))) / (0.5 * (high - low))
+
+    def first_below(outcome: Outcome, target: float) -> float:
+        for t, x in _list_states(outcome).items():
+            if spread(outcome, t, x) <= target:
+                return t
+        return outcome.t
+
+    start = max(spread(outcomes[0], -1.0, setting.values), 2.0 * AGREED)
+    ends = [(first_below(outcome, AGREED), outcome.error) for outcome in outcomes]
+    quicker = outcomes[ends.index(min(ends))]
+    parts = [j / VIEWS for j in range(1, VIEWS + 1)]
+    found = [first_below(quicker, start ** (1.0 - part) * AGREED**part) for part in parts]
+    return sorted({0.0, *found})
+
+
+def _list_states(outcome: Outcome) -> dict[float, Array]:
+    """List {t: x}, in order: the start, the snapshots, and the end."""
+    assert outcome.x0 is not None
+    kept = {t: x for t, x in sorted(outcome.snapshots.items()) if t < outcome.t}
+    return {0.0: outcome.x0, **kept, outcome.t: outcome.x}
+
+
+def _make_views(outcome: Outcome, times: Sequence[float], mean: float) -> list[View]:
+    """What is shown of a run: its values at these times, or where it ended before, at its end."""
+    from continuized.plot.networks import View, find_dead
+
+    states = _list_states(outcome)
+    shown = sorted({t if t in states else outcome.t for t in times})
+    return [
+        View(outcome.method, _describe(t), states[t] / mean, find_dead(outcome, t)) for t in shown
+    ]
+
+
+def _describe(t: float) -> str:
+    if t == 0.0:
+        return "start"
+    return f"t = {t:,.0f}" if t >= 10.0 else f"t = {t:.2g}"

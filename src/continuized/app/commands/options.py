@@ -128,9 +128,9 @@ def _is_grid(nodes: int) -> bool:
 def prepare_folder(out: Path | None) -> None:
     """Make sure, before the work, that pictures can be drawn and written to the folder."""
     if out is not None:
-        from continuized.plot import figures
+        from continuized.plot import style
 
-        figures.require_matplotlib()
+        style.require_matplotlib()
         files.writable_folder(out)
 
 

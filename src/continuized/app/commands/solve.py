@@ -140,11 +140,11 @@ def _check_options(
 
 
 def _check_plot(plot: Path) -> None:
-    from continuized.plot import figures
+    from continuized.plot import style
 
-    figures.require_matplotlib()
-    if plot.suffix[1:].lower() not in figures.FORMATS:
-        endings = ", ".join(f".{format}" for format in figures.FORMATS)
+    style.require_matplotlib()
+    if plot.suffix[1:].lower() not in style.FORMATS:
+        endings = ", ".join(f".{format}" for format in style.FORMATS)
         raise BadInput(f"--plot must be a file that ends in one of {endings}, got {plot}")
 
 

@@ -22,12 +22,20 @@ from continuized.process.methods import (
     Nesterov,
     SharpContinuized,
 )
-from continuized.process.noise import Gaussian
+from continuized.process.noise import Gaussian, Minibatch
 from continuized.solver.ensemble import Ensemble, ensemble
 from continuized.solver.minimize import minimize
 from continuized.solver.result import Result
 from continuized.support.statistics import Measurement
-from continuized.theory import Certificate, Decomposition, Prefactors, decompose, prefactors
+from continuized.theory import (
+    Certificate,
+    Decomposition,
+    NoiseStep,
+    Prefactors,
+    decompose,
+    noise_step,
+    prefactors,
+)
 from continuized.theory.ito import integrate_gaps
 
 Found = Iterable[Measurement]
@@ -57,6 +65,8 @@ class Subject:
     decompose: Callable[..., Decomposition] = decompose
     integrate_gaps: Callable[..., tuple[Array, Array, Array]] = integrate_gaps
     prefactors: Callable[..., Prefactors] = prefactors
+    minibatch: Callable[..., Minibatch] = Minibatch
+    noise_step: Callable[..., NoiseStep] = noise_step
 
 
 class Effort(NamedTuple):

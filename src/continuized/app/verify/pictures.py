@@ -9,7 +9,8 @@ import numpy as np
 from continuized import theory
 from continuized.app.report import Picture
 from continuized.app.verify.paper import small_convex
-from continuized.plot import figures as plot
+from continuized.plot import style
+from continuized.plot.figures import make_two_panels
 from continuized.problems import Quadratic, paper_convex, paper_strongly_convex
 from continuized.problems.base import Array
 from continuized.process.methods import Continuized
@@ -25,16 +26,16 @@ INK, BLUE, ORANGE = "#111111", "#1f78b4", "#e08a1e"
 
 def pictures(seed: int) -> list[Picture]:
     """Draw, with matplotlib, the means with their bounds, and phi with the scaling limit."""
-    with plot.settings():
+    with style.settings():
         return [_means(seed), _limits(seed)]
 
 
 def _means(seed: int) -> Picture:
-    drawing, (left, right) = plot.make_two_panels(("convex", "strongly convex"), *ROOM)
+    drawing, (left, right) = make_two_panels(("convex", "strongly convex"), *ROOM)
     _draw_mean(left, paper_convex(), np.linspace(0.5, 30.0, 60), seed)
     _draw_mean(right, paper_strongly_convex(), np.linspace(0.5, 60.0, 60), seed)
     return Picture(
-        plot.to_bytes(drawing, "svg"),
+        style.to_bytes(drawing, "svg"),
         "E f(x_t) - f* on the paper's functions: exact, sampled, and bounded",
         f"The mean of f(x_t) - f*: exact (line), its bound of Theorem 3 (dashed), the mean of "
         f"{RUNS:,} runs with its interval of level {1 - LEVEL:g} (circles), and their median "
@@ -60,11 +61,11 @@ def _draw_mean(axes: Any, p: Quadratic, times: Array, seed: int) -> None:
 
 def _limits(seed: int) -> Picture:
     titles = ("the Lyapunov function", "the scaling limit")
-    drawing, (left, right) = plot.make_two_panels(titles, *ROOM)
+    drawing, (left, right) = make_two_panels(titles, *ROOM)
     _phi_panel(left, seed)
     _scaling_panel(right)
     return Picture(
-        plot.to_bytes(drawing, "svg"),
+        style.to_bytes(drawing, "svg"),
         "phi_t along paths, and the distance of the process to its scaling limit",
         f"Left: phi_t / phi_0 along {PATHS} paths on the strongly convex function, and their mean "
         "(black): a supermartingale, which falls in the mean, not on every path. Right: the exact "

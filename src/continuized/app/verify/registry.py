@@ -23,6 +23,7 @@ from continuized.app.verify import (
     literal,
     marked,
     network,
+    noise,
     paper,
 )
 from continuized.app.verify.claims import QUICK, Check, Claim, Effort, Subject, worst_of
@@ -79,6 +80,9 @@ CHECKS: tuple[Check, ...] = (
     Check("E f(x_k) at events", "section 4", Z, paper.equality_at_events, True),
     Check("E f(x_t) with noise", "section 5", Z, paper.equality_noise, True),
     Check("the noise floor", "section 5", Z, paper.noise_floor, True),
+    Check("minibatches: mean and exact variance", "section 5", Z, noise.minibatches, True),
+    Check("minibatches: the drift of phi", "Theorem 6", "I_t / (sigma^2 A_t / L)", noise.drift),
+    Check("the exact noise floor, both steps", NEW, WRITTEN, noise.floors),
     Check("the noise-adapted L pays", "section 5", "exact E f / predicted", paper.tuned_L),
     Check("the scaling limits", "appendix D", "|rate + 1/4|", paper.scaling_limits),
     Check("one family from mu = 0 to mu > 0", "appendix B, remark", "distance", paper.one_family),

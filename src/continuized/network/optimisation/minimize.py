@@ -159,7 +159,9 @@ def minimize(
         loop = Loop(stepper, stream, limits, bar=show, checkpointer=checkpointer)
         loop.run()
     holds = faults is None and np.all(rates == 1.0)  # what the theorem assumes
-    return stepper.make_outcome(loop, rate if holds else math.nan)
+    outcome = stepper.make_outcome(loop, rate if holds else math.nan)
+    outcome.graph = graph
+    return outcome
 
 
 def as_method(method: Any) -> DecentralizedMethod:

@@ -159,7 +159,11 @@ def run(
         )
         supervisor.run()
     name = method if isinstance(method, str) else method.name
-    return supervisor.make_outcome(name, shape)
+    outcome = supervisor.make_outcome(name, shape)
+    outcome.graph = graph
+    if averaging:
+        outcome.x0 = check_values(np.asarray(values), graph)
+    return outcome
 
 
 def _make_models(

@@ -235,7 +235,8 @@ class Supervisor:
             return
         share = self.monitor.messages / self.monitor.t
         age = 0.0 if stale is None else stale.mean
-        aged = method.constants(self.plan.graph).theta * age
+        theta = method.constants(self.plan.graph).theta
+        aged = theta * age
         at_most = share + DEVIATIONS * math.sqrt(share / self.monitor.t)
         verdict = too_stale(self.plan.graph, method, age if aged > OLD else 0.0, at_most)
         if verdict == "past":
@@ -246,7 +247,8 @@ class Supervisor:
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
         warn_caller(
-            f"{100.0 * share:.0f} % of the exchanges took place that the clocks asked for, and "
-            f"answers were {aged:.2g} / theta old when used: {what}; give a lower speed=",
+            f"messages are slow: {100.0 * share:.0f} % of the exchanges that were due took place, "
+            f"and an answer was {age:.2g} units of t old when it was used, where acceleration "
+            f"bears {1.0 / theta:.2g}: {what}; give a lower speed=",
             StalenessWarning,
         )

@@ -142,7 +142,9 @@ def simulate(
             engine.show = lambda: show(engine.messages, stepper.describe())
         loop = Loop(stepper, stream, most, bar=show, checkpointer=checkpointer)
         loop.run()
-    return stepper.make_outcome(loop, start.shape)
+    outcome = stepper.make_outcome(loop, start.shape)
+    outcome.graph, outcome.x0 = graph, start
+    return outcome
 
 
 class GossipLimits(NamedTuple):

@@ -33,6 +33,7 @@ from continuized.solver.kernels.loop import (
     add_squares,
     inline,
     judge,
+    keep_states,
     mix_next,
     verdict,
 )
@@ -145,11 +146,7 @@ def make_loop(eps: float) -> Any:
             signal = take_event(work, psi, coefficients, watch, i, eps)
             if signal in FORBIDDEN:
                 break
-            if xs.shape[0] > 0:
-                for c in range(work.shape[1]):
-                    xs[i, c] = work[X, c]
-                    if zs.shape[0] > 0:
-                        zs[i, c] = work[Z, c]
+            keep_states(work, xs, zs, i)
             i += 1
         return i, signal
 

@@ -148,6 +148,16 @@ def record(work, event, coefficients, i, xs, zs):
                 zs[i, c] = z
 
 
+@inline
+def keep_states(work, xs, zs, i):
+    """Keep x and z as rows i of xs and zs, unless these are empty."""
+    if xs.shape[0] > 0:
+        for c in range(work.shape[1]):
+            xs[i, c] = work[X, c]
+            if zs.shape[0] > 0:
+                zs[i, c] = work[Z, c]
+
+
 def step(g, work, coefficients, watch, i):
     """Event i of the block, its gradient given, noise and all; returns the signal.
 
@@ -235,11 +245,7 @@ def make_entrywise_loop(asked, witnessing):
             signal = decide(watch, sums, coefficients[i])
             if signal in FORBIDDEN:
                 break
-            if xs.shape[0] > 0:
-                for c in range(work.shape[1]):
-                    xs[i, c] = work[X, c]
-                    if zs.shape[0] > 0:
-                        zs[i, c] = work[Z, c]
+            keep_states(work, xs, zs, i)
             i += 1
         return i, signal
 

@@ -25,7 +25,7 @@ from continuized.process.compiled import coefficients
 from continuized.process.composite import Composite
 from continuized.process.flow import mix
 from continuized.process.methods import Method, jump
-from continuized.process.noise import Noise, draw_noise
+from continuized.process.noise import Noise, Oracle, draw_noise
 from continuized.process.oracle import FullGradient
 from continuized.process.stepper import Progress, Status, Stepper
 from continuized.solver import array_api as arrays
@@ -286,7 +286,8 @@ class FixedStepper(_KnownConstants):
         # x after each event of a block, for f, and z too where the path is kept.
         self.xs = np.empty((self.rows_at_once if self.recording else 0, self.dim), self.dtype)
         self.zs = np.empty((self.rows_at_once if self.keeping else 0, self.dim), self.dtype)
-        self.compiled = None if problem.threaded else problem.compile(self.dtype)
+        in_python = problem.threaded or isinstance(noise, Oracle)
+        self.compiled = None if in_python else problem.compile(self.dtype)
         # Compiled events at once: one, where nobody knows how long it takes.
         numbers = 0 if self.compiled is None else sum(part.size for part in self.compiled.data)
         self.at_once = LARGE_BLOCK if 0 < numbers < QUICK_NUMBERS else 1
@@ -315,6 +316,8 @@ class FixedStepper(_KnownConstants):
     def _take_events_in_python(self, marks: Array | None, coefs: Array, i: int) -> tuple[int, int]:
         oracle, work, watch = self.oracle, self.work, self.watch
         ask, psi = oracle.function, self.psi
+        if isinstance(self.noise, Oracle):
+            ask = self._draw_gradient
         step = kernel.compile_step(self.dtype) if psi is None else composite_kernel.step_of(psi)
         kernel.mix_next(work, coefs, i)
         y = work[kernel.NOW + kernel.Y].reshape(self.start.shape)
@@ -356,7 +359,11 @@ class FixedStepper(_KnownConstants):
             a, b, gamma, gamma_prime, _ = coefs[j].tolist()
             y, z = mix(x, z, a, b)
             # A copy: the user may keep what the function was given, or write into it.
-            g = self.oracle(y.copy(), None if marks is None else marks[j])
+            if isinstance(self.noise, Oracle):
+                self.oracle.calls += 1
+                g = self.oracle.check(self._draw_gradient(y.copy()))
+            else:
+                g = self.oracle(y.copy(), None if marks is None else marks[j])
             watch[checks.EPS] = max(watch[checks.EPS], self.oracle.eps)
             with np.errstate(over="ignore", invalid="ignore"):
                 g2 = checks.judge(watch, *composite.squares(g, y, g - g_last, y - y_last))
@@ -375,6 +382,10 @@ class FixedStepper(_KnownConstants):
             if signal != checks.GO_ON:
                 return j + 1, signal
         return len(coefs), checks.GO_ON
+
+    def _draw_gradient(self, x: Array) -> Any:
+        """Ask the user's oracle; the generator is looked up, for a checkpoint may renew it."""
+        return self.noise.draw(x, self.rng)  # type: ignore[union-attr, call-arg, arg-type]
 
     def _next_look(self, k: int) -> int:
         if self.composite is None:
@@ -447,7 +458,7 @@ class FixedStepper(_KnownConstants):
 
     def _take_block(self, events: Events, coefs: Array) -> Progress:
         marks = None
-        if self.noise is not None:
+        if self.noise is not None and not isinstance(self.noise, Oracle):
             assert self.rng is not None
             marks = draw_noise(self.noise, self.rng, events.size, self.dim, self.dtype)
         before = self.work[kernel.X].copy()

@@ -158,7 +158,7 @@ def log_bound(
     if x_star is not None and not is_composite:
         raise ValueError("x_star= goes with prox= or mirror=; set problem.x_star, or drop it")
     if z0 is not None and is_composite:
-        raise ValueError("z0= goes without prox= and mirror=: their theorem needs z_0 = x_0; drop z0=")
+        raise ValueError("z0= goes without prox= and mirror=, which need z_0 = x_0: drop z0=")
     if z0 is not None and not isinstance(method, Continuized | Nesterov | SharpContinuized):
         raise ValueError(f"no theorem covers z_0 apart from x_0 for {name_of(method)}: drop z0=")
     if mirror is not None and sigma2 > 0.0:

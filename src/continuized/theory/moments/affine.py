@@ -12,6 +12,7 @@ plane, and the event is that of full gradients with P H in place of H.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,7 @@ def _with_l2(
         by_events = (
             jump_slope(a, a, ss, us, us), jump_slope(a, b, ss, ws, us), jump_slope(b, b, ss, ws, ws)
         )  # fmt: skip
-        return np.array(by_flow) + np.array(by_events)
+        return np.asarray(np.array(by_flow) + np.array(by_events))
 
     u = x - star
     now, m, rows = 0.0, np.stack([u * u] * 3), []
@@ -99,8 +100,7 @@ def _with_l2(
             # In units of what they are now, for they decay below any absolute tolerance.
             size = m[::2].max(axis=0)
             unit = np.where(size > 0.0, size, 1.0)
-            least = LEAST * (m / unit)[::2]
-            now, y = solve(slope, m / unit, now, stop, lambda y, e=least: bool((y[::2] < e).any()))
+            now, y = solve(slope, m / unit, now, stop, _falls_below(LEAST * (m / unit)[::2]))
             m = y * unit
             m[:, m[::2].max(axis=0) < NOTHING] = 0.0
         rows.append(m)
@@ -108,6 +108,10 @@ def _with_l2(
     least_F = p.fun(star) + 0.5 * float((l2 * star * star).sum())
     fun = least_F + 0.5 * (found[:, 0] * total).sum(axis=1)
     return Moments.from_rows(times, None, fun, found)
+
+
+def _falls_below(least: Array) -> Callable[[Array], bool]:
+    return lambda m: bool((m[::2] < least).any())
 
 
 def _on_a_plane(

@@ -12,6 +12,7 @@ from continuized.network.faults import choose_victims
 from continuized.network.graphs.spectrum import laplacian
 from continuized.network.result import LOG_ANSWER, LOG_APPLY, LOG_PAY, Log
 from continuized.network.simulation.replay import causal_times, states_at
+from continuized.plot import style
 from continuized.plot.graph_layout import (
     _pivot_distances,
     _project,
@@ -19,7 +20,7 @@ from continuized.plot.graph_layout import (
     place_nodes,
     stress,
 )
-from continuized.plot.network import View, render_network
+from continuized.plot.networks import View, draw_errors, draw_views, find_dead, render_network
 
 
 def distances(graph: Graph) -> np.ndarray:
@@ -83,10 +84,73 @@ def test_a_line_is_bent_to_an_open_ring():
     assert np.linalg.norm(points[0] - points[-1]) > 2.0 * steps[0]
 
 
+def test_a_short_line_is_no_needle():
+    for nodes in (2, 3, 5):
+        width, height = np.ptp(place_nodes(Graph.of(f"path:{nodes}")), axis=0)
+        assert width > 0.5 * height
+    ends = place_nodes(Graph.of("path:3"))[[0, 2]]
+    assert np.linalg.norm(ends[0] - ends[1]) > 1.0
+
+
+DRAWN = (
+    "path:2", "path:3", "path:20", "cycle:12", "grid:10x10", "grid:3x12", "star:9", "complete:10",
+    "smallworld:100:4:0.1",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", DRAWN)
+def test_nodes_are_drawn_whole_and_rows_near_each_other(spec):
+    """In inches, of the nodes with their borders."""
+    graph = Graph.of(spec)
+    views = [[View(name, "t = 1", np.ones(graph.nodes), [0])] * 4 for name in ("plain", "fast")]
+    with style.settings():
+        drawing = draw_views(graph, views, "title", (0.0, 2.0))
+        panels, (width, height) = drawing.axes[:8], drawing.get_size_inches()
+        drawn = []
+        for axes in panels:
+            axes.apply_aspect()
+            crosses, nodes = axes.collections[-2:]
+            points = np.concatenate([crosses.get_offsets(), nodes.get_offsets()])
+            inches = axes.transData.transform(points) / drawing.dpi
+            radius = 0.5 * np.sqrt(nodes.get_sizes()[0]) / 72.0
+            drawn.append((inches.min(axis=0) - radius, inches.max(axis=0) + radius))
+            box = axes.get_window_extent().get_points() / drawing.dpi
+            assert np.all(drawn[-1][0] >= box[0])
+            assert np.all(drawn[-1][1] <= box[1])
+    low, high = np.array(drawn).swapaxes(0, 1)
+    assert low.min() >= 0.0
+    assert np.all(high.max(axis=0) <= (width, height))
+    titled = 0.5  # a row's title and some air
+    assert 0.0 < low[0, 1] - high[4, 1] < titled + max(0.0, 0.3 * 1.9 - (high - low)[0, 1])
+    assert max((high - low)[0]) > 1.5  # of 1.9: the panel is used
+
+
+def test_the_dead_are_those_that_have_not_come_back():
+    faults = Faults(deaths=((1.0, 3), (2.0, 5)), joins=((4.0, 3),))
+    r = network.simulate("cycle:8", np.arange(8.0), rng=0, faults=faults, until=9.0, tol=0.0)
+    assert [find_dead(r, t) for t in (0.5, 1.5, 3.0, 5.0)] == [[], [3], [3, 5], [5]]
+
+
+@pytest.mark.parametrize("spec", ["path:3", "path:20", "grid:5x5"])
+def test_no_marker_of_the_errors_is_cut(spec):
+    graph = Graph.of(spec)
+    start = np.eye(graph.nodes)[0]
+    runs = [network.simulate(graph, start, name, rng=0) for name in ("plain", "accelerated")]
+    bounds = [(run.method, np.ones(len(run.trace))) for run in runs]
+    with style.settings():
+        (axes,) = draw_errors(runs, bounds, "title").axes
+    for run, line in zip(runs, axes.lines[::2], strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), run.trace.error)
+        at = axes.transAxes.inverted().transform(axes.transData.transform(line.get_xydata()))
+        marked = at[line.get_markevery()]
+        assert len(marked) >= 2
+        assert np.all((marked > 0.01) & (marked < 0.99))
+
+
 def test_the_picture_refuses_what_could_not_be_seen():
     graph = Graph.of("path:20001")
     with pytest.raises(ValueError, match="up to 20000 nodes"):
-        render_network(graph, [[View("plain", "t = 0", np.zeros(20001))]], "large")
+        render_network(graph, [[View("plain", "t = 0", np.zeros(20001))]], "large", (0.0, 2.0))
 
 
 @pytest.mark.parametrize("faults", [None, Faults(delay=0.3, loss=0.1, skew=0.4)])
