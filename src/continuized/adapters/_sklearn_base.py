@@ -60,7 +60,7 @@ __all__ = [
 
 FLOATS = (np.float64, np.float32)  # X is used as it is; other numbers become float64
 LARGEST_SEED = 2**31 - 1
-FEW_EVENTS = 4  # of a sparse fit on its support, before it goes on by coordinates
+FEW_EVENTS = 1  # of a fit on its support, before it goes on by coordinates
 
 
 class Fit(NamedTuple):
