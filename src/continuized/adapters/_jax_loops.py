@@ -1,7 +1,9 @@
 """The two compiled loops of `adapters.jax.minimize`: L is known, or found on the way.
 
 They are the runs of `solver.steppers.fixed` and `solver.steppers.adaptive` on a tree of arrays,
-with their formulas and constants; a test holds them to be the same, event by event.
+with their formulas and constants; a test holds them to be the same, event by event.  With prox and
+a known L they are not: here both x and z step by the gradient mapping, where `fixed` takes
+`composite_jump`, whose theorem does not cover this.
 """
 
 from __future__ import annotations

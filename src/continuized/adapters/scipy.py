@@ -73,7 +73,8 @@ def scipy_method(
         Stop when the norm of the gradient (with bounds, of the gradient mapping) is at most tol;
         1e-6 by default, also where maxiter is given.
     L, mu, metric
-        Options, as in `cz.minimize`.  Without L it is found on the way.
+        Options, as in `cz.minimize`.  Without L it is found on the way, and so it is with bounds
+        where mu is not given: an L alone is not used there.
     start : float
         An option: that of `cz.Continuized`, which needs L.
     method : "continuized" or "sharp"
@@ -93,7 +94,8 @@ def scipy_method(
     OptimizeResult
         x, fun, jac, nit, nfev, njev, success, message and a number `status`: 0 success, 1 maxiter
         reached, 2 the clock ended, 3 not finite, 4 diverged, 5 jac is not the gradient, 6 fun
-        does not fall, 7 no minimum, 99 stopped by the callback; also `trace`, `method` and, where
+        does not fall, 7 no minimum, 8 tol is below what rounding allows, 99 stopped by the
+        callback; also `trace`, `method` and, where
         they were found, `constants`, as in `cz.minimize`.
 
     Raises TypeError or ValueError for arguments that make no sense, before the first step.

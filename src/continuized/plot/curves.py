@@ -171,10 +171,10 @@ def make_curve(
         k, fun = run.trace.k, np.asarray(run.trace.fun, np.float64)
         t = run.trace.passes if by_passes else run.trace.t
     method, t = run.method, np.asarray(t, np.float64)
-    nothing = np.full(len(fun), np.nan)
+    limits = np.full(len(fun), np.nan)
     title = getattr(method, "name", "runs")
     if problem is None:
-        return Curve(title, "", k, t, fun - lowest, nothing, None, name)
+        return Curve(title, "", k, t, fun - lowest, limits, None, name)
     F, x0 = _with_minimum(run, problem), np.asarray(run.x0)
     assert F.f_star is not None
     theorem, whole = _find_theorem(run, F) if bounds else "", None
@@ -185,12 +185,12 @@ def make_curve(
         if options:
             options["x_star"] = F.x_star
         with np.errstate(over="ignore"):
-            nothing = bound(method, problem if options else F, x0, sigma2=_sigma2_of(run), **at,
+            limits = bound(method, problem if options else F, x0, sigma2=_sigma2_of(run), **at,
                             z0=_given_to(run).get("z0"), **options)  # fmt: skip
         alone = not options and _sigma2_of(run) == 0.0 and _given_to(run).get("z0") is None
         if delta is not None and alone and isinstance(method, TIMED):
             whole = path_bound(method, F, x0, moments, delta)
-    return Curve(title, theorem, k, t, fun - F.f_star, nothing, whole, name)
+    return Curve(title, theorem, k, t, fun - F.f_star, limits, whole, name)
 
 
 def ensemble(

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class Mirror(Protocol):
 class Geometry(Mirror):
     """A mirror that knows its norm, its domain, and the smoothness of some functions in it."""
 
+    has_gap: ClassVar[bool] = False  # whether `gap` bounds f(x) - f*, so that tol is for it
+
     def check_prox(self, prox: Prox | None) -> None:
         """Raise ValueError where the step is not known with this psi."""
 
@@ -113,6 +115,8 @@ class Entropy(Geometry):
     >>> Entropy().step(np.array([0.5, 0.5]), np.array([0.0, math.log(3.0)]), 1.0, None).tolist()
     [0.75, 0.25]
     """
+
+    has_gap: ClassVar[bool] = True
 
     def check_prox(self, prox: Prox | None) -> None:
         if prox is not None:
@@ -315,7 +319,7 @@ class MirrorComposite(Composite):
 
     @property
     def _has_gap(self) -> bool:
-        return isinstance(self.mirror, Entropy)
+        return self._is_geometry and bool(self.mirror.has_gap)
 
     @property
     def given(self) -> dict[str, Any]:

@@ -21,8 +21,9 @@ from continuized.problems.base import Array
 from continuized.problems.losses import SQUARED
 from continuized.process.prox import Separable, clip
 from continuized.solver.array_api import inner, norm
-from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP
+from continuized.solver.metric import BLAS_QUICKER, SPARSE_SLOWER, STEP, factor
 from continuized.solver.steppers.evaluations import Evaluation, Evaluator
+from continuized.support.threads import interruptible
 
 MOST_FREE = 3000  # entries that move at once: a larger system is not solved
 LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is more
@@ -158,16 +159,20 @@ class SupportSolver:
 def _solve(H: Array, right: Array) -> Array | None:
     """Solve by Cholesky's factors, of a little more than H where it is singular; None if not even
     that is definite."""
-    from scipy.linalg import lapack
+    from continuized.solver.kernels.gram import solve_cholesky
 
     scale = 1.0 / np.sqrt(np.maximum(H.diagonal(), 1e-300))
     H = H * scale * scale[:, np.newaxis]
     for ridge in (0.0, RIDGE):
         H[np.diag_indices(len(H))] += ridge
-        factor, failed = lapack.dpotrf(H, lower=1)
-        if not failed and factor.diagonal().min() ** 2 > len(H) * math.ulp(1.0):
-            found = lapack.dpotrs(factor, right * scale, lower=1)[0] * scale
-            return found if np.all(np.isfinite(found)) else None
+        try:
+            lower = interruptible(len(H) ** 3 / 3.0, factor, H)
+        except ValueError:  # not definite
+            continue
+        if lower.diagonal().min() ** 2 > len(H) * math.ulp(1.0):
+            found = (right * scale)[np.newaxis]
+            solve_cholesky(lower, found)
+            return found[0] * scale if np.all(np.isfinite(found)) else None
     return None
 
 

@@ -44,7 +44,7 @@ def coordinate_drift(
     shape, n, penalty = x.shape[1:], len(x), stepper.penalty
     star = _find_star(method, p, x[0], x_star)
     x, z = x.reshape(n, -1), z.reshape(n, -1)
-    c = process.constants
+    c = process.parameters
     scalars = (parameters.eta, parameters.eta_prime, parameters.gamma_prime)
     eta, eta_prime, gamma_prime = (np.array([s(v, *c) for v in t.tolist()]) for s in scalars)
     A, B = np.exp(log_A(process, t)), np.exp(log_B(process, t))

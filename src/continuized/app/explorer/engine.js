@@ -1,4 +1,5 @@
-// Runs of the process.  Formulas come from the Python source (`translate`): none stands here.
+// Runs of the process.  The scalar formulas come from the Python source (`translate`); here they are
+// put together.
 
 /** Random numbers from a seed: xoshiro128**, seeded by splitmix32. */
 class Random {
@@ -125,7 +126,7 @@ class Path {
   }
 }
 
-/** phi_t of the theorem, and its bound phi_0 / A_t of E f(x_t) - f*, plus that of the noise. */
+/** phi_t of the theorem, and its bound phi_0 / A_t of E f(x_t) - f* without noise. */
 const lyapunov = {
   phi(c, t, excess, distance2) {
     const A = log_A(t, c.L, c.mu, c.start, c.tau);

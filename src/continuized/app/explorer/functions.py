@@ -11,6 +11,8 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from continuized.problems.losses import huber
+
 Value = Callable[[float, float, float], float]
 Gradient = Callable[[float, float, float], tuple[float, float]]
 Constants = Callable[[float], tuple[float, float, float]]
@@ -104,14 +106,9 @@ def logistic_constants(kappa: float) -> tuple[float, float, float]:
     return 0.125 * (xx + yy + math.hypot(xx - yy, 2.0 * xy)), 0.0, 1.0
 
 
-def huber(u: float) -> float:
-    """Return u^2 / 2, or |u| - 1/2 where |u| > 1."""
-    return 0.5 * u * u if abs(u) <= 1.0 else abs(u) - 0.5
-
-
 def huber_value(x: float, y: float, kappa: float) -> float:
     """Return the sum of the Huber functions of x and y / sqrt(kappa)."""
-    return huber(x) + huber(y / math.sqrt(kappa))
+    return huber(x, 1.0) + huber(y / math.sqrt(kappa), 1.0)
 
 
 def huber_gradient(x: float, y: float, kappa: float) -> tuple[float, float]:

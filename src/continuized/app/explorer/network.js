@@ -2,7 +2,7 @@
 
 /** Graphs by name: positions in a unit square, and edges. */
 const GRAPHS = {
-  path: (n) => snake(n, false),
+  path: (n) => snake(n),
   cycle: (n) => [circle(n), ring(n)],
   star: (n) => [
     [[0.5, 0.5], ...circle(n - 1)],

@@ -20,7 +20,7 @@ PACKAGE = "continuized."
 Formula = Callable[..., Any]
 
 # math.f for Math.f: of the same meaning, and in browsers as exact as Python's to a few last bits.
-FUNCTIONS = {
+MATH_NAMES = {
     "atanh", "cos", "cosh", "exp", "expm1", "hypot", "log", "log1p", "sin", "sinh", "sqrt", "tanh",
 }  # fmt: skip
 PLAIN = {"abs": "Math.abs", "max": "Math.max", "min": "Math.min", "float": "Number"}
@@ -174,7 +174,7 @@ class _Translation:
                 return name
             case ast.Name(id=name) if name in PLAIN:
                 return PLAIN[name]
-            case ast.Attribute(value=ast.Name(id="math"), attr=name) if name in FUNCTIONS:
+            case ast.Attribute(value=ast.Name(id="math"), attr=name) if name in MATH_NAMES:
                 return f"Math.{name}"
         raise self._refuse(node)
 
