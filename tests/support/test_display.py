@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from fractions import Fraction
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
@@ -49,6 +50,9 @@ def make_objects() -> dict[str, Any]:
     spent, trace = Trace(t, np.arange(40), t), OptimisationTrace(t, np.arange(40), *[t] * 4)
     mine = [cz.clock.Poisson(0), cz.clock.Unit()]
     shares = np.full(50, 0.02)
+    strong = cz.Continuized(weak.L, weak.mu)
+    phi = theory.lyapunov_function(strong, weak)
+    one, third = Fraction(1), Fraction(10**30, 3 * 10**30 + 1)
     return {
         "a user's function": cz.Problem(name_oddly, lambda x: x, L=1.0, x_star=np.zeros(500)),
         "Quadratic": p,
@@ -87,6 +91,34 @@ def make_objects() -> dict[str, Any]:
         "ScalingDistance": theory.expected_scaling_distance(
             cz.problems.Quadratic([1.0], [0.0], mu=0.0), [1.0], 3.0, [1e4, 1e6]
         ),
+        "Charbonnier": cz.problems.Charbonnier(0.5, np.zeros(500)),
+        "SigmoidRegression": cz.problems.SigmoidRegression(X, np.ones(20)),
+        "Oracle": cz.noise.Oracle(lambda x, rng: x, 0.1),
+        "Minibatch": cz.noise.Minibatch(least_squares, 3, sigma2=1.0),
+        "Observable": phi,
+        "Decomposition": theory.decompose(phi, run, weak),
+        "Prefactors": theory.prefactors(
+            1.0,
+            0.0,
+            A=many,
+            B=many,
+            dA=many,
+            dB=many,
+            eta=many,
+            eta_prime=many,
+            gamma=many,
+            gamma_prime=many,
+        ),
+        "SharpBound": theory.sharp_bound(strong, weak, np.zeros(3), t=many),
+        "NoiseStep": theory.noise_step(weak, L=10.0, sigma2=0.01),
+        "Certificate": theory.Certificate(
+            theory.ConstantParameters(*[third] * 4),
+            one,
+            third,
+            third,
+            (third, third, third),
+            {("*", "x"): third},
+        ),
         "CustomContinuized": cz.CustomContinuized(*[lambda t: 0.3] * 4),
         "CoordinateDescent": cz.CoordinateDescent(sampling=shares),
         "Events": cz.clock.Poisson(0).stream().draw(50),
@@ -116,6 +148,7 @@ PLAIN = {
     *("A2CiD2", "Continuized", "DADAO", "Dual", "DualCoordinate", "ElasticNet", "Event"),
     *("Gaussian", "GradientDescent", "Kaczmarz", "L1", "L1Ball", "L2Ball", "LInfBall", "Nesterov"),
     *("NodeModelSpec", "NonNegative", "NuclearNorm", "Simplex", "StochasticLeastSquares", "Unit"),
+    *("ConstantParameters", "SharpContinuized"),
 }
 ABSTRACT = {"Clock", "Finite", "Law", "Method", "Metric", "NodeModel", "Noise", "Prox", "Status"}
 
@@ -196,7 +229,7 @@ def test_what_is_shown_is_what_is_there() -> None:
     assert f"fun: {r.fun:.6g}" in lines
     assert "nit: 50" in lines
     assert f"x: [{r.x[0]:.6g}, {r.x[1]:.6g}, 1.0]" in lines
-    assert "method: Continuized(L=1.0, mu=0.01, start=inf)" in lines
+    assert "method: Continuized(L=1.0, mu=0.01, start=inf, tau=1.0)" in lines
     assert repr(make_objects()["Quadratic"]) == "Quadratic(dim=500, L=1.0, mu=1.0, f_star=0.0)"
     assert repr(cz.problems.LeastSquares(X, Y)) == "LeastSquares(rows=60, columns=20, l2=0.0)"
 

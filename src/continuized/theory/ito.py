@@ -455,6 +455,9 @@ class Prefactors(NamedTuple):
     x_squared: Any
     gradient_squared: Any
 
+    def __repr__(self) -> str:
+        return show_line(self)
+
 
 def prefactors(
     L: float, mu: float, *, A: ArrayLike, B: ArrayLike, dA: ArrayLike, dB: ArrayLike,
