@@ -20,6 +20,7 @@ from continuized.problems.quadratic import Quadratic
 from continuized.process import parameters as scalars
 from continuized.process.methods import Continuized, CustomContinuized, Method
 from continuized.support import validation as check
+from continuized.support.display import show_lines
 from continuized.theory.bounds import log_bound
 from continuized.theory.checks import (
     check_continuized,
@@ -271,6 +272,9 @@ class NoiseStep(NamedTuple):
     gamma: float
     floors: tuple[float, float]
     method: Any
+
+    def __repr__(self) -> str:
+        return show_lines(self)
 
 
 def noise_step(p: Quadratic, L: float, sigma2: float) -> NoiseStep:
