@@ -110,6 +110,8 @@ def test_a_picture_of_no_known_kind_is_refused_before_the_work(tmp_path: Path, n
 def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     X, scores = rows()
     data = write_svmlight(tmp_path / "data", X, np.sign(scores))
+    shown = run("solve", data, "--maxiter", 1, "--tol", 0.0, "--out", tmp_path / "m.npz")
+    assert f"Written, though the fit did not converge: {tmp_path / 'm.npz'}" in shown.stdout
     result = run("solve", data, "--maxiter", 1, "--tol", 0.0, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["status"] == "maxiter"

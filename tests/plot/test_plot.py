@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -15,7 +16,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
 import continuized as cz
-from continuized.plot import lines, style
+from continuized.plot import figures, lines, style
 from continuized.plot.paths import make_animation
 
 METHODS = ("gradient-descent", "nesterov", "continuized")
@@ -568,7 +569,7 @@ BAD = {
         "seconds = 1e+06 at fps = 20 are 20000000 frames; ask for 5000 at most"),
     "no snapshot": (
         lambda: cz.plot.network(OUTCOME, t=3.0), ValueError,
-        "there is no snapshot at t = 3; call simulate with snapshots="),
+        "there is no snapshot at t = 3, but at none; call simulate with snapshots= before the end"),
     "no outcome": (
         lambda: cz.plot.network(PATH), TypeError,
         "outcome must be what cz.network.simulate, run or minimize gives, got "),
@@ -586,3 +587,20 @@ def test_bad_input_is_one_sentence(name: str) -> None:
     told = str(caught.value)
     assert told.startswith(sentence)
     assert "\n" not in told
+
+
+def test_an_objective_that_falls_at_once_is_seen_to_fall(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: list[Any] = []
+    monkeypatch.setattr(figures, "to_bytes", lambda drawing, _: kept.append(drawing) or b"")
+    trace = SimpleNamespace(fun=np.array([5.0, 5.0, 1.0]), passes=np.array([0.0, 1.0, 2.0]))
+    figures.render_objective(trace, "title", "png")
+    (line,) = kept[0].axes[0].lines
+    assert line.get_ydata().tolist() == [4.0, 4.0, 0.4]
+    assert line.get_marker() == "o"
+
+
+def test_the_bound_of_a_quasar_convex_function_has_its_name() -> None:
+    p = cz.problems.Charbonnier(0.5, [0.0, 0.0])
+    r = cz.minimize(p, [1.0, 1.0], method=cz.Continuized(p.L, tau=0.5), maxiter=20, rng=0)
+    labels = [text.get_text() for text in cz.plot.convergence([r], p).get_legend().get_texts()]
+    assert any("quasar-convex" in label for label in labels)

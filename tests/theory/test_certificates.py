@@ -138,6 +138,10 @@ BAD = {
     "three numbers": ({"parameters": (0.1, 0.1, 1)}, "must be four numbers"),
     "a finite start": ({"parameters": cz.Continuized(1.0, 0.01, 3.0)}, "change with time"),
     "a convex method": ({"parameters": cz.Continuized(1.0)}, "change with time"),
+    "a quasar-convex method": (
+        {"parameters": cz.Continuized(1.0, 0.01, tau=0.5)},
+        "for convex functions, and tau = 0.5 < 1 for others",
+    ),
     "a discrete method": ({"parameters": cz.Nesterov(1.0, 0.01)}, "give the four numbers"),
     "text": ({"parameters": "paper"}, "must be a method"),
     "a rate of 0": ({"rate": 0.0}, "rate must be a finite number > 0, got 0.0"),

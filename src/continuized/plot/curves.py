@@ -30,7 +30,7 @@ THEOREM_NAMES = {
     "continuized": "Theorem 3",
     "sharp": "Theorem B",
 }
-WITH_NOISE = "Theorem 6"
+WITH_NOISE, QUASAR_CONVEX = "Theorem 6", "quasar-convex"
 WHOLE, WHOLE_DASHES = "whole run, 90 %", (0.8, 1.2)
 TIMED = (Continuized, SharpContinuized)  # their theorems speak of times
 STEPS = "gradient steps $k$  (continuized: time $t$)"
@@ -482,4 +482,8 @@ def _find_theorem(run: Any, F: Problem) -> str:
             log_bound(method, F, np.asarray(run.x0), t=0.0)
     except ValueError:
         return ""
-    return WITH_NOISE if sigma2 > 0.0 else THEOREM_NAMES.get(method.name, method.name)
+    if sigma2 > 0.0:
+        return WITH_NOISE
+    if not method.assumes_convexity:
+        return QUASAR_CONVEX
+    return THEOREM_NAMES.get(method.name, method.name)

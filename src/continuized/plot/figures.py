@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from continuized.plot.curves import EXCESS, STEPS, Curve, draw_curves
 from continuized.plot.lines import mask
 from continuized.plot.style import STYLES, settings, to_bytes, to_png_and_svg
 
 SIZE = (8.4, 3.2)  # inches, of two panels
+FEW_POINTS = 30  # of an objective, so few that each is marked
 
 
 class Panel(NamedTuple):
@@ -44,9 +47,14 @@ def render_objective(trace: Any, title: str, format: str) -> bytes:
         drawing = Drawing(figsize=(4.2, 2.9), layout="constrained")
         axes = drawing.add_subplot()
         axes.set(yscale="log", title=title, xlabel="passes over the data",
-                 ylabel="objective above the lowest seen")  # fmt: skip
+                 ylabel="objective above the lowest seen (bottom)")  # fmt: skip
         above = mask(trace.fun - trace.fun.min())
-        axes.plot(trace.passes, above, color=STYLES["continuized"].color, linewidth=1.1)
+        # The lowest itself has no place on a logarithmic axis: it stands below all others.
+        lowest = 0.1 * np.nanmin(above) if np.any(above > 0.0) else 1.0
+        above = np.where(trace.fun == trace.fun.min(), lowest, above)
+        marker = "o" if len(above) <= FEW_POINTS else ""
+        axes.plot(trace.passes, above, marker=marker, markersize=3.0, linewidth=1.1,
+                  color=STYLES["continuized"].color)  # fmt: skip
         return to_bytes(drawing, format)
 
 

@@ -85,7 +85,11 @@ def network(outcome: Outcome | Decentralized, t: float | None = None, *, ax: Any
         t = check.real(t, "t", minimum=0.0, other="None")
         kept = getattr(outcome, "snapshots", {})
         if t not in kept:
-            raise ValueError(f"there is no snapshot at t = {t:g}; call simulate with snapshots=")
+            those = ", ".join(f"{each:g}" for each in kept) or "none"
+            raise ValueError(
+                f"there is no snapshot at t = {t:g}, but at {those}; call simulate with snapshots= "
+                "before the end of the run"
+            )
         x, end = kept[t], t
     values, limits, label = _color_by(outcome, np.asarray(x))
     view = View(outcome.method, f"t = {end:,.4g}", values, find_dead(outcome, end))

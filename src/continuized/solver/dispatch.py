@@ -260,9 +260,10 @@ def is_adaptive(method: Any, problem: Any, L: Any, metric: Any, prox: Any, noise
                 "prox= of minimize is for full gradients; give it to the method, "
                 "cz.CoordinateDescent(prox=...)"
             )
+        name = method if isinstance(method, str) else getattr(method, "name", "given")
         raise ValueError(
-            'prox= goes with method="continuized" and without noise=, or with L= or a '
-            "cz.Continuized(L, mu)"
+            f'prox= goes with method="continuized" alone, not with {name!r}: without noise=, or '
+            "with L= or a cz.Continuized(L, mu)"
         )
     return False
 

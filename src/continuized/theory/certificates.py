@@ -84,6 +84,11 @@ def constant_parameters(method: Any) -> ConstantParameters:
             f"{method.start:.6g} change with time, and no certificate for constant ones fits; "
             "use mu > 0 and start = inf"
         )
+    if isinstance(method, Continuized) and method.tau < 1.0:
+        raise ValueError(
+            f"a certificate is for convex functions, and tau = {method.tau:.6g} < 1 for others: "
+            "use tau=1, or give the four numbers (eta, eta', gamma, gamma')"
+        )
     if isinstance(method, Continuized | SharpContinuized):
         method = parameters_at(method, 0.0)
     if not isinstance(method, Sequence | np.ndarray) or isinstance(method, str | bytes):

@@ -138,7 +138,8 @@ def prepare_folder(out: Path | None) -> None:
 ADVICE = {
     "missing": "give --missing mean (the mean of its column) or --missing drop (leave out its row)",
     "missing label": "give --missing drop to leave out such rows",
-    "text": "turn it into numbers (pandas: get_dummies), or leave the column out with --drop",
+    "text": "turn it into numbers (pandas: get_dummies), leave the column out with --drop, or, if "
+    "it is the label, give --label",
     "label": "give --label NAME",
     "zero": "give --zero-based if they are counted from 0",
 }

@@ -344,7 +344,8 @@ def _print_summary(
         click.echo("Columns of very different sizes take long: --standardize may help.")
     names = [str(one) for one in written if one is not None]
     if names:
-        click.echo("Written: " + ", ".join(names))
+        done = "Written" if r.success else "Written, though the fit did not converge"
+        click.echo(f"{done}: {', '.join(names)}")
 
 
 def _kind(data: Data) -> str:
