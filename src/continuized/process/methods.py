@@ -114,7 +114,7 @@ class Method:
 
     @property
     def constants(self) -> tuple[float, float, float]:
-        """(L, mu, start), as rules take them."""
+        """The three numbers that its rule takes: L, mu and start, but with tau < 1 one is tau."""
         return self.L, self.mu, 0.0
 
     @property

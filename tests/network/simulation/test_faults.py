@@ -207,6 +207,23 @@ def test_all_die() -> None:
     assert r.ledger_error < 1e-12
 
 
+def test_one_that_is_left_agrees_with_nobody() -> None:
+    faults = Faults(deaths=[(1.0, 0), (1.0, 1), (1.0, 2)])
+    r = network.simulate("cycle:4", np.arange(4.0), faults=faults, rng=0)
+    assert not r.reached
+    assert r.message == "No two living nodes are neighbours any more, and none is to come."
+
+
+def test_a_graph_that_deaths_have_cut_is_said_to_be() -> None:
+    faults = Faults(deaths=[(1.0, 4)])
+    r = network.simulate("path:9", np.arange(9.0), faults=faults, rng=0, events=20_000)
+    assert not r.reached
+    assert r.message.endswith(
+        "Deaths have cut the graph into 2 parts, each with a mean of its own."
+    )
+    assert np.allclose(r.x[:4], r.x[0], atol=1e-6)
+
+
 def test_two_that_are_cut_off_end_the_run() -> None:
     r = network.simulate("path:3", [1.0, 2.0, 3.0], rng=0, faults=Faults(deaths=((1.0, 1),)))
     assert not r.reached

@@ -194,6 +194,16 @@ def _check_simple(found: Edges) -> None:
         )
 
 
+def find_components(nodes: int, edges: Array) -> tuple[int, Array]:
+    """Return how many components a graph has, and the number of each node's."""
+    from scipy.sparse import coo_matrix
+    from scipy.sparse.csgraph import connected_components
+
+    joined = coo_matrix((np.ones(len(edges), np.int8), edges.T), shape=(nodes, nodes))
+    count, component = connected_components(joined, directed=False)
+    return int(count), component
+
+
 def _check_connected(found: Edges, name: str) -> None:
     """Refuse a graph in several components, and name them."""
     if len(found.edges) < found.nodes - 1 and found.nodes > MANY:
@@ -201,13 +211,7 @@ def _check_connected(found: Edges, name: str) -> None:
             f"the graph{' ' + name if name else ''} is not connected: {len(found.edges)} edges "
             f"cannot join {found.nodes} nodes; number them 0, 1, ... without gaps, or add edges"
         )
-    from scipy.sparse import coo_matrix
-    from scipy.sparse.csgraph import connected_components
-
-    ones, shape = np.ones(len(found.edges), np.int8), (found.nodes, found.nodes)
-    count, component = connected_components(
-        coo_matrix((ones, found.edges.T), shape=shape), directed=False
-    )
+    count, component = find_components(found.nodes, found.edges)
     if count == 1:
         return
     sizes = np.bincount(component)

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from continuized.network.faults import Faults
 from continuized.network.gossip import Gossip, as_gossip, check_values
-from continuized.network.graphs.graph import Graph
+from continuized.network.graphs.graph import Graph, find_components
 from continuized.network.result import Outcome
+from continuized.problems.base import Array
 from continuized.process.random_streams import Seed, seed_sequence
 from continuized.process.stepper import NO_LIMIT, Limits
 from continuized.solver.loop import Loop
@@ -144,7 +146,19 @@ def simulate(
         loop.run()
     outcome = stepper.make_outcome(loop, start.shape)
     outcome.graph, outcome.x0 = graph, start
+    if not outcome.reached:
+        outcome.message += _explain_cut(graph, engine.alive)
     return outcome
+
+
+def _explain_cut(graph: Graph, alive: Array) -> str:
+    """Return a sentence where the living nodes are in several parts, which cannot agree."""
+    left = graph.edges[alive[graph.edges].all(axis=1)]
+    component = find_components(graph.nodes, left)[1]
+    parts = len(np.unique(component[alive]))
+    if parts < 2:
+        return ""
+    return f" Deaths have cut the graph into {parts} parts, each with a mean of its own."
 
 
 class GossipLimits(NamedTuple):

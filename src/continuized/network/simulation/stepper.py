@@ -145,9 +145,9 @@ class GossipStepper(Stepper):
     def make_outcome(self, loop: Loop, shape: tuple[int, ...]) -> Outcome:
         """Return what `simulate` gives back."""
         engine, t, error = self.engine, self.t, self.evaluate_criterion()
-        alive = bool(engine.alive.any())
-        reached = alive and (self.reached or error <= self.limits.tol)
-        ended = loop.status if alive else Status.CLOCK_ENDED
+        several = int(np.count_nonzero(engine.alive)) > 1  # one alone agrees with nobody
+        reached = several and (self.reached or error <= self.limits.tol)
+        ended = loop.status if several else Status.CLOCK_ENDED
         x, z = self.find_states(t)
         joined = engine.ledger[1]
         size = self.size + np.abs(joined)
