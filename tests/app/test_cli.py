@@ -40,6 +40,12 @@ def test_help_names_the_commands_and_version_the_version() -> None:
     assert run("--version").stdout == f"continuized, version {continuized.__version__}\n"
 
 
+def test_the_package_is_the_command() -> None:
+    command = [sys.executable, "-m", "continuized", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"continuized, version {continuized.__version__}\n"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
 def test_help_imports_nothing_slow(arguments: list[str]) -> None:
     code = (
