@@ -266,5 +266,5 @@ def test_nothing_of_the_users_is_changed() -> None:
 def test_every_option_of_minimize_can_be_given_through_scipy() -> None:
     ours = set(inspect.signature(cz.minimize).parameters)
     scipys = set(inspect.signature(cz.scipy_method).parameters) | set(PASSED_ON)
-    # Bounds are a prox, and the method is the one that SciPy is given.
-    assert ours - scipys == {"unknown", "method", "prox", "noise"}
+    # Bounds are a prox.
+    assert ours - scipys == {"unknown", "prox", "noise"}

@@ -295,7 +295,7 @@ def test_an_L_that_is_too_small_is_witnessed_and_bounds_nothing(psi: dict[str, A
         ),
         (
             lambda c, m: theory.drift(m, c.f, 1.0, c.x0, c.x0, 0.1, prox=c.prox),
-            "the drift with noise is exact",
+            "the drift with prox= or mirror= is known without noise",
         ),
     ],
 )

@@ -29,7 +29,7 @@ SCHEMES = ("2-point", "3-point", "cs")
 # Options that `minimize` is given as they are.
 PASSED_ON = (
     "maxiter", "mirror", "clock", "rng", "record", "progress", "nonfinite", "checkpoint", "every",
-    "resume",
+    "resume", "z0",
 )  # fmt: skip
 
 
@@ -86,8 +86,8 @@ def scipy_method(
     finite_diff_rel_step : float or array
         An option: their relative step.
     **options
-        maxiter, mirror, clock, rng, record, progress, nonfinite, checkpoint, every and resume, as
-        in `cz.minimize`.  Others are warned of, and not used.
+        maxiter, mirror, clock, rng, record, progress, nonfinite, checkpoint, every, resume and z0,
+        as in `cz.minimize`.  Others are warned of, and not used.
 
     Returns
     -------
