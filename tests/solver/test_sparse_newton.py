@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -261,3 +262,25 @@ def test_a_run_begins_where_the_steps_on_the_support_end() -> None:
     assert loop.run() is Status.CONVERGED
     assert loop.stepper.k == 1
     np.testing.assert_allclose(loop.result().x, stepper.last.y, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["squares", "logistic"])
+def test_auto_steps_on_the_support_where_nothing_is_kept(loss: str, tmp_path: Path) -> None:
+    """Columns of sizes from 1 to 1e4, with which proximal steps alone come to no end."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 6)) * 10.0 ** np.arange(-2, 4)
+    y = X @ np.array([30.0, 0.0, 2.0, 0.0, 0.01, 0.0]) + 0.1 * rng.normal(size=80)
+    make = {"squares": cz.problems.LeastSquares, "logistic": cz.problems.LogisticRegression}[loss]
+    p = make(X, y if loss == "squares" else np.sign(y), intercept=True)
+    prox = cz.prox.L1(np.append(np.full(6, 0.05), 0.0))
+    r = cz.minimize(p, np.zeros(7), prox=prox, method="auto", tol=1e-7, rng=0)
+    assert r.success
+    assert r.nit < 20
+    assert "Newton's steps on the entries that are not zero" in r.message
+    g = p.grad(r.x)
+    assert np.all(np.abs(g[:6]) <= 0.05 + 1e-6)  # the optimality of a lasso
+    assert np.allclose(g[:6][r.x[:6] != 0.0], -0.05 * np.sign(r.x[:6][r.x[:6] != 0.0]), atol=1e-6)
+    kept = cz.minimize(
+        p, np.zeros(7), prox=prox, method="auto", rng=0, maxiter=20, checkpoint=tmp_path / "run"
+    )
+    assert "as the options ask" in kept.message  # what the steps keep would not be saved

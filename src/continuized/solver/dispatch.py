@@ -17,7 +17,7 @@ from continuized.process.composite import Composite
 from continuized.process.methods import METHODS, Continuized, GradientDescent, Method
 from continuized.process.mirror import MirrorComposite, make_composite
 from continuized.process.parameters import check_constants
-from continuized.process.prox import check_prox
+from continuized.process.prox import Separable, check_prox
 from continuized.process.random_streams import Root
 from continuized.process.stepper import Limits
 from continuized.solver.loop import Callback
@@ -34,6 +34,9 @@ REASON_KNOWN_L = 'It is the process with the constants of the problem (method="c
 PROX_AND_METRIC = "metric= and prox= do not go together: prox is a step in the plain norm"
 MIRROR_AND_METRIC = "metric= and mirror= do not go together: each is a geometry of its own"
 REASON_UNKNOWN_L = 'L is found on the way, and restarts stand in for mu (method="continuized").'
+REASON_SUPPORT = (
+    'Full gradients (method="continuized"), and Newton\'s steps on the entries that are not zero.'
+)
 
 # Options of SciPy's minimize, and what to use here instead.
 ELSEWHERE = {
@@ -204,6 +207,22 @@ def choose_method(problem: Problem, metric: Any, asked: bool) -> tuple[Any, Any,
         "nystrom": f"{problem.dim} variables are too many to factorise the Hessian",
     }[kind]
     return "continuized", kind, f'Full gradients with metric="{kind}": {reason}.'
+
+
+def add_support(
+    problem: Problem, options: AdaptiveOptions, why: str
+) -> tuple[AdaptiveOptions, str]:
+    """Let a sparse regression take Newton's steps on its support; return why, too.
+
+    Not for a run with a checkpoint: what these steps keep between events is not saved.
+    """
+    prox = options.prox
+    is_sparse = isinstance(prox, Separable) and bool(np.any(np.asarray(prox.l1) > 0.0))
+    if not (is_sparse and isinstance(problem, Linear) and problem.classes == 1):
+        return options, why
+    from continuized.solver.sparse_newton import SupportSolver
+
+    return options._replace(support=SupportSolver(problem, prox)), REASON_SUPPORT
 
 
 def _dual_is_well_conditioned(problem: Any) -> bool:

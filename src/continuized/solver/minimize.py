@@ -169,8 +169,8 @@ def minimize(
         dispatch.check_array_api(method, **numpy_only, checkpoint=checkpoint)
         problem = arrays.ArrayProblem(problem, x0)
         start = problem.start
-    why = ""
-    if isinstance(method, str) and method == "auto":
+    why, is_chosen = "", isinstance(method, str) and method == "auto"
+    if is_chosen:
         asked = any(option is not None for option in (L, mu, prox, mirror, noise, z0))
         method, metric, why = dispatch.choose_method(problem, metric, asked or record == "path")
     is_marked = hasattr(method, "prepare") and not isinstance(method, type)
@@ -203,6 +203,8 @@ def minimize(
     if adapts:
         rest = (limits.tol, record, root, start.shape, skipping)
         options = dispatch.adaptive_options(problem, L, mu, metric, prox, *rest)
+        if is_chosen and path is None:
+            options, why = dispatch.add_support(problem, options, why)
         stepper = AdaptiveStepper(problem, start, options)
         ticking = clocks.Poisson(root) if clock is None else clock
     elif is_marked:
