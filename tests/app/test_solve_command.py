@@ -115,6 +115,7 @@ def test_a_limit_that_is_reached_is_exit_code_one(tmp_path: Path) -> None:
     result = run("solve", data, "--maxiter", 1, "--tol", 0.0, "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["status"] == "maxiter"
+    assert json.loads(result.stdout)["gap"] > 0.0  # also of a run that did not converge
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -266,7 +267,7 @@ def _report(fit: Fit, fitted: Any, method: str, r: Result, seconds: float) -> di
     n, d = fit.problem.X.shape
     chosen = "continuized" if r.get("passes") is None else "dual"
     gap = r.get("gap")
-    if gap is None and r.success:
+    if gap is None and math.isfinite(r.fun):
         gap = bound_gap(fit.problem, r.x, fit.l1)
     # X is scaled in place by now: predict with w as it was fitted.
     scored = fitted._replace(centre=None, scale=None)
