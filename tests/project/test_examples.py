@@ -155,12 +155,12 @@ def gossip_grid(made: Made) -> None:
 
 
 def logistic_regression(made: Made) -> None:
-    """In the metric, the median takes about the gradients of L-BFGS to 1e-8; without, it is
-    Nesterov's within a factor of three."""
+    """In the metric, the median takes less than half the gradients of L-BFGS to 1e-8; without, it
+    is Nesterov's within a factor of three."""
     assert made["solved"].success
     bfgs, _, nesterov, median, in_the_metric = made["found"].values()
     reached = [int(np.argmax(excess <= 1e-8)) for excess in (in_the_metric, bfgs)]
-    assert 0.8 < reached[0] / reached[1] < 1.2
+    assert 0 < reached[0] < 0.5 * reached[1]
     assert np.all(np.abs(np.log(median / nesterov)) < np.log(3.0))
 
 
