@@ -486,4 +486,4 @@ def _find_theorem(run: Any, F: Problem) -> str:
         return WITH_NOISE
     if not method.assumes_convexity:
         return QUASAR_CONVEX
-    return THEOREM_NAMES.get(method.name, method.name)
+    return str(THEOREM_NAMES.get(method.name, method.name))

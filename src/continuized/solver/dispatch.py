@@ -217,8 +217,9 @@ def add_support(
     Not for a run with a checkpoint: what these steps keep between events is not saved.
     """
     prox = options.prox
-    is_sparse = isinstance(prox, Separable) and bool(np.any(np.asarray(prox.l1) > 0.0))
-    if not (is_sparse and isinstance(problem, Linear) and problem.classes == 1):
+    if not (isinstance(prox, Separable) and np.any(np.asarray(prox.l1) > 0.0)):
+        return options, why
+    if not (isinstance(problem, Linear) and problem.classes == 1):
         return options, why
     from continuized.solver.sparse_newton import SupportSolver
 
