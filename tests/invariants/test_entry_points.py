@@ -305,7 +305,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "r": RUN, "problem": P, "coordinates": (0, 1), "ax": Figure().add_subplot(),
     }),
     "plot.animate": (cz.plot.animate, {
-        "r": RUN, "out": GIF, "problem": None, "coordinates": (0, 1), "seconds": 0.2, "fps": 10.0,
+        "r": RUN, "out": GIF, "problem": None, "coordinates": (0, 1), "seconds": 0.5, "fps": 2.0,
     }),
     "plot.lyapunov": (cz.plot.lyapunov, {"r": RUN, "problem": P, "ax": Figure().add_subplot()}),
     "plot.ensemble": (cz.plot.ensemble, {

@@ -40,6 +40,7 @@ BANDS = ((0.05, 0.95, "#dddddd"), (0.25, 0.75, "#b5b5b5"))
 BETWEEN = 6  # points between two events of a path of phi
 MANY = 500  # events: the points between them are not seen any more
 KAPPAS = (1e0, 1e6)
+LARGEST_KAPPA = 1e16  # beyond, 1 - sqrt(mu/L) and the like are rounding
 
 
 class Curve(NamedTuple):
@@ -346,6 +347,8 @@ def rates(kappas: ArrayLike | None = None, *, ax: Any = None) -> Any:
     at = check.array(kappas, "kappas", dtype=np.float64, ndim=1, above=1.0)
     if not at.size:
         raise ValueError("kappas must be one number or more, got none")
+    if float(at.max()) > LARGEST_KAPPA:
+        raise ValueError(f"kappas must be at most {LARGEST_KAPPA:g}, got {float(at.max()):.6g}")
     at = np.sort(at)
     names = [name for name, kind in METHODS.items() if kind in THEOREMS]
     styles = choose_styles(names)

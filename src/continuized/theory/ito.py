@@ -487,13 +487,14 @@ def prefactors(
         raise ValueError(
             f"the parameters must be numbers, or arrays that go together, got shapes {shapes}"
         ) from error
-    return Prefactors(
-        gradient_x=(dA - A * eta)[()],
-        z_squared=(dB - B * eta_prime)[()],
-        gradient_z=(A * eta - 2.0 * B * gamma_prime)[()],
-        x_squared=(B * eta_prime - 0.5 * mu * dA)[()],
-        gradient_squared=(B * gamma_prime**2 - A * gamma * (1.0 - 0.5 * L * gamma))[()],
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest
+        return Prefactors(
+            gradient_x=(dA - A * eta)[()],
+            z_squared=(dB - B * eta_prime)[()],
+            gradient_z=(A * eta - 2.0 * B * gamma_prime)[()],
+            x_squared=(B * eta_prime - 0.5 * mu * dA)[()],
+            gradient_squared=(B * gamma_prime**2 - A * gamma * (1.0 - 0.5 * L * gamma))[()],
+        )
 
 
 def _states_before(method: Method, path: Path, x: Array, z: Array) -> tuple[Array, Array]:
