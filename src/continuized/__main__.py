@@ -2,4 +2,5 @@
 
 from continuized.app.cli import main
 
-main(prog_name="continuized")
+if __name__ == "__main__":
+    main(prog_name="continuized")
