@@ -158,6 +158,14 @@ def test_a_phi_that_cannot_be_used_is_refused(mistake):
         generator(phi, METHODS["mu > 0"], P, (1.0, np.ones(3), np.full(3, 2.0)))
 
 
+def test_a_phi_that_overflows_on_the_path_is_said_to():
+    p = cz.problems.Quadratic([1.0, 0.25], [1.0, 1.0])  # sqrt(mu/L) = 1/2: A_t overflows at 1,419
+    method = cz.Continuized(p.L, p.mu)
+    r = cz.minimize(p, [0.0, 0.0], method=method, maxiter=2_000, rng=0, record="path")
+    with pytest.raises(ValueError, match=r"phi is not finite from t = 14\d\d.*a shorter path"):
+        decompose(lyapunov_function(method, p), r, p)
+
+
 def test_a_path_that_does_not_fit_is_refused():
     phi, method = lyapunov_function(METHODS["mu > 0"], P), METHODS["mu > 0"]
     noisy = run(method, noise=cz.noise.Gaussian(1e-4))

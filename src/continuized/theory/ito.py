@@ -317,8 +317,15 @@ def decompose(phi: Observable, r: Result, problem: Problem) -> Decomposition:
     x, z = (v.astype(np.float64, copy=False) for v in (path.x, path.z))
     before = _states_before(method, path, x, z)
     _check_jumps(method, problem, path, *before, x, z)
+    with np.errstate(over="ignore", invalid="ignore"):
+        after = phi.values(path.t, x, z)
+    overflows = np.flatnonzero(~np.isfinite(after))
+    if overflows.size:
+        raise ValueError(
+            f"phi is not finite from t = {path.t[overflows[0]]:.6g} on; take a shorter path (the "
+            "paper's A_t overflows where sqrt(mu/L) t > 709)"
+        )
     check_gradient_of(phi, path.t[1:], x[1:], z[1:])
-    after = phi.values(path.t, x, z)
     jumps = after[1:] - phi.values(path.t[1:], *before)
     flow, compensator, error = integrate_gaps(
         phi, method, problem, path.t[:-1], path.dt[1:], x[:-1], z[:-1]
