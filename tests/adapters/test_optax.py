@@ -181,6 +181,9 @@ def test_a_gradient_that_is_not_finite_raises() -> None:
         ({"start": math.inf}, ValueError, "start = inf needs mu > 0"),
         ({"key": 0.5}, TypeError, "key must be an integer or one key of jax.random, got 0.5"),
         ({"clock": cz.clock.Poisson(0)}, TypeError, "clock must be cz.clock.Recorded"),
+        ({"method": "fast"}, ValueError, 'method must be "continuized" or "sharp"'),
+        ({"method": "sharp"}, ValueError, "needs mu > 0"),
+        ({"method": "sharp", "mu": 0.1, "start": 1.0}, ValueError, "has no start="),
         ({"nonfinite": "ignore"}, ValueError, 'nonfinite must be "raise" or "skip"'),
     ],
 )
@@ -229,3 +232,20 @@ def test_fractions_are_numbers_and_a_huge_integer_gets_a_sentence() -> None:
             update(**{"learning_rate": 0.1, name: 10**400})
     with pytest.raises(ValueError, match=r"^what learning_rate gives must be .*, got 1000"):
         update(learning_rate=lambda count: 10**400)
+
+
+def test_the_sharp_constants_are_those_of_the_library() -> None:
+    curvatures, L, mu = np.array([0.1, 1.0, 4.0]), 4.0, 0.1
+    p = cz.problems.Quadratic(curvatures, np.ones(3))
+    events = cz.clock.Poisson(3).stream().draw(40)
+    clock = cz.clock.Recorded(events.t, events.dt)
+    method = cz.SharpContinuized(L, mu)
+    ours = cz.minimize(p, np.zeros(3), method=method, clock=clock, maxiter=39)
+    with jax.enable_x64(True):
+        optimiser = continuized(1.0 / L, mu, clock=clock, method="sharp")
+        w = jnp.zeros(3)
+        state = optimiser.init(w)
+        for _ in range(39):
+            updates, state = optimiser.update(jnp.asarray(curvatures) * (w - 1.0), state, w)
+            w = optax.apply_updates(w, updates)
+        np.testing.assert_allclose(continuized_eval_params(state, w), ours.x, rtol=1e-10)

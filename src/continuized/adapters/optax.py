@@ -63,6 +63,7 @@ def continuized(
     *,
     clock: clocks.Recorded | jax.Array | None = None,
     nonfinite: str = "raise",
+    method: str = "continuized",
 ) -> optax.GradientTransformationExtraArgs:
     """The continuized Nesterov acceleration (Theorem 3) for optax.
 
@@ -89,6 +90,8 @@ def continuized(
         FloatingPointError; inside jit, JAX makes it a JaxRuntimeError that ends in the same
         sentence, raised when results are waited for.  Or skip it: the update is zero and the
         state stays bit for bit as it was, but for `skipped`, which counts these.
+    method : "continuized", or "sharp" for the constants of `cz.SharpContinuized`
+        The latter needs mu > 0, and has no start.
 
     Returns pure functions of arrays, for jit, scan and vmap.  Raises TypeError or ValueError for
     arguments that make no sense; what is traced by JAX is not looked at.
@@ -102,11 +105,11 @@ def continuized(
     >>> continuized_eval_params(state, w).round(3).tolist()
     [1.0, 1.0]
     """
-    _check(learning_rate, mu, start, nonfinite)
+    _check(learning_rate, mu, start, nonfinite, method)
     mu, start = (check.as_float(v) if isinstance(v, Rational) else v for v in (mu, start))
     start = in_jax(parameters.default_start)(mu) if start is None else start
     key, recorded = process.key_of(key), process.recorded_gaps(clock)
-    optimiser = _Optimiser(learning_rate, mu, start, key, recorded, nonfinite)
+    optimiser = _Optimiser(learning_rate, mu, start, key, recorded, nonfinite, method == "sharp")
     return optax.GradientTransformationExtraArgs(optimiser.init, optimiser.update)
 
 
@@ -117,6 +120,7 @@ class _Optimiser(NamedTuple):
     key: Any
     recorded: Any
     nonfinite: str
+    is_sharp: bool
 
     def init(self, params: Tree) -> ContinuizedState:
         # No two arrays of the state are one: their memory may be donated.
@@ -155,11 +159,15 @@ class _Optimiser(NamedTuple):
         L, count = self._L(state.count), optax.safe_increment(state.count)
         _, start = in_jax(parameters.unit_start)(self.start, L)
         gamma = in_jax(parameters.gamma)(L)
-        gamma_prime = in_jax(parameters.carried_gamma_prime)(state.tau.hi, L, self.mu, start)
+        if self.is_sharp:
+            gamma_prime = in_jax(parameters.sharp_gamma_prime)(L, self.mu)
+        else:
+            gamma_prime = in_jax(parameters.carried_gamma_prime)(state.tau.hi, L, self.mu, start)
         x, z = process.jump(y, process.widen(state.z), g, gamma, gamma_prime)
         dtau = in_jax(parameters.unit_time)(self._gap(count + 1, state.key), L)
         tau = state.tau.after(dtau)
-        a, b = in_jax(flow.weights)(state.tau.hi, tau.hi, dtau, 1.0, self.mu, start)
+        weights = flow.sharp_flow if self.is_sharp else flow.weights
+        a, b = in_jax(weights)(state.tau.hi, tau.hi, dtau, 1.0, self.mu, start)
         y, z = process.mix(x, z, a, b)
         x, z = process.cast_like(x, state.x), process.cast_like(z, state.z)
         return y, state._replace(count=count, tau=tau, x=x, z=z)
@@ -216,8 +224,10 @@ def _is_masked(node: Any) -> bool:
     return isinstance(node, optax.MaskedNode)
 
 
-def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
+def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any, method: Any) -> None:
     """What is known now; arrays of JAX may be traced, and are not looked at."""
+    if check.one_of(method, "method", ("continuized", "sharp")) == "sharp" and start is not None:
+        raise ValueError('method="sharp" has no start=; drop it')
     check.one_of(nonfinite, "nonfinite", ("raise", "skip"))
     L = MOST_L
     if not (callable(learning_rate) or isinstance(learning_rate, jax.Array)):
@@ -227,7 +237,11 @@ def _check(learning_rate: Any, mu: Any, start: Any, nonfinite: Any) -> None:
         if isinstance(value, jax.Array) and value.shape != ():
             raise TypeError(f"{name} must be one number, got an array of shape {value.shape}")
     mu, start = (None if isinstance(v, jax.Array) else v for v in (mu, start))
-    methods.Continuized(L, 0.5 * L if mu is None else mu, start)
+    known = 0.5 * L if mu is None else mu
+    if method == "sharp":
+        methods.SharpContinuized(L, known)
+    else:
+        methods.Continuized(L, known, start)
 
 
 def _raise_unless(finite: Any) -> None:

@@ -89,7 +89,8 @@ def convergence(
         finds it.  Without a problem, f is drawn above the lowest value seen, without bounds.
     bounds : bool
         Draw, dashed, the bound on each run that a theorem covers: those with known constants that
-        hold, of Theorems 1, 2, 3, 6 and B.  The last three bound the mean: a run may lie above.
+        hold, of Theorems 1, 2, 3, 6 and B.  The last three bound the mean; for one run there is
+        `cz.theory.path_bound`.
     scale : "log", "linear" or None
         Of the horizontal axis; by default "log" where no method knows a mu > 0.
     ax : axes of matplotlib
