@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 _LETTER = r"[A-Za-zα-ωΓΔΘΛΞΠΣΦΨΩ]"
-_INDEX = r"(?:\{[^}\s]+\}|[A-Za-z0-9](?![A-Za-z0-9]))"
+_INDEX = r"(?:\{[^}\s]+\}|(?:[A-Za-z0-9]|[a-z]{2})(?![A-Za-z0-9]))"
 _SYMBOL = re.compile(
     rf"(?<![\w`$\\'’])({_LETTER}'?)_({_INDEX})(?![\w('])|(?<![\w`$*])([fuwxzF])\*(?![\w*])"
 )

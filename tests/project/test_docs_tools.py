@@ -149,11 +149,11 @@ def test_docstrings_are_text() -> None:
 
 def test_symbols_of_a_page_are_formulas() -> None:
     page = (
-        "# x_t\n\nE f(x_t) - f* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_t.\n\n"
+        "# x_t\n\nE f(x_t) - f* is `f(x_t)`, [x_t](x_t.md) or T_{k+1}/A_ij.\n\n"
         "```text\nx_t\n```\n    x_t\n"
     )
     assert load("inline_math").in_page(page) == (
-        "# x_t\n\nE f($x_{t}$) - $f_*$ is `f(x_t)`, [$x_{t}$](x_t.md) or $T_{k+1}$/$A_{t}$.\n\n"
+        "# x_t\n\nE f($x_{t}$) - $f_*$ is `f(x_t)`, [$x_{t}$](x_t.md) or $T_{k+1}$/$A_{ij}$.\n\n"
         "```text\nx_t\n```\n    x_t\n"
     )
 
