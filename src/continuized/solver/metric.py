@@ -74,6 +74,7 @@ LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
+NOT_DEFINITE = "a metric must be positive definite; add to its diagonal"
 
 
 class Metric(Protocol):
@@ -189,17 +190,23 @@ def factor(P: Array) -> Array:
     Raises ValueError where P is not definite.
     """
     from continuized.solver.kernels.gram import factor_cholesky
+    from continuized.support.jit import HAS_NUMBA
 
+    if not HAS_NUMBA:
+        try:
+            return np.tril(np.linalg.cholesky(P)) + np.triu(P, 1)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(NOT_DEFINITE) from error
     half = np.array(P, dtype=np.float64, order="C")
     if len(half) <= SMALL_FACTOR:
         if not factor_cholesky(half):
-            raise ValueError("a metric must be positive definite; add to its diagonal")
+            raise ValueError(NOT_DEFINITE)
         return half
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
     _find_lapack("dpotrf")(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
-        raise ValueError("a metric must be positive definite; add to its diagonal")
+        raise ValueError(NOT_DEFINITE)
     return half
 
 
