@@ -400,7 +400,7 @@ class MetricFactory:
         """How many steps in a secant metric cost as much as a run with whole Hessians."""
         p = self.problem
         whole = max(1.0, p.row_count / _sample_size(p, p.dim))
-        return max(LEAST_STEPS["secant"], NEWTON * whole * self.cost["gram"])
+        return max(LEAST_STEPS["secant"], NEWTON * float(whole) * self.cost["gram"])
 
     def sharpen(self, at: Array) -> Metric | None:
         """Make the whole Hessian at the end of a run, where it costs little."""
@@ -553,7 +553,7 @@ def _sample_size(p: Any, size: int) -> int:
 
     Sparse columns are not all seen by a sample, and a direction that it misses has L large.
     """
-    n, some = p.row_count, SAMPLE * int(size)
+    n, some = int(p.row_count), SAMPLE * int(size)
     dense = n * float(size) ** 2 / BLAS_QUICKER
     cheap = dense <= CHEAP * (4.0 * p.entry_count + STEP) or (p.loss == SQUARED and size <= FEW)
     if (cheap and not p.is_sparse) or (p.is_sparse and p.meetings <= 100.0 * p.entry_count):

@@ -312,7 +312,9 @@ class Sharded(Regression):
             return np.concatenate([rows for _, rows in answers]), q
         from scipy.sparse import csr_array, vstack
 
-        rows = [csr_array(tuple(parts), shape=(len(each), self.variables)) for each, *parts in answers]
+        rows = [
+            csr_array(tuple(parts), shape=(len(each), self.variables)) for each, *parts in answers
+        ]
         return vstack(rows, format="csr"), q
 
     @property

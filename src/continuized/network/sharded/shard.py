@@ -63,7 +63,8 @@ class Shard:
         if dataset is not None:
             self._data = read_dataset(dataset, **part["how"])
         elif "files" in part:
-            self._data = join([_read_piece(*piece, part["how"]) for piece in part["files"]])
+            pieces = [_read_piece(path, k, of, part["how"]) for path, k, of in part["files"]]
+            self._data = join(pieces)
         else:
             y = arrays.pop("y")
             self._data = Data(build_rows(arrays, part["columns"]), y)
