@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from continuized.network.result import Outcome as Outcome
     from continuized.network.runtime.run import run as run
     from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
+    from continuized.network.sharded.problem import Sharded as Sharded
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
@@ -54,6 +55,7 @@ _NAMES = {
     "result": "Decentralized Outcome",
     "runtime.run": "run",
     "runtime.supervisor": "StalenessWarning",
+    "sharded.problem": "Sharded",
     "simulation.replay": "replay",
     "simulation.simulate": "simulate",
 }

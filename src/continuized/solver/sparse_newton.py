@@ -165,7 +165,7 @@ class SupportSolver:
     def _find_wait(self, x: Array) -> float:
         """How many events cost as much as a step with so many entries."""
         p, size = self._problem, float(np.count_nonzero(x))
-        entries = float(p.X.size) * (SPARSE_SLOWER if p.is_sparse else 1.0)
+        entries = float(p.entry_count) * (SPARSE_SLOWER if p.is_sparse else 1.0)
         work = entries * size**2 / max(p.variables, 1) + size**3 / 3.0
         return float(max(LEAST_EVENTS, work / BLAS_QUICKER / (4.0 * entries + STEP)))
 

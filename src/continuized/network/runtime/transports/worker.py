@@ -33,7 +33,7 @@ RECONNECT = 0.2  # seconds
 def main() -> None:
     """Read the order, and run its nodes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    reports = _open_reports()
+    reports = open_reports()
     orders = sys.stdin.buffer
     order = wire_format.read(orders)
     if order is None:
@@ -47,7 +47,7 @@ def main() -> None:
         if port and error.errno == errno.EADDRINUSE:
             what = "give another port=, or none to take free ones"
             reason = f"port {port} of {HOST} is in use: {what}"
-        _write(reports, {"failed": reason})
+        write_record(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -156,7 +156,7 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {}, {"entries": entries})
+            write_record(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
@@ -165,7 +165,7 @@ class LocalWorker(Worker):
 
     def _report(self, also: dict[str, Any], final: bool = False) -> None:
         header, arrays = self.process.make_report(final)
-        _write(self._reports, {**header, **also}, arrays)
+        write_record(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
         if not self._ended:
@@ -232,18 +232,20 @@ class Outgoing(asyncio.Protocol):
         self._attempt = None
 
 
-def _open_reports() -> BinaryIO:
+def open_reports() -> BinaryIO:
     """Keep the standard output for reports alone: what node models print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports
 
 
-def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
-    data = memoryview(wire_format.pack(header, arrays))
+def write_record(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
+    """Write a record to whoever started this process; end with it, if it is gone."""
     try:
-        while data:  # a pipe may take a part
-            data = data[stream.write(data) :]
+        for part in wire_format.pack_parts(header, arrays):
+            data = memoryview(part)
+            while data:  # a pipe may take a part
+                data = data[stream.write(data) :]
     except BrokenPipeError:
         os._exit(1)  # whoever started this process is gone
 
