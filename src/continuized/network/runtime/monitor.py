@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from continuized.network.protocol.node import Counts
 from continuized.network.result import Staleness, Trace, rounding_of_mean
-from continuized.network.runtime.node_process import STATE
+from continuized.network.runtime.node_process import SEEN, STATE
+from continuized.network.runtime.sketch import BUCKETS, find_margin
 from continuized.network.runtime.wire_format import Record
 from continuized.problems.base import Array
 
@@ -22,7 +23,8 @@ class RunMonitor:
     """Holds the nodes of a run as their last reports show them.
 
     With `averaging`, nodes agree on the mean of (x + z) / 2, as in gossip; without it, on the
-    mean of their answers.
+    mean of their answers.  Whole states come at the start and at the end; in between the error is
+    that of `sketch.Sketch`es, which for vectors of at most 1024 numbers are the vectors.
     """
 
     def __init__(self, workers: Sequence[Sequence[int]], dim: int, averaging: bool) -> None:
@@ -31,6 +33,10 @@ class RunMonitor:
         self.averaging = averaging
         self._states = np.full((len(STATE), nodes, dim), np.nan)
         self.x, self.z, self.answer, self.start, self.of_dead = self._states
+        self.margin = find_margin(dim)  # of an error that is not of whole states, relative
+        self._seen = self._states[:SEEN]
+        if self.margin > 0.0:
+            self._seen = np.full((SEEN, nodes, BUCKETS), np.nan)
         self.living = np.zeros(nodes, dtype=bool)
         self.deaths: list[tuple[float, int, str]] = []
         self.joins: list[tuple[float, int]] = []
@@ -56,7 +62,11 @@ class RunMonitor:
             return []
         at = arrays["number"]
         if len(at):
-            self._states[:, at], self._counts[at] = arrays["states"], arrays["counts"]
+            self._counts[at] = arrays["counts"]
+            if "states" in arrays:
+                self._states[:, at] = arrays["states"]
+            else:
+                self._seen[:, at] = arrays["seen"]
         for node in at[~self.living[at]].tolist():
             self.living[node] = True
             if self.rows:
@@ -87,8 +97,9 @@ class RunMonitor:
     def begin(self) -> None:
         """Start the trace, once all nodes have reported their start; no worker is silent yet."""
         self.heard[:] = time.monotonic()
+        self._fresh.clear()
         self._first_centre = self.centre()
-        self._first_squares = self._squares(self._first_centre)
+        self._first_squares = self._squares()
         self.rows.append((0.0, 0, 1.0))
 
     def complete_round(self, workers: set[int]) -> bool:
@@ -97,13 +108,13 @@ class RunMonitor:
         if not (self.rows and self.living.any() and workers <= self._fresh):
             return False
         self._fresh.clear()
-        self.add_row()
+        self.add_row(whole=False)
         return True
 
-    def add_row(self) -> None:
-        """Add a row to the trace."""
+    def add_row(self, whole: bool = True) -> None:
+        """Add a row to the trace, from whole states or from what was seen last."""
         if self.living.any():
-            self.error = self._squares(self.centre()) / (self._first_squares or 1.0)
+            self.error = self._squares(whole) / (self._first_squares or 1.0)
         self.rows.append((self.t, self.messages, self.error))
 
     @property
@@ -129,12 +140,13 @@ class RunMonitor:
             return None
         return Staleness(self.total("age_sum") / count, self.total("age_largest"), count)
 
-    def centre(self) -> Array:
+    def centre(self, whole: bool = True) -> Array:
         """Compute the value that the living nodes would agree on, from their last reports."""
         alive = self.living
+        x, z, answer = self._states[:SEEN] if whole else self._seen
         if not self.averaging:
-            return np.asarray(self.answer[alive].mean(axis=0))
-        total = (self.x[alive] + self.z[alive]).sum(axis=0) + self.in_flight()
+            return np.asarray(answer[alive].mean(axis=0))
+        total = (x[alive] + z[alive]).sum(axis=0) + (self.in_flight() if whole else 0.0)
         return np.asarray(total / (2.0 * max(1, int(alive.sum()))))
 
     def in_flight(self) -> Array:
@@ -176,8 +188,9 @@ class RunMonitor:
         """Bound what rounding may contribute to the error."""
         return rounding_of_mean(self._values(), self._first_squares)
 
-    def _values(self) -> Array:
-        return np.asarray((self.x if self.averaging else self.answer)[self.living])
+    def _values(self, whole: bool = True) -> Array:
+        x, _, answer = self._states[:SEEN] if whole else self._seen
+        return np.asarray((x if self.averaging else answer)[self.living])
 
-    def _squares(self, centre: Array) -> float:
-        return float(((self._values() - centre) ** 2).sum())
+    def _squares(self, whole: bool = True) -> float:
+        return float(((self._values(whole) - self.centre(whole)) ** 2).sum())

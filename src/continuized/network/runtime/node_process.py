@@ -16,11 +16,14 @@ from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.network.protocol.transitions import Message
 from continuized.network.runtime.merge_logs import ENTRY, NO_ENTRIES
 from continuized.network.runtime.scheduler import FaultyLink, NodeScheduler, describe_error
+from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.wire_format import Codec, Record
 from continuized.problems.base import Array
 
-# What is reported of a node: x, z, its answer, the x + z it began with, what it has of the dead.
+# What is reported of a node, whole at the start and at the end: x, z, its answer, the x + z it
+# began with, what it has of the dead.  In between, sketches of the first three.
 STATE = ("x", "z", "answer", "start", "of_dead")
+SEEN = 3
 LINK_KEY = 0xFFFFFFFF  # of a link's own random stream; the keys of nodes are their numbers
 
 
@@ -35,6 +38,7 @@ class NodeProcess:
         self.strangers = 0  # connections that were ended, for nothing of this run came over them
         self._internal: list[Message] = []  # between nodes of this worker
         self._entries: list[Entry] = []
+        self._sketch = Sketch(self.codec.dim, header["seed"])
         random = np.random.default_rng([*header["seed"], LINK_KEY, self.worker])
         link = FaultyLink(random, *header["faults"])
         nodes: dict[int, Node] = {}
@@ -84,9 +88,13 @@ class NodeProcess:
         self._entries.clear()
         return fresh
 
-    def make_report(self, final: bool = False) -> Record:
-        """Report the state of every node and the counts so far; at the end, also what is owed."""
-        nodes, states = self._read_states()
+    def make_report(self, final: bool = False, whole: bool = False) -> Record:
+        """Report the counts of every node so far and sketches of its state.
+
+        At the end, and where it is asked for, the states are whole; at the end there is also what
+        is owed.
+        """
+        nodes, states = self._read_states(whole or final)
         failures, self.scheduler.failures = self.scheduler.failures, []
         header = {
             "t": self.scheduler.t,
@@ -99,14 +107,16 @@ class NodeProcess:
         arrays = {
             "number": np.array([node.number for node in nodes], np.int64),
             "counts": np.array([list(vars(node.counts).values()) for node in nodes], np.float64),
-            "states": states,
+            "states" if whole or final else "seen": states,
         }
         return header, {**arrays, **self._list_owed(nodes)} if final else arrays
 
-    def _read_states(self) -> tuple[list[Node], Array]:
-        """Find the nodes that have a value, and read their STATE, (5, nodes, dim)."""
+    def _read_states(self, whole: bool) -> tuple[list[Node], Array]:
+        """Find the nodes that have a value, and read their STATE, (5, nodes, dim), or the sketches
+        of what is SEEN, (3, nodes, size)."""
         nodes: list[Node] = []
-        states = np.zeros((len(STATE), len(self.scheduler.nodes), self.codec.dim))
+        shape = (len(STATE), self.codec.dim) if whole else (SEEN, self._sketch.size)
+        states = np.zeros((shape[0], len(self.scheduler.nodes), shape[1]))
         for number, node in list(self.scheduler.nodes.items()):
             if not node.joining:
                 try:
@@ -114,7 +124,8 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    for rows, part in zip(states, told, strict=True):
+                    parts = told if whole else map(self._sketch.apply, told[:SEEN])
+                    for rows, part in zip(states, parts, strict=True):
                         rows[len(nodes)] = part
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]

@@ -97,6 +97,8 @@ class Supervisor:
             for worker in [w for w in self._running if not self.monitor.final[w]]:
                 self._lose_worker(worker, "it gave no last report")
         self.monitor.add_row()
+        if self.monitor.margin > 0.0:  # the error of the last look was near the true one, no more
+            self.reached = self.monitor.error <= self.tol
         if strangers := int(self.monitor.strangers.sum()):
             warn_caller(
                 f"{strangers} connections of strangers to the ports of this run were ended, for "
@@ -148,7 +150,7 @@ class Supervisor:
                 self.transport.kill(self._worker_of[node])
         if self.changes or self._rejoining:
             return False  # what was asked for is still to come
-        self.reached = self.monitor.error <= self.tol
+        self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
 
     def _wait_until(self, done: Callable[[], bool], seconds: float) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from continuized.network.runtime import wire_format
 from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports import ray_watch
-from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, REPORT_EVERY, Worker
+from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, Worker
 
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
@@ -60,8 +60,8 @@ class Actor(Worker):
     async def poll(self, name: str = "") -> bytes:
         """Report: the first time at once and with its name, later after a while."""
         if not name and not self._ended:
-            await asyncio.sleep(REPORT_EVERY)
-        header, arrays = self.process.make_report(final=self._ended)
+            await asyncio.sleep(self._report_after)
+        header, arrays = self.report(whole=bool(name))
         if name:
             header["address"] = name
         return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
