@@ -35,7 +35,9 @@ RECONNECT = 0.2  # seconds
 
 def main() -> None:
     """Read the order, and run its nodes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
+    # Whoever started this process ends it, in order; such signals come to the whole group.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     reports = _open_reports()
     orders = sys.stdin.buffer
     order = wire_format.read(orders)
@@ -61,6 +63,7 @@ class Worker:
         from continuized.network.runtime.node_process import NodeProcess
 
         self.process = NodeProcess(order)
+        self._saving = bool(order[0]["saving"])
         self._addresses: dict[int, Any] = {}  # of the other workers
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
@@ -68,10 +71,11 @@ class Worker:
         self._woken = self._ended = False
         self._report_after = REPORT_EVERY  # seconds
 
-    def report(self, whole: bool = False) -> wire_format.Record:
+    def report(self, whole: bool = False, saving: bool = False) -> wire_format.Record:
         """Make a report, and find when the next one may be made."""
         began = time.monotonic()
-        record = self.process.make_report(final=self._ended, whole=whole)
+        saving = saving or (self._ended and self._saving)
+        record = self.process.make_report(self._ended, whole, saving)
         if not whole:
             due = (time.monotonic() - began) / REPORT_SHARE
             self._report_after = min(max(REPORT_EVERY, due), REPORT_AT_LEAST_EVERY)
@@ -161,6 +165,8 @@ class LocalWorker(Worker):
         if self._ended:
             self._report({})
             self._over.set()
+        elif command.get("save"):
+            self._report({}, whole=True, saving=True)
         elif waited and self._addresses:
             self._report_often()
 
@@ -176,8 +182,8 @@ class LocalWorker(Worker):
                     self._links[worker] = Outgoing(self._addresses[worker])
                 self._links[worker].send(data)
 
-    def _report(self, also: dict[str, Any], whole: bool = False) -> None:
-        header, arrays = self.report(whole)
+    def _report(self, also: dict[str, Any], whole: bool = False, saving: bool = False) -> None:
+        header, arrays = self.report(whole, saving)
         _write(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
