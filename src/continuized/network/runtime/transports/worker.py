@@ -17,6 +17,7 @@ import time
 from typing import Any, BinaryIO
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.transports.doorkeeper import Doorkeeper
 
 HOST = "127.0.0.1"
 # Seconds between reports; where nodes are so large that a report takes long, it is for reports to
@@ -25,11 +26,6 @@ REPORT_EVERY, REPORT_AT_LEAST_EVERY = 0.1, 2.0
 REPORT_SHARE = 0.05
 LONGEST_WAIT = 1.0
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
-# Whoever connects must send a frame of this run within so many seconds, as other workers do at
-# once; only so many who have not yet may be there, beside the workers.  It is more than the system
-# lets wait to be accepted (100), so that a worker is not driven out before its frame is read.
-PROVE_WITHIN = 2.0
-MOST_UNPROVEN = 128
 RECONNECT = 0.2  # seconds
 
 
@@ -122,7 +118,7 @@ class LocalWorker(Worker):
     def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
         super().__init__(order)
         self._reports = reports
-        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
+        self._doorkeeper = Doorkeeper(self._count_stranger)
 
     async def run(self, orders: BinaryIO, port: int) -> None:
         """Listen, then obey orders until told to end."""
@@ -136,21 +132,14 @@ class LocalWorker(Worker):
         server.close()
 
     def admit(self, incoming: Incoming) -> None:
-        """Let a connection stay for a while; of too many that prove nothing, end the oldest."""
-        if len(self._unproven) >= len(self._addresses) + MOST_UNPROVEN:
-            self._end_stranger(next(iter(self._unproven)))
-        timer = self._loop.call_later(PROVE_WITHIN, self._end_stranger, incoming)
-        self._unproven[incoming] = timer
+        """Let a connection stay for a while, in which it has to prove itself."""
+        self._doorkeeper.admit(incoming, len(self._addresses))
 
     def release(self, incoming: Incoming) -> None:
         """Watch a connection no longer: it has proven itself, or it has ended."""
-        timer = self._unproven.pop(incoming, None)
-        if timer is not None:
-            timer.cancel()
+        self._doorkeeper.release(incoming)
 
-    def _end_stranger(self, incoming: Incoming) -> None:
-        self.release(incoming)
-        incoming.transport.abort()
+    def _count_stranger(self) -> None:
         self.process.strangers += 1
 
     def _read_orders(self, orders: BinaryIO) -> None:
