@@ -72,10 +72,20 @@ def norm(v: NDArray[Any]) -> float:
     return math.sqrt(inner(flat, flat))
 
 
+_most: list[int] = []  # threads, where this process shares the machine with others of its run
+
+
+def limit(most: int) -> None:
+    """Let this process run at most so many threads at once from now on."""
+    _most[:] = [most]
+
+
 def count() -> int:
     """How many threads this process may run at once."""
     if not HAS_THREADS:
         return 1
+    if _most:
+        return _most[0]
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -6,6 +6,8 @@ data wants (`support.threads`).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from continuized.support.jit import in_numpy, jit
@@ -15,6 +17,28 @@ def _solve_cholesky_in_numpy(factor, rows):
     from scipy.linalg import cho_solve
 
     rows[:] = cho_solve((factor, True), rows.T, check_finite=False).T
+
+
+@jit
+def factor_cholesky(half):
+    """Factor a symmetric matrix in place: the lower triangle becomes Cholesky's factor, the upper
+    one stays; return whether it is positive definite.
+
+    Every entry is a product of two rows, as they stand in memory.
+    """
+    for i in range(half.shape[0]):
+        line = half[i]
+        for j in range(i + 1):
+            other, total = half[j], line[j]
+            for c in range(j):
+                total -= line[c] * other[c]
+            if j < i:
+                line[j] = total / other[j]
+            elif total > 0.0:
+                line[i] = math.sqrt(total)
+            else:
+                return False
+    return True
 
 
 @jit
