@@ -420,7 +420,8 @@ class CustomContinuized(Method):
     def __post_init__(self) -> None:
         for name in ("eta", "eta_prime", "gamma", "gamma_prime"):
             check.function(getattr(self, name), name, "a function of t")
-        if not (isinstance(self.L, float) and math.isnan(self.L)):
+        L: Any = self.L  # whatever was given
+        if not (isinstance(L, float) and math.isnan(L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: Seed = None) -> clocks.Clock:
