@@ -82,6 +82,13 @@ def processors(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def without_numba(session: nox.Session) -> None:
+    """Tests of all kinds where Numba cannot be imported."""
+    prepare(session, ".[test]")
+    python(session, "tools/check_without_numba.py")
+
+
+@nox.session(default=False)
 def coverage(session: nox.Session) -> None:
     """The lines that tests run with --cov have covered: 95 % of the core."""
     prepare(session, *group("dev"))
