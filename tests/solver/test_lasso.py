@@ -100,6 +100,22 @@ def test_all_columns_at_once_equal_working_sets(monkeypatch):
     assert np.array_equal(whole.x != 0.0, parts.x != 0.0)
 
 
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-6])
+def test_the_gap_bounds_what_is_left(tol, positive):
+    X, y = data((100, 40))
+    p = cz.problems.LeastSquares(X, y, intercept=True)
+    prox = cz.prox.Separable(0.1, 0.01, 0.0 if positive else -np.inf)
+    penalty = Penalty(prox, (40,))
+
+    def value(x):
+        return p.fun(x) + prox.value(x[:-1])
+
+    best = value(solve_lasso(p, penalty, np.zeros(41), 1e-13, most=10_000).x)
+    found = solve_lasso(p, penalty, np.zeros(41), tol, most=10_000)
+    assert value(found.x) - best - 1e-12 <= found.gap <= tol
+
+
 def test_too_few_passes_are_told():
     X, y = data((50, 30))
     p = cz.problems.LeastSquares(X, y)

@@ -19,7 +19,7 @@ from continuized.process.stepper import Limits
 from continuized.solver.array_api import copy, namespace
 from continuized.solver.loop import Loop
 from continuized.solver.metric import make_factory
-from continuized.solver.sparse_newton import LassoGap, SupportSolver
+from continuized.solver.sparse_newton import SupportSolver
 from continuized.solver.steppers.adaptive import AdaptiveOptions, AdaptiveStepper
 from continuized.support import validation as check
 from continuized.support.progress import bar, warn_caller
@@ -152,7 +152,8 @@ class LinearEstimator(BaseEstimator):
         if prox is None:
             options = options._replace(factory=make_factory("auto", problem, root, learns=True))
         else:
-            options = options._replace(prox=prox, **_find_support(problem, prox, tol))
+            support = SupportSolver(problem, prox) if problem.classes == 1 else None
+            options = options._replace(prox=prox, support=support)
         stepper = AdaptiveStepper(problem, w0, options)
         verbose = check.whole(getattr(self, "verbose", 0), "verbose", minimum=0)
         with bar(type(self).__name__, most, verbose > 0) as show:
@@ -196,21 +197,6 @@ class LinearEstimator(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def _find_support(problem: Any, prox: Separable, tol: float) -> dict[str, Any]:
-    """Choose how a sparse fit is made quicker, and what tol is compared with.
-
-    The gap says nothing where an entry has bounds but no penalty, and has a form for a squared loss
-    only; the Hessian of a part of the entries, for one output only.
-    """
-    if problem.classes > 1:
-        return {}
-    penalised = np.broadcast_to(prox.l1, problem.dim)[: problem.X.shape[1]]
-    if problem.loss != SQUARED or not np.all(penalised > 0.0):
-        return {"support": SupportSolver(problem, prox)}
-    gap = LassoGap(problem, prox)
-    return {"support": SupportSolver(problem, prox, lambda at: gap(at) <= tol), "gap": gap}
 
 
 def equalise_columns(X: Any, weights: Array | None) -> tuple[Any, Array]:

@@ -65,6 +65,7 @@ LEAST_L2 = 1e-9  # of the trace of the Hessian
 BLOCK = 2**22  # entries of scaled rows that are made at once
 BLAS_QUICKER = 2.5  # a flop of a matrix product, than one of a pass over the data
 SPARSE_SLOWER = 3.0  # an entry of a sparse row, than one of a dense row
+SMALL_FACTOR = 200  # variables of a matrix that is factored without LAPACK
 SMALL_WORK = 1e6  # flops, which BLAS does on one thread anyway
 STEP = 1e6  # flops in the time that a step takes besides its gradient
 PART = 0.15  # of the cost of a whole Hessian of several classes, after which it is made
@@ -74,6 +75,7 @@ LEAST_STEPS = {"gram": 3, "rows": 1, "blocks": 7, "nystrom": 30, "secant": 20}
 CHEAP = 2.0  # steps: for so little a whole Hessian is made from all rows
 NEWTON = 6.0  # steps with whole Hessians take a run to its end
 MOST_CHANGES = 10  # that a secant metric remembers
+NOT_DEFINITE = "a metric must be positive definite; add to its diagonal"
 
 
 class Metric(Protocol):
@@ -182,16 +184,30 @@ class Dense(_Named):
 
 
 def factor(P: Array) -> Array:
-    """Factor P by LAPACK: the lower triangle is Cholesky's factor, the upper one still that of P.
+    """Factor P: the lower triangle is Cholesky's factor, the upper one still that of P.
+
+    A large one by LAPACK, whose threads would wait for each other longer than a small one takes.
 
     Raises ValueError where P is not definite.
     """
+    from continuized.solver.kernels.gram import factor_cholesky
+    from continuized.support.jit import HAS_NUMBA
+
+    if not HAS_NUMBA:
+        try:
+            return np.tril(np.linalg.cholesky(P)) + np.triu(P, 1)
+        except np.linalg.LinAlgError as error:
+            raise ValueError(NOT_DEFINITE) from error
     half = np.array(P, dtype=np.float64, order="C")
+    if len(half) <= SMALL_FACTOR:
+        if not factor_cholesky(half):
+            raise ValueError(NOT_DEFINITE)
+        return half
     n, stride, info = (ctypes.c_int(value) for value in (len(half), max(len(half), 1), 0))
     places = ctypes.byref(n), half.ctypes.data, ctypes.byref(stride), ctypes.byref(info)
     _find_lapack("dpotrf")(b"U", *places)  # LAPACK counts by columns: its upper is our lower
     if info.value:
-        raise ValueError("a metric must be positive definite; add to its diagonal")
+        raise ValueError(NOT_DEFINITE)
     return half
 
 

@@ -14,12 +14,14 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from typing import Any
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.transport import RunPlan, WorkerReport
 from continuized.network.runtime.transports import ray_watch
-from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, REPORT_EVERY, Worker
+from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, Worker
 
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
@@ -44,10 +46,13 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes) -> None:
-        super().__init__(wire_format.unpack(order))
+    def __init__(self, order: bytes, names: list[str], *arrays: Any) -> None:
+        # Copies: what comes from the object store is shared, and cannot be written.
+        own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
+        super().__init__((wire_format.unpack(order)[0], own))
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
+        self._to_save = False
 
     async def deliver(self, frames: bytes) -> None:
         """Take frames from another actor, all of them whole."""
@@ -55,13 +60,16 @@ class Actor(Worker):
 
     async def obey_packed(self, command: bytes) -> None:
         """Obey a command of the run."""
-        self.obey(wire_format.unpack(command)[0])
+        header = wire_format.unpack(command)[0]
+        self._to_save = self._to_save or bool(header.get("save"))
+        self.obey(header)
 
     async def poll(self, name: str = "") -> bytes:
         """Report: the first time at once and with its name, later after a while."""
         if not name and not self._ended:
-            await asyncio.sleep(REPORT_EVERY)
-        header, arrays = self.process.make_report(final=self._ended)
+            await asyncio.sleep(self._report_after)
+        saving, self._to_save = self._to_save, False
+        header, arrays = self.report(whole=bool(name) or saving, saving=saving)
         if name:
             header["address"] = name
         return wire_format.pack(header, {**arrays, "entries": self.process.take_log()})
@@ -96,28 +104,28 @@ class Actor(Worker):
 class RayTransport:
     """Runs each worker as an actor; Ray itself restarts none, and repeats no call."""
 
-    def __init__(self, address: str | None = None) -> None:
-        self._address = address
+    def __init__(self, options: Ray) -> None:
+        self._options = options
         self._ray = _import_ray()
         self._ours = False
         self._watch: subprocess.Popen[bytes] | None = None
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
-        self._run = secrets.token_hex(8)
+        self._run, self._count = secrets.token_hex(8), 0
 
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         self.connect()
         for worker in range(len(plan.workers)):
-            self.spawn(worker, 0)
+            self.spawn(worker)
 
     def connect(self) -> Any:
         """Start Ray, or join a cluster, unless this process has already; return its module."""
         if not self._ray.is_initialized():
-            if self._address is None:
+            if self._options.address is None:
                 self._start_own()
             else:
-                self._join(self._address)
+                self._join(self._options.address)
         return self._ray
 
     def _start_own(self) -> None:
@@ -170,17 +178,21 @@ class RayTransport:
         self._ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level="error", **where)
         self._ours = True
 
-    def spawn(self, worker: int, life: int) -> None:
-        name = f"{self._run}-{worker}-{life}"
+    def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
+        self._count += 1
+        name = f"{self._run}-{worker}-{self._count}"
         remote = self._ray.remote(
-            num_cpus=0,
             max_restarts=0,
             max_task_retries=0,
             max_concurrency=1000,
             namespace=NAMESPACE,
             name=name,
+            **self._options.options_of(worker, len(self._plan.workers)),
         )
-        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
+        header, arrays = self._plan.write_order(worker, lives)
+        # Each array by itself: large ones go through the object store, as they are.
+        refs = [self._ray.put(array) for array in arrays.values()]
+        actor = remote(Actor).remote(wire_format.pack(header), list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
