@@ -53,6 +53,9 @@ def test_the_citation_follows_its_format(citation: dict[str, Any]) -> None:
     assert {"cff-version", "message", "title", "authors"} <= set(citation) <= TOP
     assert citation["title"] == PROJECT["project"]["name"]
     assert citation["license"] == PROJECT["project"]["license"]
+    assert citation["keywords"] == PROJECT["project"]["keywords"]
+    assert " ".join(citation["abstract"].split()) == f"{PROJECT['project']['description']}."
+    assert citation["preferred-citation"]["url"] == PROJECT["project"]["urls"]["Paper"]
     assert set(citation["preferred-citation"]) == REFERENCE
 
 

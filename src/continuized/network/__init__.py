@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from continuized.network.runtime.ray_options import Ray as Ray
     from continuized.network.runtime.run import run as run
     from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
+    from continuized.network.sharded.problem import Sharded as Sharded
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
@@ -56,6 +57,7 @@ _NAMES = {
     "runtime.ray_options": "Ray",
     "runtime.run": "run",
     "runtime.supervisor": "StalenessWarning",
+    "sharded.problem": "Sharded",
     "simulation.replay": "replay",
     "simulation.simulate": "simulate",
 }

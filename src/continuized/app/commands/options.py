@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -152,13 +153,22 @@ def read_data(data: Path, advice: dict[str, str] | None = None, **how: Any) -> D
     """
     from continuized import problems
 
-    try:
+    with advise(str(data), advice):
         return problems.read(data, **how)
+
+
+@contextmanager
+def advise(name: str, advice: dict[str, str] | None = None) -> Iterator[None]:
+    """Turn what is wrong with data into BadInput, with what to do about it on the command line."""
+    from continuized import problems
+
+    try:
+        yield
     except problems.DataError as error:
         remedy = {**ADVICE, **(advice or {})}.get(error.kind, "")
         raise BadInput(f"{error.fact}; {remedy}" if remedy else error.fact) from error
     except MemoryError as error:
-        raise BadInput(f"{data} does not fit into memory; keep fewer rows or columns") from error
+        raise BadInput(f"{name} does not fit into memory; keep fewer rows or columns") from error
 
 
 def make_problem(

@@ -280,7 +280,7 @@ class Node:
         if not np.isfinite(d).all():
             raise ArithmeticError("a transfer is no longer finite: the run diverges")
         self.counts.exchanges += 1
-        self._book(peer, -self.model.conserved_per_transfer(plain) * d, self._lives.get(peer, 0))
+        self._book(peer, -1.0, d, plain, self._lives.get(peer, 0))
         self._note(LOG_PAY, peer, message.seq)
         self.owed[peer] = Owed(message.seq, d, plain, now + self._wait)
         return [self._message(reply, peer, message.seq, d, plain)]
@@ -301,9 +301,7 @@ class Node:
             assert message.values is not None
             self._mix(now)
             self.model.apply(message.values, message.plain)
-            self._book(
-                peer, self.model.conserved_per_transfer(message.plain) * message.values, seq // LIFE
-            )
+            self._book(peer, 1.0, message.values, message.plain, seq // LIFE)
             self._note(LOG_APPLY, peer, seq)
             self.counts.count_age(now - float(rows.transfer[e, SINCE]))
             transitions.unlock(rows, e, seq)
@@ -365,11 +363,15 @@ class Node:
         x, z = self.model.state()
         return x + z
 
-    def _book(self, peer: int, amount: Array, life: int) -> None:
+    def _book(self, peer: int, sign: float, transfer: Array, plain: bool, life: int) -> None:
+        amount = sign * self._find_moved(transfer, plain)
         if life < self._lives.get(peer, 0):  # it came late, from one that is dead
             self.of_dead = self.of_dead + amount
         else:
             self.account[peer] = self.account.get(peer, 0.0) + amount
+
+    def _find_moved(self, transfer: Array, plain: bool) -> Array:
+        return self.model.conserved_per_transfer(plain) * transfer
 
     def _note(self, kind: int, peer: int, seq: int) -> None:
         if self.logging:

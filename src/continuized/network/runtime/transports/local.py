@@ -70,7 +70,7 @@ class LocalTransport:
             del self._processes[report.worker]
             _close_orders(process)
             process.wait()
-            return WorkerReport(report.worker, None, _describe_exit(process.returncode))
+            return WorkerReport(report.worker, None, describe_exit(process.returncode))
         if "failed" in report.record[0]:
             raise OSError(report.record[0]["failed"])
         return report
@@ -116,7 +116,8 @@ def _close_orders(process: subprocess.Popen[bytes]) -> None:
         process.stdin.close()
 
 
-def _describe_exit(code: int) -> str:
+def describe_exit(code: int) -> str:
+    """Say how a process ended."""
     if code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

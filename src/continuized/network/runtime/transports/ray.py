@@ -120,13 +120,18 @@ class RayTransport:
 
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
+        self.connect()
+        for worker in range(len(plan.workers)):
+            self.spawn(worker)
+
+    def connect(self) -> Any:
+        """Start Ray, or join a cluster, unless this process has already; return its module."""
         if not self._ray.is_initialized():
             if self._options.address is None:
                 self._start_own()
             else:
                 self._join(self._options.address)
-        for worker in range(len(plan.workers)):
-            self.spawn(worker)
+        return self._ray
 
     def _start_own(self) -> None:
         """Start a cluster of this machine, which ends with this process, however that ends."""

@@ -17,6 +17,7 @@ import time
 from typing import Any, BinaryIO
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.transports.doorkeeper import Doorkeeper
 
 HOST = "127.0.0.1"
 # Seconds between reports; where nodes are so large that a report takes long, it is for reports to
@@ -25,11 +26,6 @@ REPORT_EVERY, REPORT_AT_LEAST_EVERY = 0.1, 2.0
 REPORT_SHARE = 0.05
 LONGEST_WAIT = 1.0
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
-# Whoever connects must send a frame of this run within so many seconds, as other workers do at
-# once; only so many who have not yet may be there, beside the workers.  It is more than the system
-# lets wait to be accepted (100), so that a worker is not driven out before its frame is read.
-PROVE_WITHIN = 2.0
-MOST_UNPROVEN = 128
 RECONNECT = 0.2  # seconds
 
 
@@ -38,7 +34,7 @@ def main() -> None:
     # Whoever started this process ends it, in order; such signals come to the whole group.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    reports = _open_reports()
+    reports = open_reports()
     orders = sys.stdin.buffer
     order = wire_format.read(orders)
     if order is None:
@@ -52,7 +48,7 @@ def main() -> None:
         if port and error.errno == errno.EADDRINUSE:
             what = "give another port=, or none to take free ones"
             reason = f"port {port} of {HOST} is in use: {what}"
-        _write(reports, {"failed": reason})
+        write_record(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -122,7 +118,7 @@ class LocalWorker(Worker):
     def __init__(self, order: wire_format.Record, reports: BinaryIO) -> None:
         super().__init__(order)
         self._reports = reports
-        self._unproven: dict[Incoming, asyncio.Handle] = {}  # in the order in which they came
+        self._doorkeeper = Doorkeeper(self._count_stranger)
 
     async def run(self, orders: BinaryIO, port: int) -> None:
         """Listen, then obey orders until told to end."""
@@ -136,21 +132,14 @@ class LocalWorker(Worker):
         server.close()
 
     def admit(self, incoming: Incoming) -> None:
-        """Let a connection stay for a while; of too many that prove nothing, end the oldest."""
-        if len(self._unproven) >= len(self._addresses) + MOST_UNPROVEN:
-            self._end_stranger(next(iter(self._unproven)))
-        timer = self._loop.call_later(PROVE_WITHIN, self._end_stranger, incoming)
-        self._unproven[incoming] = timer
+        """Let a connection stay for a while, in which it has to prove itself."""
+        self._doorkeeper.admit(incoming, len(self._addresses))
 
     def release(self, incoming: Incoming) -> None:
         """Watch a connection no longer: it has proven itself, or it has ended."""
-        timer = self._unproven.pop(incoming, None)
-        if timer is not None:
-            timer.cancel()
+        self._doorkeeper.release(incoming)
 
-    def _end_stranger(self, incoming: Incoming) -> None:
-        self.release(incoming)
-        incoming.transport.abort()
+    def _count_stranger(self) -> None:
         self.process.strangers += 1
 
     def _read_orders(self, orders: BinaryIO) -> None:
@@ -175,7 +164,7 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {}, {"entries": entries})
+            write_record(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
@@ -184,7 +173,7 @@ class LocalWorker(Worker):
 
     def _report(self, also: dict[str, Any], whole: bool = False, saving: bool = False) -> None:
         header, arrays = self.report(whole, saving)
-        _write(self._reports, {**header, **also}, arrays)
+        write_record(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
         if not self._ended:
@@ -251,18 +240,20 @@ class Outgoing(asyncio.Protocol):
         self._attempt = None
 
 
-def _open_reports() -> BinaryIO:
+def open_reports() -> BinaryIO:
     """Keep the standard output for reports alone: what node models print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports
 
 
-def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
-    data = memoryview(wire_format.pack(header, arrays))
+def write_record(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
+    """Write a record to whoever started this process; end with it, if it is gone."""
     try:
-        while data:  # a pipe may take a part
-            data = data[stream.write(data) :]
+        for part in wire_format.pack_parts(header, arrays):
+            data = memoryview(part)
+            while data:  # a pipe may take a part
+                data = data[stream.write(data) :]
     except BrokenPipeError:
         os._exit(1)  # whoever started this process is gone
 
