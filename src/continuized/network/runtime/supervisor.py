@@ -70,8 +70,8 @@ class Supervisor(Checkpointed):
     seconds: float
     watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
-    events: EventLog
-    keep_log: bool
+    events: EventLog = field(default_factory=EventLog)
+    keep_log: bool = True  # for the result, where the plan has one
     restarts: int = 0  # of each worker that ends unasked
     checkpointer: Checkpointer | None = None
     elapsed: float = 0.0  # seconds
