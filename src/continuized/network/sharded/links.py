@@ -93,9 +93,10 @@ class RayCluster:
     """The Ray of a run: one that it starts on this machine, or one that it joins."""
 
     def __init__(self, address: str | None) -> None:
+        from continuized.network.runtime.ray_options import Ray
         from continuized.network.runtime.transports.ray import RayTransport
 
-        self._transport = RayTransport(address)
+        self._transport = RayTransport(Ray(address))
         try:
             self._ray = self._transport.connect()
         except BaseException:
