@@ -62,7 +62,7 @@ class LearningNode(Node):
         self._finished = False
         self._t = float(steps)  # up to which it has mixed
         self._asked = self._begun = float(REMEMBERED)
-        self._counted = 0
+        self._counted = self._ticks = 0
         super().__init__(
             membership.rank,
             model,
@@ -105,10 +105,7 @@ class LearningNode(Node):
         while self._next_t <= t and not self.quiet:
             self._next_t += self._draw_steps()
             transitions.tick(self.rows, SELF)
-            fade = 1.0 - 1.0 / REMEMBERED
-            self._asked = fade * self._asked + 1.0
-            self._begun = fade * self._begun + (self.counts.exchanges - self._counted)
-            self._counted = self.counts.exchanges
+            self._count_tick()
         return self.tick(now)
 
     def take(self, new: Array, old: Array, now: float) -> None:
@@ -144,6 +141,13 @@ class LearningNode(Node):
             self._cumulative = np.cumsum(self.P) / total
         else:
             self._next_t = math.inf
+
+    def _count_tick(self) -> None:
+        """Compare the exchanges since the last tick with the one that it asked for."""
+        fade = 1.0 - 1.0 / REMEMBERED
+        self._asked = fade * self._asked + (self._ticks > 0)
+        self._begun = fade * self._begun + (self.counts.exchanges - self._counted)
+        self._counted, self._ticks = self.counts.exchanges, self._ticks + 1
 
     def abandon(self, message: Message) -> None:
         """Forget an exchange that failed before anything was paid."""
