@@ -206,6 +206,15 @@ class AsyncGossip:
             warn_caller(f"the mean was not taken: {why}", RuntimeWarning)
         return self._background.averaged
 
+    def pause(self) -> None:
+        """Finish the exchange under way, and exchange nothing until the next `step`.
+
+        Between two barriers it makes a moment in which the states of all ranks can be saved
+        without a transfer that one of them has and the other has not.
+        """
+        self._check_that_it_runs()
+        self._background.pause()
+
     @property
     def stats(self) -> GossipStats:
         """What this worker can tell of its exchanges."""
@@ -228,8 +237,8 @@ class AsyncGossip:
     def state_dict(self) -> dict[str, Any]:
         """The state of this worker: x and x~ - x, as they are now, and the count of steps.
 
-        Each rank saves its own.  The mean over ranks is that of the run only as far as they save at
-        the same moment; see the documentation.
+        Each rank saves its own.  The mean over ranks is that of the run where nothing was exchanged
+        between the first that saved and the last; see `pause`.
         """
         with self._background.lock:
             learning = self._background.node.model

@@ -41,7 +41,9 @@ def test_the_moves_are_those_of_gossip_in_other_coordinates(
                 each.mix(dt)
             kind[1].apply(kind[0].pay(kind[1].answer()), plain=False)
     for mine, its, plain in zip(ours, theirs, plainly, strict=True):
-        for got, accelerated, averaged in zip(mine.state(), its.state(), plain.state(), strict=True):
+        for got, accelerated, averaged in zip(
+            mine.state(), its.state(), plain.state(), strict=True
+        ):
             np.testing.assert_allclose(got[:4], accelerated[:4], rtol=1e-13)
             np.testing.assert_allclose(got[4], averaged[4], rtol=1e-13)
 

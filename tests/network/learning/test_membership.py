@@ -38,9 +38,7 @@ def test_all_find_the_same_tree_and_it_reaches_everybody() -> None:
         for child in children:
             assert trees[child][0] == rank
             assert child in members[rank].neighbours
-    assert sorted(c for _, children in trees.values() for c in children) == sorted(
-        set(trees) - {1}
-    )
+    assert sorted(c for _, children in trees.values() for c in children) == sorted(set(trees) - {1})
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,19 @@ class BackgroundNode:
         with self.lock:
             self.node.fall_back(self._now())
 
+    def pause(self) -> None:
+        """Finish the exchange under way, and exchange nothing until the next step.
+
+        Bounded by the timeout: a transfer to a neighbour that is stopped may stay owed.
+        """
+        limit = time.monotonic() + self.node.timeout
+        while time.monotonic() < limit and not self._ended.is_set():
+            with self.lock:
+                self.node.quiet = True
+                if self.node.idle:
+                    return
+            time.sleep(0.001)
+
     def take_notices(self) -> list[str]:
         """Return what is to be said of deaths since the last call."""
         with self.lock:
