@@ -14,9 +14,10 @@ import pytest
 import torch
 import torch.distributed as dist
 
+from benchmarks.processes import World
 from continuized.adapters.torch import AsyncGossip
 from tests.helpers import gossip_workers
-from tests.helpers.gossip_workers import MODELS, World
+from tests.helpers.gossip_workers import MODELS
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_what_differs_between_ranks_is_named_and_who_does_not_come(tmp_path: Pat
 
 
 def test_it_needs_a_process_group() -> None:
-    with pytest.raises(RuntimeError, match="call torch.distributed.init_process_group first"):
+    with pytest.raises(RuntimeError, match="needs a process group: call"):
         AsyncGossip(torch.nn.Linear(2, 1))
 
 
@@ -186,6 +187,18 @@ def test_parameters_are_never_written_while_autograd_runs() -> None:
     gossip.finish()
     with pytest.raises(RuntimeError, match="has finished: make a new one"):
         gossip.step()
+
+
+@pytest.mark.slow  # torch.compile takes seconds to import
+@pytest.mark.usefixtures("alone")
+def test_a_compiled_model_has_the_names_of_its_own() -> None:
+    model = torch.nn.Linear(3, 2)
+    compiled = torch.compile(model, backend="eager")
+    gossip = AsyncGossip(compiled)
+    assert gossip._tensors.named.keys() == {"weight", "bias"}
+    before = compiled(torch.ones(3)).detach()
+    gossip.finish()
+    torch.testing.assert_close(compiled(torch.ones(3)).detach(), before)
 
 
 @pytest.mark.usefixtures("alone")
