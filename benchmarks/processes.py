@@ -24,13 +24,16 @@ LONGEST = 60  # seconds
 
 
 class World:
-    """Processes that run job(rank, world, tell); `tell` sends something to this process."""
+    """Processes that run job(rank, world, tell); `tell` sends something to this process.
 
-    def __init__(self, job: Callable[..., None], world: int, folder: Path, came: int | None = None):
+    The folder is for the file by which they find each other.
+    """
+
+    def __init__(self, job: Callable[..., None], world: int, folder: Path) -> None:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload([__name__])
         self.processes, self.pipes = [], []
-        for rank in range(world if came is None else came):
+        for rank in range(world):
             ours, theirs = context.Pipe(duplex=False)
             args = (job, rank, world, str(folder / "store"), theirs)
             process = context.Process(target=run, args=args, daemon=True)
