@@ -115,8 +115,8 @@ def minimize(
         Of fun.
     prox : callable, an operator of cz.prox or a class of these, or None
         The proximal step of psi: prox(v, step, *prox_args) = argmin psi(x) + |x - v|^2 / (2 step),
-        on trees like x0.  A class such as cz.prox.L1 takes what makes one as prox_args.  Steps are by
-        the gradient mapping, with L as without it; `cz.minimize` has those with a theorem for L.
+        on trees like x0.  A class such as cz.prox.L1 takes what makes one as prox_args.  Steps are
+        by the gradient mapping, with L as without; `cz.minimize` has those with a theorem for L.
     prox_args : tuple of trees of arrays, or one that is no tuple
     L, mu : float
         Smoothness and strong convexity.  L may be traced.  Without L it is found on the way, and

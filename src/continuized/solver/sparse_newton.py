@@ -2,10 +2,11 @@
 
 With psi(x) = sum_i l1_i |x_i| most entries of the minimiser of f + psi are zero.  On the others,
 whose signs are known once they have left zero, f + psi is smooth, and they are few: Newton's step
-there gives them to rounding, for a squared loss in one step, where a run with proximal steps goes on for
-long.  So a run tries this first and now and then: entries leave zero where that makes f + psi fall,
-stop at zero where they would cross it, and a step is taken only if f + psi falls.  Whether all is
-done is judged by the run itself, on all entries: a wrong guess of the support costs time only.
+there gives them to rounding, for a squared loss in one step, where a run with proximal steps goes
+on for long.  So a run tries this first and now and then: entries leave zero where that makes
+f + psi fall, stop at zero where they would cross it, and a step is taken only if f + psi falls.
+Whether all is done is judged by the run itself, on all entries: a wrong guess of the support costs
+time only.
 """
 
 from __future__ import annotations
