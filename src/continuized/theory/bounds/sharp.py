@@ -63,19 +63,33 @@ class Proof(NamedTuple):
     in_z: Any
 
 
+def decay_numbers_A(q: Any) -> tuple[Any, Any]:
+    """Return rho and nu of Theorem A, q = sqrt(mu/L)."""
+    return 4 * q / 3, 8 / (9 + 3 * q)
+
+
+def decay_numbers_B(p: Any) -> tuple[Any, Any]:
+    """Return rho and nu of Theorem B, p = sqrt(2 mu/L)."""
+    return p, 3 / (3 + 2 * p)
+
+
+def log_harmonic_mean(a: float, b: float) -> float:
+    """Return the log of 2 / (e^-a + e^-b)."""
+    return math.log(2.0) + min(a, b) - math.log1p(math.exp(-abs(a - b)))
+
+
 def proof_A(q: Any) -> Proof:
     """Theorem A, for the paper's parameters, q = sqrt(mu/L)."""
     mu, one = q * q, q / q
-    return Proof(
-        mu, q, q, one, 1 / q, 4 * q / 3, 8 / (9 + 3 * q), 19 * mu / 20, one / 4, 3 * one / 4
-    )
+    return Proof(mu, q, q, one, 1 / q, *decay_numbers_A(q), 19 * mu / 20, one / 4, 3 * one / 4)
 
 
 def proof_B(p: Any) -> Proof:
     """Theorem B, for those of `SharpContinuized`, p = sqrt(2 mu/L)."""
     mu, one = p * p / 2, p / p
     gamma_prime = 1 / p + 2 * one / 3
-    return Proof(mu, p, p / 2, one, gamma_prime, p, 3 / (3 + 2 * p), mu * (4 + p) / 4, 0 * one, one)
+    ell = mu * (4 + p) / 4
+    return Proof(mu, p, p / 2, one, gamma_prime, *decay_numbers_B(p), ell, 0 * one, one)
 
 
 def form(proof: Proof) -> Array:
@@ -340,5 +354,5 @@ def path_bound(
     if own is not None:
         curve = log_decay(own.log_of_path, own.rho, query)
         if isinstance(method, Continuized) and own.V_0 > 0.0:
-            curve = math.log(2.0) - np.logaddexp(-curve, -paper)
+            curve = np.vectorize(log_harmonic_mean, otypes=[float])(curve, paper)
     return np.asarray(np.exp(curve - math.log(delta)))[()]
