@@ -40,10 +40,11 @@ def requirements(
 
 
 def lowest(lines: Iterable[str]) -> dict[str, str]:
-    """The least version of each; ValueError where a line is not of the form name>=version."""
+    """The least version of each; ValueError where a line is not of the form name>=version, which
+    may say behind a semicolon where it is wanted."""
     found: dict[str, str] = {}
     for line in lines:
-        match = REQUIREMENT.fullmatch(line)
+        match = REQUIREMENT.fullmatch(line.partition(";")[0])
         if match is None:
             raise ValueError(f"{line!r} has no lowest version: write name>=version")
         name, version = match.groups()

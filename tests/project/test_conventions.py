@@ -84,8 +84,8 @@ def test_the_recipe_is_of_this_package() -> None:
     assert recipe["context"]["version"] == cz.__version__
     python, *run = (line.replace(" ", "") for line in recipe["requirements"]["run"])
     assert python == f"python{PROJECT['project']['requires-python']}"
-    needed = [line.partition(";")[0] for line in PROJECT["project"]["dependencies"]]
-    assert sorted(run) == sorted(needed)
+    core = [line.partition(";")[0] for line in PROJECT["project"]["dependencies"]]
+    assert sorted(run) == sorted(core)
     assert recipe["about"]["summary"] == PROJECT["project"]["description"]
     name, target = next(iter(PROJECT["project"]["scripts"].items()))
     assert recipe["build"]["python"]["entry_points"] == [f"{name} = {target}"]
