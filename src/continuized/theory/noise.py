@@ -6,7 +6,6 @@ Noise asks for another L than accuracy does: larger steps shrink the bias, small
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -165,10 +164,10 @@ def noise_step(p: Quadratic, L: float, sigma2: float) -> NoiseStep:
     now = (0.0, *short.parameters)
     gamma = 1.0 / (math.sqrt(own) * math.sqrt(larger))
     long = CustomContinuized(
-        eta=_constant(scalars.eta(*now)),
-        eta_prime=_constant(scalars.eta_prime(*now)),
-        gamma=_constant(gamma),
-        gamma_prime=_constant(scalars.gamma_prime(*now)),
+        eta=scalars.eta(*now),
+        eta_prime=scalars.eta_prime(*now),
+        gamma=gamma,
+        gamma_prime=scalars.gamma_prime(*now),
         L=larger,
         mu=mu,
     )
@@ -176,7 +175,3 @@ def noise_step(p: Quadratic, L: float, sigma2: float) -> NoiseStep:
     if floors[1] < floors[0]:
         return NoiseStep(gamma, floors, long)
     return NoiseStep(1.0 / larger, floors, short)
-
-
-def _constant(value: float) -> Callable[[float], float]:
-    return lambda t: value

@@ -119,7 +119,7 @@ def run(
     checkpoint, every, resume
         The path of a file in which the run is kept every so many seconds and at its end, and
         whether to go on from it, on another transport or machine if need be.  For a checkpoint
-        all nodes stop for about 0.2 s.  The order of real events is not repeated: what is kept is
+        all nodes stop for a moment.  The order of real events is not repeated: what is kept is
         the values, what was counted, and the log.  A larger `seconds` or a smaller tol lets a run
         go on that had ended.  Models must be `Checkpointed` (see `NodeModel`).
 

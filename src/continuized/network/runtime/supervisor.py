@@ -70,8 +70,8 @@ class Supervisor(Checkpointed):
     seconds: float
     watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
-    events: EventLog
-    keep_log: bool
+    events: EventLog = field(default_factory=EventLog)
+    keep_log: bool = True  # for the result, where the plan has one
     restarts: int = 0  # of each worker that ends unasked
     checkpointer: Checkpointer | None = None
     elapsed: float = 0.0  # seconds
@@ -139,8 +139,12 @@ class Supervisor(Checkpointed):
 
     def _finish(self) -> None:
         """Let the exchanges under way come to their end, and collect the last reports."""
-        self._ending = True
+        self._ending, began = True, time.monotonic()
         settled = self._begin_pause()
+        if not settled:  # the others must know of a death before they close their books
+            for worker in [w for w in self._present if self.monitor.heard[w] < began]:
+                self.transport.kill(worker)
+                self._lose_worker(worker, "it was out of reach at the end")
         self.transport.broadcast({"end": True})
         if not self._wait_until(lambda: self._all_present(self.monitor.final), FINAL_WITHIN):
             for worker in [w for w in self._present if not self.monitor.final[w]]:
