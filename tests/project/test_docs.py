@@ -31,7 +31,7 @@ FENCE = re.compile(r"^```(\{[\w-]+\}|\w*)[^\n]*\n(.*?)^```$", re.DOTALL | re.MUL
 SHOWN = {"python", "sh", "console", "text", "bibtex", "{toctree}", "{eval-rst}", "{code-cell}"}
 # Their code compiles the engines of the network, which the tests of the network compile as well, or
 # takes many runs.
-LONG = ("lab.md", "network.md", "paper.md", "solver.md")
+LONG = ("lab.md", "network.md", "paper.md", "shards.md", "solver.md")
 ADD_A_METHOD = DOCS / "add-a-method.md"
 
 
