@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENT = re.compile(r"([\w.-]+)>=([\w.]+)")
+REQUIREMENT = re.compile(r"([\w.-]+)>=([\w.]+)(?: *;.*)?")  # a marker may follow
 
 
 def requirements(
@@ -40,10 +40,11 @@ def requirements(
 
 
 def lowest(lines: Iterable[str]) -> dict[str, str]:
-    """The least version of each; ValueError where a line is not of the form name>=version."""
+    """The least version of each; ValueError where a line is not of the form name>=version, which
+    may say behind a semicolon where it is wanted."""
     found: dict[str, str] = {}
     for line in lines:
-        match = REQUIREMENT.fullmatch(line)
+        match = REQUIREMENT.fullmatch(line.partition(";")[0])
         if match is None:
             raise ValueError(f"{line!r} has no lowest version: write name>=version")
         name, version = match.groups()

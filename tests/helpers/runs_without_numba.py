@@ -111,6 +111,7 @@ RUNS: Mapping[str, Callable[[], list[Any]]] = {
     "charbonnier": solve("charbonnier", method="continuized", **EVENTS),
     "float32": solve("quadratic", np.float32, method="continuized", **EVENTS),
     # unknown constants, and what "auto" chooses
+    "float32 unknown": solve("logistic", np.float32, metric="diag"),
     "unknown": solve("poisson"),
     "huber": solve("huber"),
     **{f"auto {name}": solve(name) for name in PROBLEMS},

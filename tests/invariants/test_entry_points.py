@@ -156,7 +156,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "Problem": (cz.Problem, {
         "fun": fun, "grad": jac, "L": 1.0, "mu": 0.5, "x_star": np.zeros(3), "f_star": 0.0,
-        "value_and_grad": False,
+        "value_and_grad": False, "tau": 1.0,
     }),
     "Quadratic": (cz.problems.Quadratic, {"eigenvalues": [1.0, 2.0], "x_star": None, "mu": None}),
     "LeastSquares": (cz.problems.LeastSquares, REGRESSION),

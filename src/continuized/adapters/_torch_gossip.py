@@ -159,7 +159,6 @@ class AsyncGossip:
         )
         self._first_step = steps
 
-    @torch.no_grad()
     def step(self) -> None:
         """Hand over what was done to the parameters since the last call, and take the exchanges of
         the meantime.  Call it after each step of the optimiser, outside of backward.
@@ -176,7 +175,6 @@ class AsyncGossip:
         if (self._background.node.clock.steps - self._first_step) % LOOK_EVERY == 0:
             self._look_at_staleness()
 
-    @torch.no_grad()
     def finish(self, average: bool = True, seconds: float = 1800.0) -> bool:
         """Finish the exchanges under way, and end.
 
@@ -206,6 +204,15 @@ class AsyncGossip:
             warn_caller(f"the mean was not taken: {why}", RuntimeWarning)
         return self._background.averaged
 
+    def pause(self) -> None:
+        """Finish the exchange under way, and exchange nothing until the next `step`.
+
+        Between two barriers it makes a moment in which the states of all ranks can be saved
+        without a transfer that one of them has and the other has not.
+        """
+        self._check_that_it_runs()
+        self._background.pause()
+
     @property
     def stats(self) -> GossipStats:
         """What this worker can tell of its exchanges."""
@@ -224,12 +231,11 @@ class AsyncGossip:
             found: dict[int | None, Any] = {peer: 0.5 * a for peer, a in node.account.items()}
             return {**found, None: 0.5 * node.of_dead + np.zeros(self._tensors.old.size)}
 
-    @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         """The state of this worker: x and x~ - x, as they are now, and the count of steps.
 
-        Each rank saves its own.  The mean over ranks is that of the run only as far as they save at
-        the same moment; see the documentation.
+        Each rank saves its own.  The mean over ranks is that of the run where nothing was exchanged
+        between the first that saved and the last; see `pause`.
         """
         with self._background.lock:
             learning = self._background.node.model
@@ -241,7 +247,6 @@ class AsyncGossip:
                 "plain": self._background.node.fell_back,
             }
 
-    @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict`, before the first `step`; the parameters become its x."""
         if self._background.node.clock.steps != self._first_step or self._finished:
@@ -366,11 +371,13 @@ class Tensors:
         self.scatter()
         self.shadow[:-1] = self._old
 
+    @torch.no_grad()
     def gather(self) -> np.ndarray:
         """Read the parameters."""
         torch._foreach_copy_(self._new_views, self.tensors)
         return self._new.numpy()
 
+    @torch.no_grad()
     def scatter(self) -> None:
         """Give the parameters what `old` holds; of lower precision, keep what they could take."""
         torch._foreach_copy_(self.tensors, self._views)

@@ -1,11 +1,12 @@
 """Sparse regressions: Newton's step on the entries that are not zero.
 
-With h(x) = sum_i l1_i |x_i| most entries of the minimiser of f + h are zero.  On the others, whose
-signs are known once they have left zero, f + h is smooth, and they are few: Newton's step there
-gives them to rounding, for a squared loss in one step, where a run with proximal steps goes on for
-long.  So a run tries this first and now and then: entries leave zero where that makes f + h fall,
-stop at zero where they would cross it, and a step is taken only if f + h falls.  Whether all is
-done is judged by the run itself, on all entries: a wrong guess of the support costs time only.
+With psi(x) = sum_i l1_i |x_i| most entries of the minimiser of f + psi are zero.  On the others,
+whose signs are known once they have left zero, f + psi is smooth, and they are few: Newton's step
+there gives them to rounding, for a squared loss in one step, where a run with proximal steps goes
+on for long.  So a run tries this first and now and then: entries leave zero where that makes
+f + psi fall, stop at zero where they would cross it, and a step is taken only if f + psi falls.
+Whether all is done is judged by the run itself, on all entries: a wrong guess of the support costs
+time only.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from continuized.support.threads import interruptible
 MOST_FREE = 3000  # entries that move at once: a larger system is not solved
 LEAST_NEW = 50  # of them may leave zero; as many as are not zero, if that is more
 MOST_STEPS = 100  # of Newton in one try
-LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + h falls
+LENGTHS = (1.0, 0.5, 0.25, 0.125)  # of a step, until f + psi falls
 MOST_PASSES = 30  # of coordinate steps, before Newton's
-ENOUGH = 1e-10  # of f + h: a pass that gains less is the last
+ENOUGH = 1e-10  # of f + psi: a pass that gains less is the last
 LEAST_EVENTS = 8  # between two tries
-ROUNDING = 4.0 * math.ulp(1.0)  # of f + h: a smaller fall is not seen
+ROUNDING = 4.0 * math.ulp(1.0)  # of f + psi: a smaller fall is not seen
 RIDGE = 1e-6  # of the diagonal, added where the Hessian is singular
 
 
@@ -50,7 +51,7 @@ class SupportSolver:
         self.wait = 0.0  # events until the next try
 
     def improve(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go to where f + h is smaller, and evaluate f there; None where no step goes there."""
+        """Go to where f + psi is smaller, and evaluate f there; None where no step goes there."""
         found = self._descend(evaluator, at) if self._problem.loss == SQUARED else None
         at = at if found is None else found
         for _ in range(MOST_STEPS):
@@ -64,7 +65,7 @@ class SupportSolver:
         return found
 
     def _descend(self, evaluator: Evaluator, at: Evaluation) -> Evaluation | None:
-        """Go along the free entries, in turn, while others leave zero and f + h falls."""
+        """Go along the free entries, in turn, while others leave zero and f + psi falls."""
         from continuized.solver.kernels.coordinate_passes import descend
 
         found, value = None, at.f + self._prox.value(at.y)
@@ -85,7 +86,7 @@ class SupportSolver:
         return found
 
     def _try(self, evaluator: Evaluator, at: Evaluation, most: int) -> Evaluation | None:
-        """Take one step of Newton in which at most so many entries leave zero, if f + h falls.
+        """Take one step of Newton in which at most so many entries leave zero, if f + psi falls.
 
         What is too small a fall to be seen is one where the slopes become smaller by half.
         """
@@ -146,7 +147,7 @@ class SupportSolver:
         self, evaluator: Evaluator, at: Evaluation, free: Any, signs: Array, direction: Array,
         value: float,
     ) -> Evaluation | None:  # fmt: skip
-        """Take the step, or a part of it, if f + h falls."""
+        """Take the step, or a part of it, if f + psi falls."""
         for length in LENGTHS:
             y = self._move(at.y, free, signs, length * direction)
             trial = evaluator.evaluate(y)

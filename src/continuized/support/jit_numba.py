@@ -35,7 +35,7 @@ __all__ = [
     "uncounted", "value_type", "vector",
 ]  # fmt: skip
 
-njit = numba.njit
+njit: Any = numba.njit
 
 # Sums may be reordered, to run in SIMD lanes, and products fused; NaN and infinity keep
 # their meaning, for the stopping tests rely on them.

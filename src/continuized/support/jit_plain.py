@@ -44,24 +44,32 @@ def is_ours(thing: Any) -> bool:
 
 
 def jit(function: Callable[..., Any], signature: Any = None, **options: Any) -> Any:
-    """Return the function, in which NumPy does not warn; of one that others inline, itself."""
+    """Return the function, in which NumPy does not warn, and which gives Python's numbers; of one
+    that others inline, itself."""
     if "inline" in options:
         return function
 
     @wraps(function)
     def run(*arguments: Any) -> Any:
         with np.errstate(all="ignore"):
-            return function(*arguments)
+            return _as_python(function(*arguments))
 
     return run
 
 
-def njit(function: Callable[..., Any]) -> Any:
-    """Return the function itself."""
-    return function
+def _as_python(answer: Any) -> Any:
+    """Return a number of NumPy's as Python's, or several: NumPy's would turn float32 to float64."""
+    if isinstance(answer, tuple):
+        return tuple(map(_as_python, answer))
+    return answer.item() if isinstance(answer, np.generic) else answer
 
 
-jit_uncounted = jit
+def jit_uncounted(function: Callable[..., Any]) -> Any:
+    """Return the function, in which NumPy does not warn."""
+    return jit(function)
+
+
+njit: Any = lambda function: function  # noqa: E731
 
 
 def uncounted(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
@@ -89,9 +97,9 @@ def choose_by_types(
     return call
 
 
-def class_of(argument: Any) -> Any:
-    """Return the class of an argument: `choose_by_types` is told the arguments themselves."""
-    return type(argument)
+def class_of(kind: Any) -> Any:
+    """Return the class of a NamedTuple: `choose_by_types` is told the arguments themselves."""
+    return type(kind)
 
 
 def in_numpy(version: Callable[..., Any]) -> Callable[[Any], Any]:

@@ -189,11 +189,11 @@ def _sweep_in_numpy(
 ) -> None:
     ratio, inverse, a, b = scales
     uu, uw, ww, S, U, W = moments  # of diagonals, each is its own transpose
-    left = (lambda v: v) if out.ndim == 2 else (lambda v: v[:, np.newaxis])
+    a_rows, b_rows = (a, b) if out.ndim == 2 else (a[:, np.newaxis], b[:, np.newaxis])
     moved = flow_slope(eta, eta_prime, ratio, inverse, uu, uw, uw.T, 0.5 * (ww + ww.T))
-    out[0] = moved[0] + jump_slope(left(a), a, S, U, U.T)
-    out[1] = moved[1] + jump_slope(left(a), b, S, W, U.T)
-    out[2] = moved[2] + jump_slope(left(b), b, S, W, W.T)
+    out[0] = moved[0] + jump_slope(a_rows, a, S, U, U.T)
+    out[1] = moved[1] + jump_slope(a_rows, b, S, W, U.T)
+    out[2] = moved[2] + jump_slope(b_rows, b, S, W, W.T)
 
 
 def _sweep(
