@@ -161,7 +161,7 @@ def run(
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
-    chosen, stride = _choose_speed(graph, speed)
+    chosen, stride = choose_speed(graph, speed)
     path = checkpoints.check_path(checkpoint, every, resume)
     check.flag(log, "log")
     if log_file is not None:
@@ -170,7 +170,7 @@ def run(
         graph=graph,
         models=models,
         dim=_find_dim(models, to_save=path is not None),
-        workers=_assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
+        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=chosen,
@@ -270,7 +270,7 @@ def _find_dim(models: Sequence[NodeModelSpec], to_save: bool) -> int:
     raise ValueError(f"no node's model can be made: {failure}") from failure
 
 
-def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
+def assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
     count = (os.cpu_count() or 1) if processes is None else processes
     count = check.whole(count, "processes", minimum=1)
@@ -279,7 +279,7 @@ def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[li
     return shared + [[node] for node in sorted(alone)]
 
 
-def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
+def choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
@@ -324,8 +324,11 @@ def as_transport(transport: Any, address: str | None, port: int | None) -> str |
     return transport
 
 
-def make_transport(where: str | Ray) -> Transport:
-    """Make the transport that `as_transport` found."""
+def make_transport(
+    transport: Any, address: str | None = None, port: int | None = None
+) -> Transport:
+    """Make the transport of this name, or with these options of Ray."""
+    where = as_transport(transport, address, port)
     if isinstance(where, Ray):
         from continuized.network.runtime.transports.ray import RayTransport
 

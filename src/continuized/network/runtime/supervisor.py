@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from continuized.network.analysis import too_stale
 from continuized.network.gossip import Gossip
-from continuized.network.result import LOG_PAY, SENTENCES, Outcome
+from continuized.network.result import LOG_PAY, SENTENCES, Log, Outcome
 from continuized.network.runtime.event_log import SUMMARY_EVERY, EventLog
 from continuized.network.runtime.merge_logs import ENTRY, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
@@ -222,13 +222,14 @@ class Supervisor(Checkpointed):
             dropped=monitor.all_dropped,
             fell_back=self.plain,
             rounding=monitor.rounding(),
-            log=merge_logs(self._log.join().astype(np.uint8).view(ENTRY))
-            if self.keep_log
-            else None,
+            log=self.merge_log(),
         )
 
-    def _join_log(self) -> NDArray[Any]:
-        return np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY)
+    def merge_log(self) -> Log | None:
+        """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
+        if not (self.plan.log and self.keep_log):
+            return None
+        return merge_logs(np.asarray(self._log.join(), dtype=np.uint8).view(ENTRY))
 
     @property
     def _present(self) -> set[int]:
