@@ -337,6 +337,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "delay": 0.0, "loss": 0.0, "duplication": 0.0, "skew": 0.0, "deaths": (), "joins": (),
         "timeout": None, "law": "exponential",
     }),
+    "Ray": (network.Ray, {
+        "address": None, "num_cpus": 1.0, "num_gpus": 0.0, "resources": {"site": 1.0},
+        "scheduling_strategy": None, "runtime_env": {"env_vars": {"MARK": "1"}},
+    }),
     "simulate": (network.simulate, {
         "graph": G, "values": np.arange(5.0), "method": "accelerated", "tol": 1e-3, "events": 50,
         "until": None, "rng": 0, "faults": None, "record": 10, "snapshots": (), "log": False,

@@ -188,7 +188,7 @@ class Problem:
             out = np.empty(x.shape, x.dtype)
             self._grad(x.ravel(), out.ravel())  # type: ignore[misc]
             return out
-        return _pair(self._fun(x))[1] if self._both else self._grad(x)  # type: ignore
+        return _pair(self._fun(x))[1] if self._both else self._grad(x)  # type: ignore[misc, no-any-return]
 
     def value_and_gradient(self, x: Array) -> tuple[float, Array]:
         """Return f(x) and its gradient; one call where fun returns both."""

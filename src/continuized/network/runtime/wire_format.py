@@ -158,7 +158,7 @@ class FrameReader:
 
 _LENGTHS = struct.Struct("<IQ")
 _ARRAYS = "arrays"  # the header's key for the arrays' names, types and shapes
-_LONGEST = 1 << 32
+_LONGEST_HEADER, _LONGEST = 1 << 32, 1 << 44
 
 Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -169,6 +169,13 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
     >>> unpack(pack({"t": 1.5}, {"x": np.arange(2.0)}))
     ({'t': 1.5}, {'x': array([0., 1.])})
     """
+    return b"".join(pack_parts(header, arrays))
+
+
+def pack_parts(
+    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+) -> list[bytes | memoryview]:
+    """Write a record as parts, to be sent one after the other: large arrays are not copied."""
     kept = {name: np.asarray(array, order="C") for name, array in (arrays or {}).items()}
     for name, array in kept.items():
         if array.dtype.hasobject:
@@ -178,8 +185,9 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = 
         for name, array in kept.items()
     ]
     head = json.dumps({**header, _ARRAYS: shapes}).encode()
-    body = b"".join(array.tobytes() for array in kept.values())
-    return _LENGTHS.pack(len(head), len(body)) + head + body
+    body = [array.reshape(-1).view(np.uint8).data for array in kept.values() if array.nbytes]
+    lengths = _LENGTHS.pack(len(head), sum(array.nbytes for array in kept.values()))
+    return [lengths + head, *body]
 
 
 def unpack(data: bytes) -> Record:
@@ -196,18 +204,28 @@ def read(stream: IO[bytes]) -> Record | None:
     if len(lengths) < _LENGTHS.size:
         return None
     start, body = _LENGTHS.unpack(lengths)
-    if start + body > _LONGEST:
+    if start > _LONGEST_HEADER or body > _LONGEST:
         raise ValueError(f"a record of {start + body} bytes: the pipe carries something else")
-    data = stream.read(start + body)
-    if len(data) < start + body:
+    head = stream.read(start)
+    if len(head) < start:
         return None
-    header, arrays = json.loads(data[:start]), {}
+    header, arrays = json.loads(head), {}
     for name, kind, shape in header.pop(_ARRAYS):
         named = isinstance(kind, str)
         dtype = np.dtype(kind if named else [(field, code) for field, code in kind])
         if dtype.hasobject:
             raise TypeError(f"the array {name!r} must hold numbers, got dtype {dtype}")
-        count = math.prod(shape)
-        arrays[name] = np.frombuffer(data, dtype, count, start).reshape(shape).copy()
-        start += count * dtype.itemsize
+        body -= math.prod(shape) * dtype.itemsize
+        if body < 0:
+            raise ValueError("the arrays of a record have more bytes than it tells")
+        array = np.empty(shape, dtype)  # read in place: an array may be large
+        room = array.reshape(-1).view(np.uint8).data if array.nbytes else memoryview(b"")
+        while room:
+            count = stream.readinto(room)  # type: ignore[attr-defined]
+            if not count:
+                return None
+            room = room[count:]
+        arrays[name] = array
+    if body:
+        raise ValueError(f"a record has {body} bytes beyond its arrays")
     return header, arrays

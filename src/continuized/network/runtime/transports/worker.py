@@ -20,7 +20,10 @@ from continuized.network.runtime import wire_format
 from continuized.network.runtime.transports.doorkeeper import Doorkeeper
 
 HOST = "127.0.0.1"
-REPORT_EVERY = 0.1  # seconds
+# Seconds between reports; where nodes are so large that a report takes long, it is for reports to
+# take no more than a part of the time.
+REPORT_EVERY, REPORT_AT_LEAST_EVERY = 0.1, 2.0
+REPORT_SHARE = 0.05
 LONGEST_WAIT = 1.0
 MOST_BUFFERED = 1 << 20  # bytes for one worker: above, frames are dropped, as if lost
 RECONNECT = 0.2  # seconds
@@ -28,8 +31,10 @@ RECONNECT = 0.2  # seconds
 
 def main() -> None:
     """Read the order, and run its nodes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started this process ends it
-    reports = _open_reports()
+    # Whoever started this process ends it, in order; such signals come to the whole group.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    reports = open_reports()
     orders = sys.stdin.buffer
     order = wire_format.read(orders)
     if order is None:
@@ -43,7 +48,7 @@ def main() -> None:
         if port and error.errno == errno.EADDRINUSE:
             what = "give another port=, or none to take free ones"
             reason = f"port {port} of {HOST} is in use: {what}"
-        _write(reports, {"failed": reason})
+        write_record(reports, {"failed": reason})
     os._exit(0)  # a thread still waits for orders, and would hold the exit up
 
 
@@ -54,11 +59,23 @@ class Worker:
         from continuized.network.runtime.node_process import NodeProcess
 
         self.process = NodeProcess(order)
+        self._saving = bool(order[0]["saving"])
         self._addresses: dict[int, Any] = {}  # of the other workers
         self._links: dict[int, Any] = {}  # to them, as far as there was something to send
         self._inbox: list[Any] = []
         self._timer: asyncio.Handle | None = None
         self._woken = self._ended = False
+        self._report_after = REPORT_EVERY  # seconds
+
+    def report(self, whole: bool = False, saving: bool = False) -> wire_format.Record:
+        """Make a report, and find when the next one may be made."""
+        began = time.monotonic()
+        saving = saving or (self._ended and self._saving)
+        record = self.process.make_report(self._ended, whole, saving)
+        if not whole:
+            due = (time.monotonic() - began) / REPORT_SHARE
+            self._report_after = min(max(REPORT_EVERY, due), REPORT_AT_LEAST_EVERY)
+        return record
 
     def receive(self, messages: list[Any]) -> None:
         """Take messages from another worker."""
@@ -109,7 +126,7 @@ class LocalWorker(Worker):
         self._over = asyncio.Event()
         server = await self._loop.create_server(lambda: Incoming(self), HOST, port)
         port = server.sockets[0].getsockname()[1]
-        self._report({"address": port})
+        self._report({"address": port}, whole=True)
         threading.Thread(target=self._read_orders, args=(orders,), daemon=True).start()
         await self._over.wait()
         server.close()
@@ -135,8 +152,10 @@ class LocalWorker(Worker):
         waited = not self._addresses
         super().obey(command)
         if self._ended:
-            self._report({}, final=True)
+            self._report({})
             self._over.set()
+        elif command.get("save"):
+            self._report({}, whole=True, saving=True)
         elif waited and self._addresses:
             self._report_often()
 
@@ -145,21 +164,21 @@ class LocalWorker(Worker):
         # that is killed, the log has too.
         entries = self.process.take_log()
         if entries.size:
-            _write(self._reports, {}, {"entries": entries})
+            write_record(self._reports, {}, {"entries": entries})
         for worker, data in frames.items():
             if worker in self._addresses:
                 if worker not in self._links:
                     self._links[worker] = Outgoing(self._addresses[worker])
                 self._links[worker].send(data)
 
-    def _report(self, also: dict[str, Any], final: bool = False) -> None:
-        header, arrays = self.process.make_report(final)
-        _write(self._reports, {**header, **also}, arrays)
+    def _report(self, also: dict[str, Any], whole: bool = False, saving: bool = False) -> None:
+        header, arrays = self.report(whole, saving)
+        write_record(self._reports, {**header, **also}, arrays)
 
     def _report_often(self) -> None:
         if not self._ended:
             self._report({})
-            self._loop.call_later(REPORT_EVERY, self._report_often)
+            self._loop.call_later(self._report_after, self._report_often)
 
 
 class Incoming(asyncio.Protocol):
@@ -221,18 +240,20 @@ class Outgoing(asyncio.Protocol):
         self._attempt = None
 
 
-def _open_reports() -> BinaryIO:
+def open_reports() -> BinaryIO:
     """Keep the standard output for reports alone: what node models print goes to standard error."""
     reports = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     return reports
 
 
-def _write(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
-    data = memoryview(wire_format.pack(header, arrays))
+def write_record(stream: BinaryIO, header: dict[str, Any], arrays: Any = None) -> None:
+    """Write a record to whoever started this process; end with it, if it is gone."""
     try:
-        while data:  # a pipe may take a part
-            data = data[stream.write(data) :]
+        for part in wire_format.pack_parts(header, arrays):
+            data = memoryview(part)
+            while data:  # a pipe may take a part
+                data = data[stream.write(data) :]
     except BrokenPipeError:
         os._exit(1)  # whoever started this process is gone
 
