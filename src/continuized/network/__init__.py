@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from continuized.network.analysis import StalenessWarning as StalenessWarning
     from continuized.network.analysis import delay_limit as delay_limit
     from continuized.network.analysis import exchange_share as exchange_share
     from continuized.network.analysis import share_limit as share_limit
@@ -34,12 +35,11 @@ if TYPE_CHECKING:
     from continuized.network.result import Decentralized as Decentralized
     from continuized.network.result import Outcome as Outcome
     from continuized.network.runtime.run import run as run
-    from continuized.network.runtime.supervisor import StalenessWarning as StalenessWarning
     from continuized.network.simulation.replay import replay as replay
     from continuized.network.simulation.simulate import simulate as simulate
 
 _NAMES = {
-    "analysis": "delay_limit exchange_share share_limit too_stale",
+    "analysis": "StalenessWarning delay_limit exchange_share share_limit too_stale",
     "faults": "Faults",
     "gossip": "Gossip NoGainWarning",
     "graphs.graph": "Graph",
@@ -53,7 +53,6 @@ _NAMES = {
     "protocol.node_model": "NodeModel NodeModelSpec",
     "result": "Decentralized Outcome",
     "runtime.run": "run",
-    "runtime.supervisor": "StalenessWarning",
     "simulation.replay": "replay",
     "simulation.simulate": "simulate",
 }

@@ -38,8 +38,8 @@ KILL_EVERY = 0.3  # seconds
 def run(
     graph: Any,
     values: ArrayLike | Sequence[NodeModelSpec],
-    transport: str = "local",
     *,
+    transport: str = "local",
     method: str | Gossip = "accelerated",
     processes: int | None = None,
     speed: float | None = None,
@@ -129,12 +129,12 @@ def run(
     faults = Faults(delay=delay, loss=loss, duplication=duplication, skew=skew)
     root = [int(word) for word in child(seed_sequence(rng)).generate_state(4)]
     changes = _plan_changes(kill, rejoin, graph, np.random.default_rng(root))
-    chosen, stride = _choose_speed(graph, speed)
+    chosen, stride = choose_speed(graph, speed)
     plan = RunPlan(
         graph=graph,
         models=models,
         dim=_find_dim(models),
-        workers=_assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
+        workers=assign_nodes(graph.nodes, processes, {node for _, node, _ in changes}),
         key=secrets.token_bytes(KEY_BYTES),
         seed=root,
         speed=chosen,
@@ -151,7 +151,7 @@ def run(
     seconds = check.real(seconds, "seconds", above=0.0)
     tol = check.real(tol, "tol", above=0.0)
     with (
-        closing(_make_transport(transport, address, port)) as opened,
+        closing(make_transport(transport, address, port)) as opened,
         bar("network", None, progress, "message") as show_progress,
     ):
         supervisor = Supervisor(
@@ -199,7 +199,7 @@ def _find_dim(models: Sequence[NodeModelSpec]) -> int:
     raise ValueError(f"no node's model can be made: {failure}") from failure
 
 
-def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
+def assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[list[int]]:
     """Deal the nodes out to workers in turn, so that neighbours seldom share one."""
     count = (os.cpu_count() or 1) if processes is None else processes
     count = check.whole(count, "processes", minimum=1)
@@ -208,7 +208,7 @@ def _assign_nodes(nodes: int, processes: int | None, alone: set[int]) -> list[li
     return shared + [[node] for node in sorted(alone)]
 
 
-def _choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
+def choose_speed(graph: Graph, speed: float | None) -> tuple[float, float]:
     """Choose the speed, in units of t a second, and the stride (see `NodeScheduler`)."""
     share = np.bincount(graph.edges.ravel(), np.repeat(graph.P, 2), graph.nodes).max()
     busy = float(BUSY / share)  # units of t that an exchange may take
@@ -237,7 +237,7 @@ def _plan_changes(
     return faults.changes(nodes)
 
 
-def _make_transport(name: str, address: str | None, port: int | None) -> Transport:
+def make_transport(name: str, address: str | None, port: int | None) -> Transport:
     """Make the transport of this name."""
     check.one_of(name, "transport", TRANSPORTS)
     if name == "local":

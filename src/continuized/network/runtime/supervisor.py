@@ -12,9 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.analysis import too_stale
+from continuized.network.analysis import (
+    StalenessWarning,
+    delay_limit,
+    share_limit,
+    too_stale,
+)
 from continuized.network.gossip import Gossip
-from continuized.network.result import SENTENCES, Outcome
+from continuized.network.result import SENTENCES, Log, Outcome
 from continuized.network.runtime.merge_logs import NO_ENTRIES, merge_logs
 from continuized.network.runtime.monitor import RunMonitor
 from continuized.network.runtime.transport import RunPlan, Transport
@@ -29,22 +34,6 @@ WAIT_AT_MOST = 0.05  # seconds for one report
 SOON = 300.0  # units of t before the share of exchanges is looked at
 DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decide
 OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
-
-
-class StalenessWarning(UserWarning):
-    """Messages are slow against the rate at which nodes mix.
-
-    Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
-    warning says so.  Where that is welcome:
-
-    >>> import warnings
-    >>> from continuized import network
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", StalenessWarning)
-    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
-    >>> r.reached
-    True
-    """
 
 
 @dataclass
@@ -62,6 +51,8 @@ class Supervisor:
     seconds: float
     watched: Gossip | None  # the method to watch for staleness; None: nothing to watch
     show_progress: Bar
+    by_t: bool = False  # changes come by t, as in a simulation, and none is waited for
+    most_events: float = math.inf  # exchanges and gradients, at most
     wall: float = 0.0
     reached: bool = False
     plain: bool = False  # whether nodes went on as plain gossip
@@ -130,8 +121,12 @@ class Supervisor:
             dropped=int(monitor.dropped.sum()),
             fell_back=self.plain,
             rounding=monitor.rounding(),
-            log=merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None,
+            log=self.merge_log(),
         )
+
+    def merge_log(self) -> Log | None:
+        """Merge what nodes have logged; None where no log was kept, or a part of it is lost."""
+        return merge_logs(np.concatenate([NO_ENTRIES, *self._log])) if self.plan.log else None
 
     def _all_running(self, flags: NDArray[Any]) -> bool:
         return all(flags[worker] for worker in self._running)
@@ -139,7 +134,9 @@ class Supervisor:
     def _is_over(self, elapsed: float) -> bool:
         if elapsed >= self.seconds or not self.monitor.living.any():
             return True
-        while self.changes and self.changes[0][0] <= elapsed:
+        if self.monitor.error == math.inf or self.monitor.events >= self.most_events:
+            return True
+        while self.changes and self.changes[0][0] <= (self.monitor.t if self.by_t else elapsed):
             _, node, back = self.changes[0]
             if back and self.monitor.living[node]:
                 break  # its end was not heard of yet
@@ -148,7 +145,7 @@ class Supervisor:
                 self._revive(node)
             else:
                 self.transport.kill(self._worker_of[node])
-        if self.changes or self._rejoining:
+        if (self.changes and not self.by_t) or self._rejoining:
             return False  # what was asked for is still to come
         self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
@@ -248,9 +245,15 @@ class Supervisor:
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        warn_caller(
-            f"messages are slow: {100.0 * share:.0f} % of the exchanges that were due took place, "
-            f"and an answer was {age:.2g} units of t old when it was used, where acceleration "
-            f"bears {1.0 / theta:.2g}: {what}; give a lower speed=",
-            StalenessWarning,
+        least = share_limit(self.plan.graph, method)
+        why = (
+            f"{share:.0%} of the exchanges that were due took place, and acceleration needs more "
+            f"than {least:.0%} on this graph"
         )
+        if too_stale(self.plan.graph, method, 0.0, at_most) == "fine":
+            bears = 2.0 * delay_limit(self.plan.graph, method)
+            why = (
+                f"an answer was {age:.2g} units of t old when it was used, and acceleration bears "
+                f"no more than {bears:.2g} on this graph"
+            )
+        warn_caller(f"messages are slow: {why}: {what}; give a lower speed=", StalenessWarning)

@@ -44,8 +44,8 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes) -> None:
-        super().__init__(wire_format.unpack(order))
+    def __init__(self, order: bytes, objects: dict[int, Any]) -> None:
+        super().__init__(wire_format.unpack(order), objects)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
 
@@ -175,7 +175,8 @@ class RayTransport:
             namespace=NAMESPACE,
             name=name,
         )
-        actor = remote(Actor).remote(wire_format.pack(*self._plan.write_order(worker, life)))
+        order = wire_format.pack(*self._plan.write_order(worker, life))
+        actor = remote(Actor).remote(order, self._plan.objects_of(worker))  # as Ray hands them over
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
