@@ -156,7 +156,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     }),
     "Problem": (cz.Problem, {
         "fun": fun, "grad": jac, "L": 1.0, "mu": 0.5, "x_star": np.zeros(3), "f_star": 0.0,
-        "value_and_grad": False,
+        "value_and_grad": False, "tau": 1.0,
     }),
     "Quadratic": (cz.problems.Quadratic, {"eigenvalues": [1.0, 2.0], "x_star": None, "mu": None}),
     "LeastSquares": (cz.problems.LeastSquares, REGRESSION),
@@ -337,6 +337,10 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "delay": 0.0, "loss": 0.0, "duplication": 0.0, "skew": 0.0, "deaths": (), "joins": (),
         "timeout": None, "law": "exponential",
     }),
+    "Ray": (network.Ray, {
+        "address": None, "num_cpus": 1.0, "num_gpus": 0.0, "resources": {"site": 1.0},
+        "scheduling_strategy": None, "runtime_env": {"env_vars": {"MARK": "1"}},
+    }),
     "simulate": (network.simulate, {
         "graph": G, "values": np.arange(5.0), "method": "accelerated", "tol": 1e-3, "events": 50,
         "until": None, "rng": 0, "faults": None, "record": 10, "snapshots": (), "log": False,
@@ -347,7 +351,7 @@ ENTRY_POINTS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         "mu": None, "dim": None, "tol": 1e-3, "events": 50, "speeds": None, "rng": 0,
         "faults": None, "record": 10, "progress": False, "every": 30.0, "resume": False,
         "seconds": None, "processes": None, "speed": None, "port": None, "address": None,
-        "log": None,
+        "restarts": None, "log": None, "log_file": None,
     }),
     "split": (network.split, {
         "problem": cz.problems.LeastSquares(X, Y, 0.1), "nodes": 4, "rng": 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import random
 import sys
 import time
@@ -18,7 +19,9 @@ from continuized.support import validation as check
 PLAIN_EVERY = 10.0  # seconds between two lines where there is no terminal
 PACKAGE = str(Path(__file__).parents[1])
 _TO_BE_TOLD: ContextVar[str] = ContextVar("_TO_BE_TOLD", default="")
-OURS = (PACKAGE, contextlib.__file__)  # a `with` of ours is left through a frame of contextlib
+IMPORTING = "<frozen importlib._bootstrap"
+# A `with` of ours is left through a frame of contextlib, and modules are run by Python's importing.
+OURS = (PACKAGE, contextlib.__file__, importlib.__file__, IMPORTING)
 
 
 class Bar(Protocol):
@@ -125,5 +128,6 @@ def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn at the first frame outside the package, however deep within it this is called."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(OURS):
-        level, frame = level + 1, frame.f_back
+        is_counted = not frame.f_code.co_filename.startswith(IMPORTING)  # as Python counts
+        level, frame = level + is_counted, frame.f_back
     warnings.warn(message, category, stacklevel=level)

@@ -43,6 +43,7 @@ KILLED_AFTER = 20.0  # units of t, for each node to be killed: real nodes take n
 @click.option("--slow", type=float, default=10.0, show_default=True, callback=within(minimum=1.0),
               help="How many times slower one node is, in the race against rounds.")  # fmt: skip
 @options.fault_options()
+@options.run_options()
 @options.seed
 @click.option("--out", type=options.FOLDER, help="Write the figure and the report here.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -50,7 +51,7 @@ def command(
     data: Path | None, loss: str, l2: float | None, spec: str | None, nodes: int | None,
     method: str, transport: str, seconds: float | None, tol: float, events: int | None,
     slow: float, message_loss: float, duplication: float, delay: float, skew: float, kill: int,
-    seed: int, out: Path | None, as_json: bool,
+    address: str | None, log_file: Path | None, seed: int, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit ridge or logistic regression to rows that are dealt out to the nodes of a network.
 
@@ -63,8 +64,10 @@ def command(
 
     from continuized.network import race, split
 
-    if seconds is not None and transport == "simulate":
-        raise BadInput("--seconds is for real nodes: give --transport local or ray")
+    for name, value in (("--seconds", seconds), ("--log", log_file)):
+        if value is not None and transport == "simulate":
+            raise BadInput(f"{name} is for real nodes: give --transport local or ray")
+    options.check_address(address, transport)
     options.prepare_folder(out)
     given = {"message loss": message_loss, "duplication": duplication, "delay": delay,
              "skew": skew, "kill": float(kill)}  # fmt: skip
@@ -76,7 +79,9 @@ def command(
     with refuse(ValueError, MemoryError):
         objective = split(problem, graph.nodes, seed)
     limit = None if transport == "simulate" else SECONDS if seconds is None else seconds
-    runs = _make_runs(graph, objective, method, tol, events, seed, given, transport, limit)
+    how = {"tol": tol, "events": events, "rng": seed, "transport": transport, "seconds": limit,
+           "address": address, "log_file": log_file}  # fmt: skip
+    runs = _make_runs(graph, objective, method, given, how)
     work = np.ones(graph.nodes)
     work[graph.nodes // 2] = slow
     with refuse(ValueError, before=f"--slow {slow:g}: "):
@@ -104,20 +109,19 @@ def _make_data(loss: str, rows: int, seed: int) -> tuple[Any, Any]:
 
 
 def _make_runs(
-    graph: Graph, objective: Objective, method: str, tol: float, events: int | None, seed: int,
-    given: dict[str, float], transport: str, seconds: float | None,
-) -> list[Decentralized]:  # fmt: skip
-    """Run the methods, each with the faults in its own unit of time."""
+    graph: Graph, objective: Objective, method: str, given: dict[str, float], how: dict[str, Any]
+) -> list[Decentralized]:
+    """Run the methods, each with the faults in its own unit of time; how: for `minimize`."""
     from continuized.network import Faults, minimize
     from continuized.network.optimisation.minimize import as_method, expected_time
 
-    dead, runs = options.choose_dying(graph, int(given.get("kill", 0)), seed), []
+    dead, runs = options.choose_dying(graph, int(given.get("kill", 0)), how["rng"]), []
     with refuse(ValueError), refuse(ArithmeticError, after="; give a larger --l2"):
         for name in METHODS if method == "all" else (method,):
             chosen, faults = as_method(name), None
             if given:
-                last = options.KILLED_BY * expected_time(chosen, graph, objective, tol)
-                if seconds is not None:
+                last = options.KILLED_BY * expected_time(chosen, graph, objective, how["tol"])
+                if how["transport"] != "simulate":
                     last = min(last, KILLED_AFTER * len(dead))
                 faults = Faults(
                     delay=given.get("delay", 0.0) / chosen.edge_rate(graph),
@@ -126,10 +130,7 @@ def _make_runs(
                     skew=given.get("skew", 0.0),
                     deaths=tuple(options.space_deaths(dead, last)),
                 )
-            run = minimize(
-                graph, objective, method=name, tol=tol, events=events, rng=seed, progress=True,
-                faults=faults, transport=transport, seconds=seconds,
-            )  # fmt: skip
+            run = minimize(graph, objective, method=name, progress=True, faults=faults, **how)
             runs.append(run)
     return runs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from continuized.network.optimisation.functions import Functions, as_objective, 
 from continuized.network.optimisation.objective import Objective
 from continuized.network.optimisation.stepper import OptimisationStepper
 from continuized.network.result import Decentralized
+from continuized.network.runtime.ray_options import Ray
 from continuized.problems.base import Array
 from continuized.process.random_streams import Root, Seed, seed_sequence
 from continuized.process.stepper import Limits
@@ -52,7 +54,7 @@ def minimize(
     functions: Any,
     *,
     method: str | DecentralizedMethod = "dual",
-    transport: str = "simulate",
+    transport: str | Ray = "simulate",
     L: ArrayLike | None = None,
     mu: ArrayLike | None = None,
     dim: int | None = None,
@@ -71,7 +73,9 @@ def minimize(
     speed: float | None = None,
     port: int | None = None,
     address: str | None = None,
+    restarts: int | None = None,
     log: bool | None = None,
+    log_file: str | os.PathLike[str] | None = None,
 ) -> Decentralized:
     """Minimise F(w) = mean_i f_i(w) over a graph whose node i knows f_i only.
 
@@ -86,7 +90,7 @@ def minimize(
         "dual" (`Dual`: nodes solve their own problems), "dadao" (`DADAO`: gradients only),
         "a2cid2" (`A2CiD2`: stochastic gradients), and without acceleration "plain-dual" and
         "plain-sgd".
-    transport : "simulate", "local" or "ray"
+    transport : "simulate", "local", "ray" or network.Ray
         A simulation; or real nodes, in processes of this machine over 127.0.0.1 or in actors of
         Ray.  Regressions travel to them as arrays.  Other functions go to "local" processes by
         fork (not on Windows and macOS), and to actors as Ray hands them over.
@@ -122,9 +126,9 @@ def minimize(
     progress : bool
         Show a progress bar on standard error, and before it, where the first run compiles, a line.
     checkpoint, every, resume
-        As in `minimize`, of a simulation: a run that is resumed is the run never interrupted, bit
-        by bit.
-    seconds, processes, speed, port, address, log
+        As in `minimize`: a simulation that is resumed is the run never interrupted, bit by bit; of
+        real nodes, as in `network.run`.
+    seconds, processes, speed, port, address, restarts, log, log_file
         Of real nodes; as in `network.run`.  `speed` is in units of the method's t a second.
 
     Returns
@@ -161,7 +165,8 @@ def minimize(
     (True, True)
     """
     graph, chosen = Graph.of(graph), as_method(method)
-    check.one_of(transport, "transport", TRANSPORTS)
+    if not isinstance(transport, Ray):
+        check.one_of(transport, "transport", TRANSPORTS, other="network.Ray(...)")
     keep_sparse = chosen.takes_gradients and not getattr(chosen, "batch", 0)
     objective = as_objective(functions, sparse=keep_sparse, L=L, mu=mu, dim=dim)
     check_fits(graph, objective)
@@ -175,46 +180,54 @@ def minimize(
         constants, edge_rate = chosen.as_gossip(graph, objective), chosen.edge_rate(graph)
         warn_of_delay(graph, constants, faults.delay, f"method={PLAIN[chosen.kind]}", edge_rate)
     root = seed_sequence(rng)
+    seed = None if rng is None else root
+    who = partial(_describe, graph, objective, chosen, rates, faults, seed, record)
+    kept = checkpoints.check_path(checkpoint, every, resume), every, resume, who
     real = {"seconds": seconds, "processes": processes, "speed": speed, "port": port}
-    real |= {"address": address, "log": log}
+    real |= {"address": address, "restarts": restarts, "log": log, "log_file": log_file}
     if transport == "simulate":
-        _check_ungiven(real, 'real nodes: give transport="local" or "ray"')
+        _refuse_options_of_real_nodes(real)
         return _simulate(
-            graph, objective, chosen, rates, faults, root, rng is not None, tol, events, record,
-            progress, checkpoints.check_path(checkpoint, every, resume), every, resume,
-        )  # fmt: skip
-    _check_ungiven({"checkpoint": checkpoint, "resume": resume or None}, "simulations")
+            graph, objective, chosen, rates, faults, root, tol, events, record, progress, kept
+        )
     from continuized.network.optimisation.real_nodes import run_nodes
 
-    limit = SECONDS if seconds is None else check.real(seconds, "seconds", above=0.0)
+    real["seconds"] = SECONDS if seconds is None else check.real(seconds, "seconds", above=0.0)
+    real["restarts"] = 0 if restarts is None else check.whole(restarts, "restarts", minimum=0)
+    real["log"] = True if log is None else check.flag(log, "log")
     if port is not None:
         check.whole(port, "port", minimum=1, maximum=65535, other="None")
-    real |= {"seconds": limit, "log": True if log is None else check.flag(log, "log")}
+    if log_file is not None:
+        check.instance(log_file, "log_file", (str, os.PathLike), "the path of a file or None")
     return run_nodes(
         graph, objective, chosen, transport=transport, tol=float(tol), events=events, speeds=rates,
         faults=Faults() if faults is None else faults, root=root, record=int(record),
-        progress=progress, **real,
+        progress=progress, checkpoint=kept, **real,
     )  # fmt: skip
+
+
+def _describe(
+    graph: Graph, objective: Objective | Functions, method: DecentralizedMethod, rates: Array,
+    faults: Faults | None, root: Root | None, record: int,
+) -> dict[str, str]:  # fmt: skip
+    """Describe the run, for a checkpoint to know it."""
+    return fingerprint_parts(
+        graph=graph,
+        problems=objective.describe(),
+        method=method,
+        speeds=rates,
+        faults=faults,
+        rng=root,
+        record=record,
+    )
 
 
 def _simulate(
     graph: Graph, objective: Objective | Functions, method: DecentralizedMethod, rates: Array,
-    faults: Faults | None, root: Root, seeded: bool, tol: float, events: int | None, record: int,
-    progress: bool, path: Any, every: float, resume: bool,
+    faults: Faults | None, root: Root, tol: float, events: int | None, record: int,
+    progress: bool, checkpoint: tuple[Any, ...],
 ) -> Decentralized:  # fmt: skip
     """Run the method in the simulator."""
-
-    def who() -> dict[str, str]:
-        return fingerprint_parts(
-            graph=graph,
-            problems=objective.describe(),
-            method=method,
-            speeds=rates,
-            faults=faults,
-            rng=root if seeded else None,
-            record=record,
-        )
-
     # Imported here, for they bring Numba with them.
     from continuized.network.optimisation.node_models import make_nodes
     from continuized.network.simulation.messages import make_engine
@@ -229,7 +242,7 @@ def _simulate(
         events = math.ceil(factor * (time * float(engine.rates.sum()) + graph.nodes))
     most = int(events)
     stepper = OptimisationStepper(method.name, engine, objective, float(tol), int(record))
-    opened = checkpoints.open_checkpointer(path, every, resume, who)
+    opened = checkpoints.open_checkpointer(*checkpoint)
     shown = bar(f"{method.name}, {graph.nodes} nodes", most, progress, "event")
     with opened as checkpointer, shown as show:
         limits, stream = Limits(float(tol), most), engine.make_stream(root)
@@ -241,10 +254,10 @@ def _simulate(
     return outcome
 
 
-def _check_ungiven(options: dict[str, Any], of: str) -> None:
+def _refuse_options_of_real_nodes(options: dict[str, Any]) -> None:
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"{name}= is of {of}")
+            raise ValueError(f'{name}= is of real nodes: give transport="local" or "ray"')
 
 
 def as_method(method: Any) -> DecentralizedMethod:

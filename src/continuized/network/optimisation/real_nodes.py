@@ -6,7 +6,6 @@ import math
 import secrets
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,13 +18,15 @@ from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import Objective
 from continuized.network.result import SENTENCES, Decentralized, OptimisationTrace
 from continuized.network.runtime.monitor import RunMonitor
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.run import (
     BUSY,
     STRIDE_PER_DELAY,
     TIMEOUT,
+    as_transport,
     assign_nodes,
     choose_speed,
-    make_transport,
+    conduct,
 )
 from continuized.network.runtime.sketch import Sketch
 from continuized.network.runtime.supervisor import Supervisor
@@ -36,7 +37,7 @@ from continuized.problems.base import Array
 from continuized.process.random_streams import Root, child
 from continuized.process.stepper import Status
 from continuized.support import validation as check
-from continuized.support.progress import announce_compilation, bar, warn_caller
+from continuized.support.progress import announce_compilation, warn_caller
 
 COMPILATION = 5  # seconds, about
 GRADIENTS_TO_WAIT = 20.0  # a node that takes a gradient answers nobody meanwhile
@@ -51,6 +52,8 @@ class OptimisationMonitor(RunMonitor):
     seen by their sketches alone: the excess is then not known, nor, after deaths, where nodes of
     methods with a tilt will agree.
     """
+
+    changing = (*RunMonitor.changing, "traced")
 
     def __init__(
         self, plan: RunPlan, objective: Objective | Functions, tilt: float, gradients: str
@@ -68,8 +71,9 @@ class OptimisationMonitor(RunMonitor):
 
     def begin(self) -> None:
         super().begin()
-        self.rows.clear()
-        self.add_row()
+        if not self.traced:  # it does not go on from a checkpoint
+            self.rows.clear()
+            self.add_row()
 
     def complete_round(self, workers: set[int]) -> bool:
         if time.monotonic() < self._next_look:
@@ -119,20 +123,20 @@ class OptimisationMonitor(RunMonitor):
 
 
 def run_nodes(
-    graph: Graph, objective: Objective | Functions, method: Any, *, transport: str, tol: float,
+    graph: Graph, objective: Objective | Functions, method: Any, *, transport: Any, tol: float,
     events: int | None, speeds: Array, faults: Faults, root: Root, record: int, log: bool,
     progress: bool, seconds: float, processes: int | None, speed: float | None, port: int | None,
-    address: str | None,
+    address: str | None, restarts: int, log_file: Any, checkpoint: tuple[Any, ...],
 ) -> Decentralized:  # fmt: skip
     """Run the nodes as processes; see `network.minimize`."""
-    changes = faults.changes(graph.nodes)
+    where, changes = as_transport(transport, address, port), faults.changes(graph.nodes)
     if faults.absent_at_start():
         raise ValueError(
             f"node {min(faults.absent_at_start())} is to join, but real nodes are all there at the "
             "start: give it a death before"
         )
     models = specify_nodes(method, graph, objective)
-    if transport == "local" and models[0].objects and not IS_SAFE:
+    if where == "local" and models[0].objects and not IS_SAFE:
         raise ValueError(
             'with transport="local" functions of your own are handed to processes by fork, which '
             'this system does not have, or not safely; give regressions, or use transport="ray"'
@@ -163,24 +167,24 @@ def run_nodes(
         stride=max(stride, STRIDE_PER_DELAY * faults.delay),
         timeout=wait if faults.timeout is None else faults.wait(edge_rate),
         faults=faults,
-        log=log,
+        log=log or log_file is not None,
         port=port,
+        saving=checkpoint[0] is not None,
         edge_rate=edge_rate,
         step_rates=speeds.tolist() if method.takes_gradients else (),
     )
     counted = "steps" if method.takes_gradients else "answers"
+    if isinstance(where, Ray):
+        where.check_count(len(workers))
     monitor = OptimisationMonitor(plan, objective, tilt, counted)
-    with (
-        closing(make_transport(transport, address, port)) as opened,
-        bar(f"{method.name}, {graph.nodes} nodes", None, progress, "message") as show_progress,
-    ):
-        supervisor = Supervisor(
-            opened, plan, monitor, list(changes), tol, seconds, None, show_progress, by_t=True,
-            most_events=math.inf if events is None else events,
-        )  # fmt: skip
-        supervisor.run()
+    result: Decentralized = conduct(
+        where, plan, monitor, list(changes), method.name,
+        lambda supervisor: _make_result(supervisor, monitor, method, objective, record), tol=tol,
+        seconds=seconds, progress=progress, log_file=log_file, keep_log=log, restarts=restarts,
+        by_t=True, most_events=math.inf if events is None else events, checkpoint=checkpoint,
+    )  # fmt: skip
     _tell_failures(monitor.deaths, {node for _, node, _ in changes})
-    return _make_result(supervisor, monitor, method, objective, record)
+    return result
 
 
 def _time_gradient(objective: Objective | Functions) -> float:
@@ -233,10 +237,9 @@ def _make_result(
         agreed=monitor.find_agreement().copy(),
         deaths=[(t, node) for t, node, _ in monitor.deaths],
         joins=monitor.joins,
-        ledger_error=monitor.ledger_error(),
+        ledger_error=monitor.worst_ledger_error,
         staleness=monitor.staleness(),
         rounding=monitor.accuracy.rounding,
-        graph=supervisor.plan.graph,
         log=supervisor.merge_log(),
-        dropped=int(monitor.dropped.sum()),
+        dropped=monitor.all_dropped,
     )

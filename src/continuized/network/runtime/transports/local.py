@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from continuized.network.runtime import wire_format
@@ -38,15 +39,15 @@ class LocalTransport:
     def start(self, plan: RunPlan) -> None:
         self._plan = plan
         for worker in range(len(plan.workers)):
-            self.spawn(worker, 0)
+            self.spawn(worker)
 
-    def spawn(self, worker: int, life: int) -> None:
+    def spawn(self, worker: int, lives: Mapping[int, int] | None = None) -> None:
         process = self._start_process(self._plan.objects_of(worker))
         self._processes[worker] = process
         thread = threading.Thread(target=self._read_reports, args=(worker, process), daemon=True)
         thread.start()
         self._threads.append(thread)
-        header, arrays = self._plan.write_order(worker, life)
+        header, arrays = self._plan.write_order(worker, lives)
         self._send(worker, header, arrays)
 
     def _start_process(self, objects: dict[int, Any]) -> Process:
@@ -77,7 +78,7 @@ class LocalTransport:
         if report.record is None:
             del self._processes[report.worker]
             _close_orders(process)
-            return WorkerReport(report.worker, None, _describe_exit(process.wait()))
+            return WorkerReport(report.worker, None, describe_exit(process.wait()))
         if "failed" in report.record[0]:
             raise OSError(report.record[0]["failed"])
         return report
@@ -123,7 +124,8 @@ def _close_orders(process: Process) -> None:
         process.stdin.close()
 
 
-def _describe_exit(code: int) -> str:
+def describe_exit(code: int) -> str:
+    """Say how a process ended."""
     if code < 0:
         try:
             return f"killed by {signal.Signals(-code).name}"

@@ -19,23 +19,25 @@ from continuized.network.simulation.node_models.interface import (
     step,
 )
 from continuized.problems.base import Array
+from continuized.support.checkpoints.state import Checkpointed
 from continuized.support.jit import jit_uncounted
 
 SELF = 0  # its row
 FLOW, ANSWER, ESTIMATE, PAY, START = range(5)  # the moves
 
 
-class SingleNode:
+class SingleNode(Checkpointed):
     """The node of a `NodeSet` of one: its state is that of the simulator, and so are its moves.
 
     Nodes of a compiled model do not fall back to plain gossip: nothing asks them to.
     """
 
     plain = False
+    changing = ("arrays",)
 
     def __init__(self, nodes: NodeSet) -> None:
         self._nodes, self._work = nodes, nodes.work(np.ones(1))
-        self._idle = np.empty(nodes.dim)
+        self._idle, self.arrays = np.empty(nodes.dim), nodes.arrays()
         self._compile()
 
     @property
@@ -80,6 +82,14 @@ class SingleNode:
 
     def join(self, x: Array) -> None:
         self._move(START, np.array(x))
+
+    def restore(self, plain: dict[str, Any], arrays: dict[str, Any]) -> None:
+        """Put a state back, in place: the model keeps its arrays."""
+        live = self.arrays
+        super().restore(plain, arrays)
+        for name, own in live.items():
+            own[...] = self.arrays[name]
+        self.arrays = live
 
     def _say(self, kind: int) -> Array:
         out = np.empty(self._nodes.dim)
