@@ -21,6 +21,7 @@ import numpy as np
 
 from continuized.network.gossip import Constants
 from continuized.network.graphs.graph import Graph
+from continuized.network.optimisation.functions import Functions
 from continuized.network.optimisation.objective import Objective, check_convexity
 from continuized.network.protocol.node_model import NodeModelSpec
 from continuized.process.methods import Continuized
@@ -53,13 +54,13 @@ class Dual:
         """The name in results: "dual" or "plain-dual"."""
         return "dual" if self.accelerated else "plain-dual"
 
-    def process(self, graph: Graph, objective: Objective) -> Continuized:
+    def process(self, graph: Graph, objective: Objective | Functions) -> Continuized:
         """Return the continuized process whose flow and steps the nodes follow."""
         check_convexity(objective)
         L = 2.0 * graph.R / objective.mu
         return Continuized(L, min(graph.mu_g / objective.L, L))  # equal at most, but for rounding
 
-    def constants(self, graph: Graph, objective: Objective) -> Constants:
+    def constants(self, graph: Graph, objective: Objective | Functions) -> Constants:
         """Return what every node must know."""
         check_convexity(objective)
         gamma = 0.5 * objective.mu
@@ -69,11 +70,11 @@ class Dual:
         theta = 2.0 * omega(process.L, process.mu)
         return Constants(theta, gamma, exponential_gamma_prime(process.L, process.mu))
 
-    def numbers(self, graph: Graph, objective: Objective) -> dict[str, float]:
+    def numbers(self, graph: Graph, objective: Objective | Functions) -> dict[str, float]:
         """Return the constants by their names, for nodes that are made elsewhere."""
         return self.constants(graph, objective)._asdict()
 
-    def as_gossip(self, graph: Graph, objective: Objective) -> Constants:
+    def as_gossip(self, graph: Graph, objective: Objective | Functions) -> Constants:
         """Return the constants of the gossip that it is where all f_i have the curvature mu."""
         theta, gamma, gamma_prime = self.constants(graph, objective)
         return Constants(theta, gamma / objective.mu, gamma_prime / objective.mu)
@@ -82,7 +83,7 @@ class Dual:
         """Return the rate of all edges together: 1."""
         return 1.0
 
-    def rate(self, graph: Graph, objective: Objective) -> float:
+    def rate(self, graph: Graph, objective: Objective | Functions) -> float:
         """Return r where the theorem says that the error falls as e^{-rt}."""
         if self.accelerated:
             return self.constants(graph, objective).theta

@@ -183,8 +183,10 @@ def minimize(
     seed = None if rng is None else root
     who = partial(_describe, graph, objective, chosen, rates, faults, seed, record)
     kept = checkpoints.check_path(checkpoint, every, resume), every, resume, who
-    real = {"seconds": seconds, "processes": processes, "speed": speed, "port": port}
-    real |= {"address": address, "restarts": restarts, "log": log, "log_file": log_file}
+    real: dict[str, Any] = {
+        "seconds": seconds, "processes": processes, "speed": speed, "port": port,
+        "address": address, "restarts": restarts, "log": log, "log_file": log_file,
+    }  # fmt: skip
     if transport == "simulate":
         _refuse_options_of_real_nodes(real)
         return _simulate(

@@ -134,8 +134,8 @@ class Node:
         self._edge_to = {peer: k for k, peer in enumerate(self.neighbours)}
         self.deadline = math.inf  # of the exchange it is in
         self.rate = 0.5 * sum(self.P)  # the other end of an edge ticks for it just as often
-        self.next_tick = self.now if self.joining else self.now + self._draw_gap(self.rate)
-        self.next_step = math.inf if self.joining else self.now + self._draw_gap(self.step_rate)
+        self.next_tick = self.now if self.joining else self.now + self._draw_gap()
+        self.next_step = math.inf if self.joining else self.now + self._draw_step_gap()
         self.owed: dict[int, Owed] = {}
         # Received, less what was given, of what exchanges only move: of each neighbour's present
         # life, and of all lives that ended.  What it has is what it had at its start and the sum
@@ -207,7 +207,7 @@ class Node:
             self._resend(peer, owed, now) for peer, owed in self.owed.items() if owed.resend <= now
         ]
         while self.next_tick <= now:
-            self.next_tick += self._draw_gap(self.rate)
+            self.next_tick += self._draw_gap()
             transitions.tick(rows, SELF)
         if not self.quiet and transitions.may_ask(rows, SELF, now):
             out += self._ask(now)
@@ -348,7 +348,7 @@ class Node:
             self.model.join(message.values)
             self.rows.work[SELF, TIME] = now
             self.joining, self.began = False, self._conserved()
-            self.next_step = now + self._draw_gap(self.step_rate)
+            self.next_step = now + self._draw_step_gap()
             self._note(LOG_JOIN, message.sender, message.seq)
             if self.model.plain:  # told before it was there
                 self._note(LOG_FALL, self.number, 0)
@@ -409,7 +409,13 @@ class Node:
             self.model.step(draw)  # type: ignore[attr-defined]
             self.counts.steps += 1
             self._note(LOG_STEP, self.number, draw)
-            self.next_step += self._draw_gap(self.step_rate)
+            self.next_step += self._draw_step_gap()
 
-    def _draw_gap(self, rate: float) -> float:
+    def _draw_gap(self) -> float:
+        return self._draw_exponential(self.rate)
+
+    def _draw_step_gap(self) -> float:
+        return self._draw_exponential(self.step_rate)
+
+    def _draw_exponential(self, rate: float) -> float:
         return float(self.random.exponential(1.0 / rate)) if rate > 0.0 else math.inf

@@ -31,7 +31,7 @@ class RunMonitor(Checkpointed):
     there, and begins anew with the nodes that go on.
     """
 
-    changing = (
+    changing: tuple[str, ...] = (
         "living", "deaths", "joins", "rows", "t", "error", "_first_centre", "_first_squares",
         "all_counts", "all_dropped", "worst_ledger_error", "states_of_dead",
     )  # fmt: skip
