@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-REQUIREMENT = re.compile(r"([\w.-]+)>=([\w.]+)")
+REQUIREMENT = re.compile(r"([\w.-]+)>=([\w.]+)(?: *;.*)?")  # a marker may follow
 
 
 def requirements(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from continuized.network.learning.background import BackgroundNode, listen, make
 from continuized.network.learning.learning_node import LearningNode
 from continuized.network.learning.membership import Membership
 from continuized.network.learning.model import LearningModel
+from continuized.network.protocol.transitions import Message
 
 KEY = bytes(range(32))
 
@@ -81,3 +83,71 @@ def programs(
     finally:
         for background in backgrounds:
             background.close()
+
+
+class Clockwork:
+    """Nodes without links or threads: programs that take a step each second, in simulated time.
+
+    Messages take a constant `delay` in seconds.
+    """
+
+    def __init__(self, nodes: list[LearningNode], delay: float = 0.0) -> None:
+        self.nodes, self.delay, self.now = dict(enumerate(nodes)), delay, 0.0
+        self.moved = np.zeros(nodes[0].model.x.size - 1)  # by the programs, all together
+        self._queue: list[tuple[float, int, int, Any]] = []
+        self._count = 0
+        self._wakes: dict[int, float] = {}  # when each is to be woken next
+        for i, node in self.nodes.items():
+            node.clock.count_step(-1.0)
+            node.clock.count_step(0.0)
+            node.resume(0)
+            node.quiet = False
+            self._push(1.0, i, "step")
+            self._wakes[i] = 0.0
+            self._push(0.0, i, "wake")
+
+    def run(self, until: float, displacement: Any = None) -> None:
+        """Let time pass; displacement() tells what each step does to the parameters."""
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, i, what = heapq.heappop(self._queue)
+            node = self.nodes.get(i)
+            if node is None or (what == "wake" and self._wakes.pop(i, None) != self.now):
+                continue
+            if what == "step":
+                self._step(i, node, displacement)
+                out: list[Message] = []
+            else:
+                out = [] if what == "wake" else node.receive(what, self.now)
+            out += node.pass_time(self.now)
+            for message in out:
+                self._push(self.now + self.delay, message.receiver, message)
+            # A little later, where rounding would bring the same moment back for ever.
+            due = max(node.due_at, self.now + 1e-9)
+            if due < self._wakes.get(i, np.inf):
+                self._wakes[i] = due
+                self._push(due, i, "wake")
+
+    def settle(self, seconds: float = 100.0) -> None:
+        """Begin no exchange any more, and bring all that is owed."""
+        for node in self.nodes.values():
+            node.finish(self.now)
+        self.run(self.now + seconds)
+        assert all(node.settled for node in self.nodes.values())
+
+    def middle(self) -> np.ndarray:
+        """The sum over nodes of (x + x~) / 2."""
+        states = [np.add(*n.model.state(), dtype=np.float64) for n in self.nodes.values()]
+        return 0.5 * np.sum(states, axis=0)
+
+    def _step(self, i: int, node: LearningNode, displacement: Any) -> None:
+        node.clock.count_step(self.now)
+        if displacement is not None:
+            old = node.model.x[:-1].copy()
+            new = (old + displacement()).astype(old.dtype)
+            self.moved += new.astype(np.float64) - old
+            node.take(new, old, self.now)
+        self._push(self.now + 1.0, i, "step")
+
+    def _push(self, t: float, i: int, what: Any) -> None:
+        self._count += 1
+        heapq.heappush(self._queue, (t, self._count, i, what))

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import continuized as cz
-from tests.project.test_release import tool
+from tests.helpers.repository_tools import load_tool
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -19,7 +19,7 @@ CI = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
-lowest_versions = tool("lowest_versions")
+lowest_versions = load_tool("lowest_versions")
 
 
 def yaml_of(path: Path) -> Any:

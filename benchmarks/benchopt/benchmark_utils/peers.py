@@ -33,7 +33,11 @@ class Peer(BaseSolver):
         self.run(1e-3)
 
     def run(self, tolerance):
-        self.beta = self.solve(self.problem, min(tolerance, 1e-1))
+        self.beta = self.solve(self.problem, min(tolerance, 1.0))
+
+    @staticmethod
+    def get_next(tolerance):
+        return min(tolerance, 1.0) / 4.0
 
     def get_result(self):
         return {"beta": self.beta}

@@ -36,9 +36,14 @@ class Solver(BaseSolver):
         n, d = self.X.shape
         problem = self.problem(self.X, self.y, l2=self.lmbd / n, intercept=self.fit_intercept)
         start = np.zeros(d + self.fit_intercept)
-        self.beta = cz.minimize(
-            problem, start, method=self.method, tol=min(tolerance, 1e-2), rng=0, record=False
-        ).x
+        # The tolerance is a duality gap or the norm of a gradient, of the mean loss: 1 would do
+        # nothing at all.
+        tol = 1e-3 * min(tolerance, 1.0)
+        self.beta = cz.minimize(problem, start, method=self.method, tol=tol, rng=0, record=False).x
+
+    @staticmethod
+    def get_next(tolerance):
+        return min(tolerance, 1.0) / 4.0
 
     def get_result(self):
         return {"beta": self.beta}

@@ -15,7 +15,6 @@ import torch
 
 from continuized.adapters._torch_rendezvous import Meeting, broadcast
 from continuized.adapters.torch import check_parameter
-from continuized.network.analysis import judge_staleness
 from continuized.network.graphs.families import give_size
 from continuized.network.graphs.graph import Graph
 from continuized.network.learning.background import BackgroundNode, listen, make_codec
@@ -24,13 +23,11 @@ from continuized.network.learning.membership import Membership
 from continuized.network.learning.model import LearningModel
 from continuized.network.learning.stats import GossipStats, read_stats
 from continuized.network.optimisation.a2cid2 import A2CiD2
-from continuized.network.runtime.supervisor import OLD, StalenessWarning
 from continuized.process.random_streams import Seed, child, seed_sequence
 from continuized.support import validation as check
 from continuized.support.progress import warn_caller
 
 Tensor = torch.Tensor
-LOOK_EVERY = 100  # steps between two looks at the staleness
 VERSION = 1  # of the state
 COMPILED = "_orig_mod."  # what torch.compile puts into the names of parameters
 
@@ -159,7 +156,6 @@ class AsyncGossip:
         )
         self._first_step = steps
 
-    @torch.no_grad()
     def step(self) -> None:
         """Hand over what was done to the parameters since the last call, and take the exchanges of
         the meantime.  Call it after each step of the optimiser, outside of backward.
@@ -173,10 +169,7 @@ class AsyncGossip:
         if self._background.take_step(new, self._tensors.old):
             self._tensors.scatter()
         self._tell_news()
-        if (self._background.node.clock.steps - self._first_step) % LOOK_EVERY == 0:
-            self._look_at_staleness()
 
-    @torch.no_grad()
     def finish(self, average: bool = True, seconds: float = 1800.0) -> bool:
         """Finish the exchanges under way, and end.
 
@@ -206,6 +199,15 @@ class AsyncGossip:
             warn_caller(f"the mean was not taken: {why}", RuntimeWarning)
         return self._background.averaged
 
+    def pause(self) -> None:
+        """Finish the exchange under way, and exchange nothing until the next `step`.
+
+        Between two barriers it makes a moment in which the states of all ranks can be saved
+        without a transfer that one of them has and the other has not.
+        """
+        self._check_that_it_runs()
+        self._background.pause()
+
     @property
     def stats(self) -> GossipStats:
         """What this worker can tell of its exchanges."""
@@ -224,12 +226,11 @@ class AsyncGossip:
             found: dict[int | None, Any] = {peer: 0.5 * a for peer, a in node.account.items()}
             return {**found, None: 0.5 * node.of_dead + np.zeros(self._tensors.old.size)}
 
-    @torch.no_grad()
     def state_dict(self) -> dict[str, Any]:
         """The state of this worker: x and x~ - x, as they are now, and the count of steps.
 
-        Each rank saves its own.  The mean over ranks is that of the run only as far as they save at
-        the same moment; see the documentation.
+        Each rank saves its own.  The mean over ranks is that of the run where nothing was exchanged
+        between the first that saved and the last; see `pause`.
         """
         with self._background.lock:
             learning = self._background.node.model
@@ -238,10 +239,8 @@ class AsyncGossip:
                 "x": torch.from_numpy(learning.x[:-1].copy()),
                 "difference": torch.from_numpy(learning.D.copy()),
                 "steps": self._background.node.clock.steps,
-                "plain": self._background.node.fell_back,
             }
 
-    @torch.no_grad()
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a `state_dict`, before the first `step`; the parameters become its x."""
         if self._background.node.clock.steps != self._first_step or self._finished:
@@ -262,8 +261,6 @@ class AsyncGossip:
             node.model.x[:-1] = state["x"].numpy()
             node.model.D[:] = state["difference"].numpy()
             node.resume(check.whole(state["steps"], "steps", minimum=0))
-            if state["plain"]:
-                node.fall_back(0.0)
             self._first_step = node.clock.steps
             self._tensors.old[:] = node.model.x[:-1]
         self._tensors.scatter()
@@ -281,24 +278,6 @@ class AsyncGossip:
     def _tell_news(self) -> None:
         for notice in self._background.take_notices():
             warn_caller(f"{notice}; the others go on", RuntimeWarning)
-
-    def _look_at_staleness(self) -> None:
-        """Go on as plain gossip where answers are too old for acceleration."""
-        node, stats = self._background.node, self.stats
-        theta = node.model.constants.theta
-        # The limit takes a while to find: not where mixing does little to an answer.
-        if node.model.plain or theta == 0.0 or not theta * stats.staleness > OLD:
-            return
-        rate = self._method.edge_rate(self._graph)
-        constants = self._method.constants(self._graph)
-        in_ticks = constants._replace(theta=constants.theta / rate)
-        if judge_staleness(self._graph, in_ticks, rate * stats.staleness) == "past":
-            self._background.fall_back()
-            warn_caller(
-                f"answers are {stats.staleness:.2g} steps old, too old for accelerated exchanges: "
-                "this worker goes on as plain gossip; take fewer communications or a quicker link",
-                StalenessWarning,
-            )
 
 
 class Tensors:
@@ -366,11 +345,13 @@ class Tensors:
         self.scatter()
         self.shadow[:-1] = self._old
 
+    @torch.no_grad()
     def gather(self) -> np.ndarray:
         """Read the parameters."""
         torch._foreach_copy_(self._new_views, self.tensors)
         return self._new.numpy()
 
+    @torch.no_grad()
     def scatter(self) -> None:
         """Give the parameters what `old` holds; of lower precision, keep what they could take."""
         torch._foreach_copy_(self.tensors, self._views)

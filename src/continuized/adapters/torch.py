@@ -3,7 +3,8 @@
 from continuized.adapters.torch import AsyncGossip, Continuized
 
 `AsyncGossip` stands in `_torch_gossip`.  The optimizer is the process on one Poisson clock for all
-parameters: a call of `step` is an event.  The formulas are those of `parameters`, `flow` and `methods`, the times those of `clock`.
+parameters: a call of `step` is an event.  The formulas are those of `parameters`, `flow` and
+`methods`, the times those of `clock`.
 """
 
 from __future__ import annotations

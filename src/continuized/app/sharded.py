@@ -25,15 +25,16 @@ def open_shards(
     paths: Sequence[Path], count: int | None, ray: str | None, how: dict[str, Any]
 ) -> tuple[Shards, Survey]:
     """Start the processes, let them read the files, and see what they have together."""
+    from continuized.network.runtime.ray_options import Ray
     from continuized.network.sharded.parts import order_files, start_shards, survey
 
-    transport = "local" if ray is None else "ray"
+    transport = "local" if ray is None else Ray(ray or None)
     with advise("a file"), refuse(ValueError, TypeError, RuntimeError):
         parts = [
             order_files(_name(pieces), pieces, transport, how)
             for pieces in share_out([str(path) for path in paths], count)
         ]
-        shards = start_shards(parts, transport, ray or None, None)
+        shards = start_shards(parts, transport, None)
         try:
             return shards, survey(shards)
         except BaseException:

@@ -437,7 +437,8 @@ class CustomContinuized(Method):
                 object.__setattr__(self, name, _Constant(check.real(given, name)))
             else:
                 check.function(given, name, "a function of t, or a number")
-        if not (isinstance(self.L, float) and math.isnan(self.L)):
+        L: Any = self.L  # whatever was given
+        if not (isinstance(L, float) and math.isnan(L)):
             check_constants(self.L, self.mu)
 
     def clock(self, rng: Seed = None) -> clocks.Clock:

@@ -38,7 +38,7 @@ def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(ImportError) as caught:
-        run(GRAPH, VALUES, "ray")
+        run(GRAPH, VALUES, transport="ray")
     assert 'pip install "continuized[ray]"' in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -67,7 +67,7 @@ class FailingRay:
 def refusal(ray: FailingRay, monkeypatch: pytest.MonkeyPatch, **how: Any) -> str:
     monkeypatch.setattr(transport, "_import_ray", lambda: ray)
     with pytest.raises((RuntimeError, ConnectionError)) as caught:
-        run(GRAPH, VALUES, "ray", **how)
+        run(GRAPH, VALUES, transport="ray", **how)
     assert not ray.running
     text = str(caught.value)
     assert "\n" not in text
@@ -169,7 +169,9 @@ def cluster() -> Iterator[Any]:
 
 @pytest.mark.needs("ray")
 def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
-    r = run(GRAPH, VALUES, "ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0)
+    r = run(
+        GRAPH, VALUES, transport="ray", processes=2, loss=0.05, duplication=0.05, speed=300.0, rng=0
+    )
     assert r.reached
     assert r.deaths == []
     assert r.ledger_error < 1e-12
@@ -204,7 +206,7 @@ def test_a_cluster_is_joined_by_its_address_and_stays(cluster: Any) -> None:
 @pytest.mark.needs("ray")
 def test_an_actor_is_killed_and_its_node_comes_back(cluster: Any) -> None:
     r = run(
-        GRAPH, VALUES, "ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],
+        GRAPH, VALUES, transport="ray", processes=1, kill=[(0.2, 1)], rejoin=[(0.4, 1)],
         speed=200.0, rng=1, seconds=20.0,
     )  # fmt: skip
     assert r.reached

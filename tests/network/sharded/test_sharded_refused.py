@@ -55,8 +55,8 @@ def test_parts_that_do_not_go_together(parts: Any, said: str) -> None:
 
 
 def test_options_that_make_no_sense() -> None:
-    assert 'transport must be "local" or "ray"' in refusal(Sharded, [ONE], "tcp")
-    assert 'goes with transport="ray"' in refusal(Sharded, [ONE], address="127.0.0.1:6379")
+    assert 'transport must be "local", "ray"' in refusal(Sharded, [ONE], "tcp")
+    assert 'is for transport="ray"' in refusal(Sharded, [ONE], address="127.0.0.1:6379")
     assert "threads must be an integer >= 1" in refusal(Sharded, [ONE], threads=0)
     assert "loss must be" in refusal(Sharded.read, ["a"], loss="hinge", l2=0.1)
     assert "l2 must be a finite number >= 0" in refusal(Sharded.read, ["a"], loss="ridge", l2=-1.0)

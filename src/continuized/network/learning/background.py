@@ -16,6 +16,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,6 +33,7 @@ from continuized.problems.base import Array
 HELLO, GONE, DONE, PARTIAL, MEAN = range(16, 21)
 ALL_KINDS = frozenset({*KINDS, HELLO, GONE, DONE, PARTIAL, MEAN})
 ALL_WITH_VALUES = WITH_VALUES | {PARTIAL, MEAN}
+PIECE = 1 << 18  # bytes that are written at once
 BACKLOG = 1024  # connections that wait to be accepted
 # A machine that fell silent, without a word to its peers, is given up after about half a minute.
 KEEP_ALIVE = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4}
@@ -141,10 +143,18 @@ class BackgroundNode:
             self._call(self._wake)
         return finite
 
-    def fall_back(self) -> None:
-        """Go on as plain gossip."""
-        with self.lock:
-            self.node.fall_back(self._now())
+    def pause(self) -> None:
+        """Finish the exchange under way, and exchange nothing until the next step.
+
+        Bounded by the timeout: a transfer to a neighbour that is stopped may stay owed.
+        """
+        limit = time.monotonic() + self.node.timeout
+        while time.monotonic() < limit and not self._ended.is_set():
+            with self.lock:
+                self.node.quiet = True
+                if self.node.idle:
+                    return
+            time.sleep(0.001)
 
     def take_notices(self) -> list[str]:
         """Return what is to be said of deaths since the last call."""
@@ -206,10 +216,11 @@ class BackgroundNode:
         for caller in callers:
             caller.cancel()
         server.close()
-        for link in list(self.links.values()):
-            link.transport.close()  # what was written is sent first
         limit = self._now() + self.node.timeout
         while self.links and self._now() < limit:
+            for link in list(self.links.values()):
+                if not link.waiting:  # what was to be sent goes first
+                    link.transport.close()
             await asyncio.sleep(0.001)
         for link in list(self.links.values()):
             link.transport.abort()
@@ -439,6 +450,13 @@ class Link(asyncio.Protocol):
         # Who has proven nothing is let send only short frames.
         codec = owner.codec.without_values() if peer is None else owner.codec
         self._reader = FrameReader(codec)
+        self._queue: deque[memoryview] = deque()  # what the transport has not taken yet
+        self._paused = False
+
+    @property
+    def waiting(self) -> int:
+        """The bytes that wait to be sent."""
+        return sum(map(len, self._queue)) + int(self.transport.get_write_buffer_size())
 
     def connection_made(self, transport: Any) -> None:
         self.transport = transport
@@ -483,9 +501,25 @@ class Link(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Send a message; one with values is dropped, as if lost, while much waits to be sent."""
-        waiting = self.transport.get_write_buffer_size()
-        if message.values is not None and waiting > MOST_BUFFERED and message.kind in KINDS:
+        long = message.values is not None and message.kind in KINDS
+        if self.transport.is_closing() or (long and self.waiting > MOST_BUFFERED):
             return
         frame = self._owner.codec.encode(message)
         self._owner.sent_bytes += len(frame)
-        self.transport.write(frame)
+        self._queue.append(memoryview(frame))
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Give the transport as much as it takes: it would move what is left with every send."""
+        while self._queue and not self._paused:
+            view = self._queue.popleft()
+            if len(view) > PIECE:
+                self._queue.appendleft(view[PIECE:])
+            self.transport.write(view[:PIECE])
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._pass_on()

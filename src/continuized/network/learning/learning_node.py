@@ -25,13 +25,12 @@ from continuized.network.protocol.transitions import (
     OWED,
     PHASE,
     SOURCE,
-    WAIT,
     WAKEUPS,
     Message,
 )
 from continuized.problems.base import Array
 
-LATENCY, BANDWIDTH = 0.05, 5e7  # seconds, and bytes a second, of a slow link
+LATENCY, BANDWIDTH = 1e-3, 1e9  # seconds, and bytes a second: until it knows better
 REMEMBERED = 64  # ticks over which the share of exchanges that took place is taken
 
 
@@ -55,14 +54,13 @@ class LearningNode(Node):
     ) -> None:
         self.clock = StepClock(steps)
         self.ledger = ledger
-        self.fell_back = False  # before it finished
         self.silent: set[int] = set()
         self.answer_seconds = 0.0  # that answers took to come, all together
         self.squared_distances = 0.0  # of the exchanges that it began
         self._finished = False
         self._t = float(steps)  # up to which it has mixed
         self._asked = self._begun = float(REMEMBERED)
-        self._counted = 0
+        self._counted = self._ticks = 0
         super().__init__(
             membership.rank,
             model,
@@ -74,23 +72,26 @@ class LearningNode(Node):
             quiet=True,  # until its first step
         )
         self._next_t = self._t + self._draw_steps()
-        # Until it knows how long answers take, it supposes a slow link; too short a wait costs an
-        # answer that comes too late, too long a wait the pauses after requests that are refused.
-        first = LATENCY + model.x.nbytes / BANDWIDTH
-        self.rows.waits[SELF, WAIT] = min(timeout, first)
+        self._first_guess = LATENCY + model.x.nbytes / BANDWIDTH
 
     @property
     def share(self) -> float:
         """The share of the exchanges it was to begin that took place, lately.
 
-        The flow is slowed down by it: eta is in proportion to the rate of exchanges.
+        The flow is slowed down by it, for eta is in proportion to the rate of exchanges.  So slow
+        links cost exchanges, and not stability: an exchange keeps both ends for as long as it
+        takes, and eta times that time stays bounded (`docs/learning.md`).
         """
         return min(1.0, self._begun / self._asked)
 
     @property
     def due_at(self) -> float:
-        """The second at which it next wants to be told that time passed."""
-        return min(self.due, math.inf if self.quiet else self.clock.find(self._next_t))
+        """The second at which it next wants to be told that time passed.
+
+        A tick need not wake it where it is in an exchange, or has ticks to make up for.
+        """
+        occupied = self.quiet or self.busy or self.rows.node[SELF, WAKEUPS] > 0
+        return min(self.due, math.inf if occupied else self.clock.find(self._next_t))
 
     @property
     def settled(self) -> bool:
@@ -105,10 +106,7 @@ class LearningNode(Node):
         while self._next_t <= t and not self.quiet:
             self._next_t += self._draw_steps()
             transitions.tick(self.rows, SELF)
-            fade = 1.0 - 1.0 / REMEMBERED
-            self._asked = fade * self._asked + 1.0
-            self._begun = fade * self._begun + (self.counts.exchanges - self._counted)
-            self._counted = self.counts.exchanges
+            self._count_tick()
         return self.tick(now)
 
     def take(self, new: Array, old: Array, now: float) -> None:
@@ -129,10 +127,6 @@ class LearningNode(Node):
         self._finished, self._next_t = True, math.inf
         self.model.fall_back()
 
-    def fall_back(self, now: float) -> None:
-        self.fell_back = True
-        super().fall_back(now)
-
     def drop(self, peer: int) -> None:
         """Forget a neighbour that died or left; its share of ticks goes with it."""
         self.note_deaths(peer, 1, back=False)
@@ -144,6 +138,13 @@ class LearningNode(Node):
             self._cumulative = np.cumsum(self.P) / total
         else:
             self._next_t = math.inf
+
+    def _count_tick(self) -> None:
+        """Compare the exchanges since the last tick with the one that it asked for."""
+        fade = 1.0 - 1.0 / REMEMBERED
+        self._asked = fade * self._asked + (self._ticks > 0)
+        self._begun = fade * self._begun + (self.counts.exchanges - self._counted)
+        self._counted, self._ticks = self.counts.exchanges, self._ticks + 1
 
     def abandon(self, message: Message) -> None:
         """Forget an exchange that failed before anything was paid."""
@@ -168,8 +169,10 @@ class LearningNode(Node):
     def _shorten_pause(self, now: float) -> None:
         """Make up for a tick sooner than after a lost message: in about the time of an exchange."""
         waits = self.rows.waits[SELF]
-        if waits[MEAN] >= 0.0 and waits[NOT_BEFORE] > now:
-            pause = 2.0 * waits[MEAN] * self.random.standard_exponential()
+        if waits[NOT_BEFORE] > now:
+            known = waits[MEAN] >= 0.0
+            pause = 2.0 * (waits[MEAN] if known else self._first_guess)
+            pause *= self.random.standard_exponential()
             waits[NOT_BEFORE] = min(waits[NOT_BEFORE], now + pause)
 
     def _answer(self, message: Message, now: float) -> list[Message]:

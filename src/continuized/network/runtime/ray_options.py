@@ -22,7 +22,9 @@ class Ray:
         that `ray start --head` tells) or, on one of its machines, "auto".  The cluster stays when
         the run ends.  By default a cluster of this machine is started, and ended with the run.
     num_cpus, num_gpus : float
-        That each process takes.
+        That each process takes.  By default no CPU; with a scheduling strategy, which Ray does not
+        heed for actors that ask for nothing, what Ray asks for by default: one to be placed, none
+        to run.
     resources : dict, or a list with one for each process
         Further resources by their names, such as {"site_a": 1}: a list sends the nodes of the
         first process to a machine that has the first, and so on.
@@ -40,7 +42,7 @@ class Ray:
     """
 
     address: str | None = None
-    num_cpus: float = 0.0
+    num_cpus: float | None = None
     num_gpus: float = 0.0
     resources: Any = None
     scheduling_strategy: Any = None
@@ -49,8 +51,9 @@ class Ray:
     def __post_init__(self) -> None:
         if self.address is not None:
             check.instance(self.address, "address", str, "the address of a cluster or None")
-        for name in ("num_cpus", "num_gpus"):
-            check.real(getattr(self, name), name, minimum=0.0)
+        if self.num_cpus is not None:
+            check.real(self.num_cpus, "num_cpus", minimum=0.0, other="None")
+        check.real(self.num_gpus, "num_gpus", minimum=0.0)
         listed = self.resources if isinstance(self.resources, list) else [self.resources]
         for its in listed:
             what = "a dict {name: amount}, a list of them or None"
@@ -73,7 +76,8 @@ class Ray:
     def options_of(self, worker: int, count: int) -> dict[str, Any]:
         """Return the options with which a worker, one of `count`, becomes an actor."""
         self.check_count(count)
-        options: dict[str, Any] = {"num_cpus": self.num_cpus, "num_gpus": self.num_gpus}
+        # What is left out is not the same as 0: an actor that names a resource holds a CPU.
+        options: dict[str, Any] = {"num_gpus": self.num_gpus} if self.num_gpus else {}
         resources, strategy = (
             its[worker] if isinstance(its, list) else its
             for its in (self.resources, self.scheduling_strategy)
@@ -89,6 +93,8 @@ class Ray:
             )
         if strategy is not None:
             options["scheduling_strategy"] = strategy
+        if self.num_cpus is not None or strategy is None:
+            options["num_cpus"] = self.num_cpus or 0.0
         if self.runtime_env is not None:
             options["runtime_env"] = dict(self.runtime_env)
         return options

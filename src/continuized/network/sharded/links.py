@@ -9,6 +9,7 @@ import sys
 from typing import Any, Protocol
 
 from continuized.network.runtime import wire_format
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.transports.local import END_WITHIN, describe_exit
 from continuized.network.runtime.wire_format import Record
 
@@ -92,20 +93,26 @@ class ShardActor:
 class RayCluster:
     """The Ray of a run: one that it starts on this machine, or one that it joins."""
 
-    def __init__(self, address: str | None) -> None:
-        from continuized.network.runtime.ray_options import Ray
+    def __init__(self, options: Ray, count: int) -> None:
         from continuized.network.runtime.transports.ray import RayTransport
 
-        self._transport = RayTransport(Ray(address))
+        options.check_count(count)
+        self._options, self._count = options, count
+        self._transport = RayTransport(options)
         try:
             self._ray = self._transport.connect()
         except BaseException:
             self._transport.close()
             raise
 
-    def link(self) -> Link:
-        """Start an actor, on whichever machine of the cluster has the fewest."""
-        return RayLink(self._ray)
+    def link(self, number: int) -> Link:
+        """Start the actor of a shard; if nothing else is asked for, the machines have as many."""
+        options = {
+            "scheduling_strategy": "SPREAD",
+            **self._options.options_of(number, self._count),
+            "max_restarts": 0,
+        }
+        return RayLink(self._ray, options)
 
     def close(self) -> None:
         """End the cluster, if it was started for this run, or leave it."""
@@ -115,9 +122,8 @@ class RayCluster:
 class RayLink:
     """An actor of Ray, which Ray itself does not restart."""
 
-    def __init__(self, ray: Any) -> None:
+    def __init__(self, ray: Any, options: dict[str, Any]) -> None:
         self._ray, self._answer = ray, None
-        options = {"num_cpus": 0, "max_restarts": 0, "scheduling_strategy": "SPREAD"}
         path = [str(folder) for folder in sys.path]
         self._actor = ray.remote(**options)(ShardActor).remote(path)
 

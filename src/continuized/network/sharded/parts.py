@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.sharded.shard import KINDS, MOST_LABELS, find_words
 from continuized.network.sharded.shards import Part, Shards
 from continuized.problems.base import Array
@@ -15,7 +16,6 @@ from continuized.problems.regression.linear import Linear
 from continuized.support import validation as check
 from continuized.support.validation import short_repr
 
-TRANSPORTS = ("local", "ray")
 SHOWN = 5  # labels in a sentence
 
 
@@ -48,17 +48,11 @@ class Survey(NamedTuple):
     notes: tuple[str, ...]
 
 
-def start_shards(
-    parts: Sequence[Part], transport: str, address: str | None, most: int | None
-) -> Shards:
+def start_shards(parts: Sequence[Part], transport: str | Ray, most: int | None) -> Shards:
     """Start a worker for each part, and let it take its rows."""
-    if address is not None:
-        check.instance(address, "address", str, "None or the address of a Ray cluster")
-        if transport != "ray":
-            raise ValueError(f'address= goes with transport="ray", got "{transport}"')
     if most is not None:
         most = check.whole(most, "threads", minimum=1, other="None")
-    return Shards(parts, transport, address, most)
+    return Shards(parts, transport, most)
 
 
 def survey(shards: Shards) -> Survey:
@@ -200,10 +194,10 @@ def check_sources(paths: Any) -> list[Any]:
     return listed
 
 
-def order_source(number: int, source: Any, transport: str, how: dict[str, Any]) -> Part:
+def order_source(number: int, source: Any, transport: str | Ray, how: dict[str, Any]) -> Part:
     """Order a worker to read a path or a dataset."""
     if hasattr(source, "iter_batches"):
-        if transport != "ray":
+        if not isinstance(transport, Ray):
             raise ValueError('Ray datasets go with transport="ray"')
         return Part(f"paths[{number}]", {"how": how}, {}, source)
     return order_files(
@@ -212,7 +206,7 @@ def order_source(number: int, source: Any, transport: str, how: dict[str, Any]) 
 
 
 def order_files(
-    name: str, pieces: Sequence[tuple[str, int, int]], transport: str, how: dict[str, Any]
+    name: str, pieces: Sequence[tuple[str, int, int]], transport: str | Ray, how: dict[str, Any]
 ) -> Part:
     """Order a worker to read files, or parts of them: (path, part, of how many)."""
     if transport == "local":

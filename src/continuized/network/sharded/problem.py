@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from continuized.network.runtime.ray_options import Ray
+from continuized.network.runtime.run import as_transport
 from continuized.network.sharded.parts import (
-    TRANSPORTS,
     Plan,
     Survey,
     check_parts,
@@ -55,10 +56,10 @@ class Sharded(Regression):
         Of one kind, with the same number of columns, l2, intercept and delta; their losses are
         averaged over all rows, by their weights if they have any.  Classes of `SoftmaxRegression`
         are joined.  For files and Ray datasets, which the workers read themselves, use `read`.
-    transport : "local" or "ray"
-        Processes of this machine, or actors of Ray.
+    transport : "local", "ray" or a `network.Ray`
+        Processes of this machine, or actors of Ray, with the options of the latter.
     address : str
-        Of a Ray cluster to join; by default Ray is started on this machine.
+        Of a running Ray cluster: transport="ray", address=A is transport=Ray(address=A).
     threads : int
         Of each worker; by default they share the cores of this machine, and have one each on a
         cluster.
@@ -83,16 +84,15 @@ class Sharded(Regression):
     def __init__(
         self,
         parts: Sequence[Linear],
-        transport: str = "local",
+        transport: str | Ray = "local",
         *,
         address: str | None = None,
         threads: int | None = None,
     ) -> None:
-        check.one_of(transport, "transport", TRANSPORTS)
+        where = as_transport(transport, address, None)
         listed = check_parts(parts)
         first = listed[0]
-        shards = start_shards([pack_part(k, p) for k, p in enumerate(listed)], transport, address,
-                              threads)  # fmt: skip
+        shards = start_shards([pack_part(k, p) for k, p in enumerate(listed)], where, threads)
         classes = max(p.classes for p in listed)
         delta = getattr(first, "delta", None)
         plan = Plan(name_kind(first), first.l2, first.intercept, delta, None, None, classes)
@@ -102,7 +102,7 @@ class Sharded(Regression):
     def read(
         cls,
         paths: Sequence[Any],
-        transport: str = "local",
+        transport: str | Ray = "local",
         *,
         loss: str,
         l2: float,
@@ -131,14 +131,14 @@ class Sharded(Regression):
         how
             Options of `cz.problems.read`; for Ray datasets label=, the column to predict.
         """
-        check.one_of(transport, "transport", TRANSPORTS)
+        where = as_transport(transport, address, None)
         check.one_of(loss, "loss", KINDS)
         l2 = check.real(l2, "l2", minimum=0.0)
         check.flag(intercept, "intercept")
         delta = check.real(delta, "delta", above=0.0)
         listed = check_sources(paths)
-        parts = [order_source(k, each, transport, how) for k, each in enumerate(listed)]
-        shards = start_shards(parts, transport, address, threads)
+        parts = [order_source(k, each, where, how) for k, each in enumerate(listed)]
+        shards = start_shards(parts, where, threads)
         try:
             known = survey(shards)
             plan = choose_plan(known, loss, l2, intercept, delta)

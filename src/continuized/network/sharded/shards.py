@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from continuized.network.runtime.ray_options import Ray
 from continuized.network.runtime.wire_format import Record
 from continuized.network.sharded.links import Link, LinkEnded, LocalLink, RayCluster
 from continuized.network.sharded.shard import name_question
@@ -36,19 +37,19 @@ class Part(NamedTuple):
 class Shards:
     """The workers, one for each part."""
 
-    def __init__(
-        self, parts: Sequence[Part], transport: str, address: str | None, most: int | None
-    ) -> None:
-        self.parts, self.transport = parts, transport
+    def __init__(self, parts: Sequence[Part], transport: str | Ray, most: int | None) -> None:
+        self.parts = parts
+        self.transport = "ray" if isinstance(transport, Ray) else transport
         self.restarts = 0
         self.facts: list[Record] = []  # what each shard has, once it is open
         self._lock = threading.RLock()
         self._settling: Record | None = None
         self._settled: list[Record] = []
         if most is None:
-            most = max(1, threads.count() // len(parts)) if address is None else 1
+            is_elsewhere = isinstance(transport, Ray) and transport.address is not None
+            most = 1 if is_elsewhere else max(1, threads.count() // len(parts))
         self._threads = most
-        self._cluster = RayCluster(address) if transport == "ray" else None
+        self._cluster = RayCluster(transport, len(parts)) if isinstance(transport, Ray) else None
         self._links: list[Link | None] = [None] * len(parts)
         self._close = weakref.finalize(self, _end_all, self._links, self._cluster)
         try:
@@ -144,7 +145,7 @@ class Shards:
         return link
 
     def _start(self, number: int) -> Link:
-        link: Link = LocalLink() if self._cluster is None else self._cluster.link()
+        link: Link = LocalLink() if self._cluster is None else self._cluster.link(number)
         self._links[number] = link
         return link
 

@@ -234,7 +234,7 @@ class AdaptiveStepper(Stepper):
         return Status.CONVERGED if self.is_small else None
 
     def _step(self, at: Evaluation, z: Array) -> float:
-        """Take the jump; return f at the event, or with prox f + h after it, estimated.
+        """Take the jump; return f at the event, or with prox f + psi after it, estimated.
 
         NaN where the prox gave a point that is not finite: the point before it stays the last.
         """
@@ -378,7 +378,7 @@ class AdaptiveStepper(Stepper):
         return self.k >= max(HALVED_WITHIN * self.halved_at, fell, LEAST_EVENTS)
 
     def _separates(self, x: Array) -> bool:
-        """Tell whether x separates data, for f has no minimum then; with prox, f + h may."""
+        """Tell whether x separates data, for f has no minimum then; with prox, f + psi may."""
         return self.prox is None and separates(self.problem, x)
 
     def _make_metric(self, w: Array) -> None:
@@ -439,7 +439,7 @@ class AdaptiveStepper(Stepper):
         return self.evaluator.evaluate(self.x)
 
     def _with_prox(self, at: Evaluation) -> Evaluation:
-        """Return the evaluation with f + h in place of f."""
+        """Return the evaluation with f + psi in place of f."""
         return at if self.prox is None else at._replace(f=at.f + self.prox.value(at.y))
 
     def evaluate_criterion(self) -> float:

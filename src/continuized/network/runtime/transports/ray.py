@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,8 @@ from continuized.network.runtime.transports.worker import HOST, MOST_BUFFERED, W
 
 NAMESPACE = "continuized"
 ANSWER_WITHIN = 5.0  # seconds for a cluster's address; Ray itself would try for minutes
+# Seconds that an actor may be out of reach before it is given up, and between two attempts.
+UNAVAILABLE, ASK_AGAIN = 5.0, 0.2
 
 # On one machine Ray stays on 127.0.0.1, and tells no one that it runs.
 _QUIET = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
@@ -46,10 +49,12 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes, names: list[str], *arrays: Any) -> None:
+    def __init__(
+        self, order: bytes, objects: dict[int, Any], names: list[str], *arrays: Any
+    ) -> None:
         # Copies: what comes from the object store is shared, and cannot be written.
         own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
-        super().__init__((wire_format.unpack(order)[0], own))
+        super().__init__((wire_format.unpack(order)[0], own), objects)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
         self._to_save = False
@@ -111,6 +116,8 @@ class RayTransport:
         self._watch: subprocess.Popen[bytes] | None = None
         self._actors: dict[int, Any] = {}
         self._polls: dict[Any, int] = {}
+        self._unavailable: dict[int, float] = {}  # since when
+        self._to_ask: dict[int, float] = {}  # when
         self._run, self._count = secrets.token_hex(8), 0
 
     def start(self, plan: RunPlan) -> None:
@@ -192,7 +199,8 @@ class RayTransport:
         header, arrays = self._plan.write_order(worker, lives)
         # Each array by itself: large ones go through the object store, as they are.
         refs = [self._ray.put(array) for array in arrays.values()]
-        actor = remote(Actor).remote(wire_format.pack(header), list(arrays), *refs)
+        objects = self._plan.objects_of(worker)  # which Ray hands over as it does
+        actor = remote(Actor).remote(wire_format.pack(header), objects, list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
@@ -201,18 +209,44 @@ class RayTransport:
             actor.obey_packed.remote(wire_format.pack(command))
 
     def next_report(self, timeout: float) -> WorkerReport | None:
+        self._ask_again()
+        if not self._polls:
+            time.sleep(timeout)
+            return None
         ready, _ = self._ray.wait(list(self._polls), timeout=timeout)
         if not ready:
             return None
         worker = self._polls.pop(ready[0])
         try:
             record = wire_format.unpack(self._ray.get(ready[0]))
+        except self._ray.exceptions.ActorUnavailableError as error:
+            # Its machine has gone, or the network for a while: Ray will know.
+            since = self._unavailable.setdefault(worker, time.monotonic())
+            if time.monotonic() - since < UNAVAILABLE:
+                self._to_ask[worker] = time.monotonic() + ASK_AGAIN
+                return None
+            return self._lose(worker, error)
         except self._ray.exceptions.RayActorError as error:
-            self._actors.pop(worker, None)
-            return WorkerReport(worker, None, _first_line(error))
+            return self._lose(worker, error)
+        self._unavailable.pop(worker, None)
         if not record[0]["final"]:
             self._polls[self._actors[worker].poll.remote()] = worker
         return WorkerReport(worker, record)
+
+    def _ask_again(self) -> None:
+        """Ask those for reports that could not be reached a moment ago."""
+        for worker in [w for w, due in self._to_ask.items() if due <= time.monotonic()]:
+            del self._to_ask[worker]
+            self._polls[self._actors[worker].poll.remote()] = worker
+
+    def _lose(self, worker: int, error: Exception) -> WorkerReport:
+        """Report the end of an actor, which is then sure."""
+        self._unavailable.pop(worker, None)
+        actor = self._actors.pop(worker, None)
+        if actor is not None:
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._ray.kill(actor, no_restart=True)
+        return WorkerReport(worker, None, _first_line(error))
 
     def kill(self, worker: int) -> None:
         if worker in self._actors:
@@ -221,6 +255,7 @@ class RayTransport:
     def close(self) -> None:
         actors, self._actors = self._actors, {}
         self._polls.clear()
+        self._to_ask.clear()
         if self._ray.is_initialized():
             for actor in actors.values():
                 with contextlib.suppress(self._ray.exceptions.RayError):
