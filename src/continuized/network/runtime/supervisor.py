@@ -83,7 +83,6 @@ class Supervisor(Checkpointed):
     _log: GrowingRows = field(default_factory=GrowingRows)  # the bytes of entries
     _starting: set[int] = field(default_factory=set)  # workers that were started again
     _rejoining: set[int] = field(default_factory=set)  # nodes of them, not yet heard of
-    _promised: set[int] = field(default_factory=set)  # those of them that the run waits for
     _reasons: dict[int, str] = field(default_factory=dict)
     _warned: bool = False
 
@@ -250,11 +249,10 @@ class Supervisor(Checkpointed):
             worker = self._worker_of[node]
             if back:
                 self._revive(worker)
-                self._promised.add(node)
             else:
                 self._killed.add(worker)
                 self.transport.kill(worker)
-        if self.changes or self._promised:
+        if self.changes or self._rejoining:
             return False  # what was asked for is still to come
         self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
@@ -295,9 +293,7 @@ class Supervisor(Checkpointed):
             self._arriving |= from_record(report.record)
             self._saved_in[worker] = header["saved_in"]
         failures = self.monitor.take_report(worker, report.record)
-        heard_of = set(arrays.get("number", ()))
-        self._rejoining -= heard_of
-        self._promised -= heard_of
+        self._rejoining -= set(arrays.get("number", ()))
         self._record_deaths(failures)
         if self.monitor.complete_round(self._present):
             dead = f", {len(self.monitor.deaths)} dead" if self.monitor.deaths else ""
@@ -327,7 +323,6 @@ class Supervisor(Checkpointed):
         nodes, here = set(self.plan.workers[worker]), self.monitor.living
         lost = [(node, reason) for node in sorted(nodes) if here[node] or node in self._rejoining]
         self._rejoining -= nodes  # before the others are told who is back
-        self._promised -= nodes
         self._record_deaths(lost)
         may_restart = self._restarted[worker] < self.restarts and worker not in self._killed
         if may_restart and here.any() and not self._ending:
@@ -336,6 +331,7 @@ class Supervisor(Checkpointed):
 
     def _record_deaths(self, failures: list[tuple[int, str]]) -> None:
         for node, reason in failures:
+            self._rejoining.discard(node)
             self.monitor.record_death(node, reason)
         if failures:
             self._broadcast_deaths()
