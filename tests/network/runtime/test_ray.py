@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from continuized.network import Graph, replay, run
+from continuized.network import Graph, Ray, replay, run
+from continuized.network.runtime import supervisor
 from continuized.network.runtime.transports import ray as transport
 from continuized.network.runtime.transports.ray_watch import find_processes
 from tests.helpers.simulated_wires import OCTAHEDRON
@@ -178,6 +179,19 @@ def test_actors_reach_consensus_and_their_log_replays(cluster: Any) -> None:
     np.testing.assert_allclose(x, r.x, rtol=0, atol=1e-12)
     np.testing.assert_allclose(z, r.z, rtol=0, atol=1e-12)
     assert cluster.is_initialized()  # a cluster that was there stays
+
+
+@pytest.mark.needs("ray")
+def test_a_process_that_no_machine_can_take_is_named(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "START_WITHIN", 2.0)
+    nowhere = Ray(resources=[{"nowhere": 1}, {}], num_cpus=0.5)
+    with pytest.raises(TimeoutError, match="of 2 processes did not start within 2 s") as caught:
+        run(GRAPH, VALUES, nowhere, processes=2)
+    assert "no machine of the cluster has what process 0 asks for, CPU 0.5, nowhere 1" in str(
+        caught.value
+    )
 
 
 ELSEWHERE = """

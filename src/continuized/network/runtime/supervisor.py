@@ -127,10 +127,10 @@ class Supervisor(Checkpointed):
             self.changes = [change for change in self.changes if change[0] > self.elapsed]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
+            absent = [worker for worker in range(count) if worker not in self._addresses]
             raise TimeoutError(
-                f"{count - len(self._addresses)} of {count} processes did not start within "
-                f"{START_WITHIN:.0f} s: give fewer with processes=, or, with Ray, ask for "
-                "resources that its machines have"
+                f"{len(absent)} of {count} processes did not start within {START_WITHIN:.0f} s: "
+                f"{self.transport.advise_absence(absent)}"
             )
         monitor.begin()
         if self.checkpointer is not None:
