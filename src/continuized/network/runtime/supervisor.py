@@ -339,6 +339,7 @@ class Supervisor(Checkpointed):
     def _revive(self, worker: int) -> None:
         """Start a worker again; its nodes come back with what a neighbour tells them."""
         self.monitor.restart_clock(worker)
+        self._killed.discard(worker)
         self._running.add(worker)
         self._starting.add(worker)
         nodes = self.plan.workers[worker]
