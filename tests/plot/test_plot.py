@@ -462,7 +462,7 @@ def test_vectors_are_drawn_by_distances() -> None:
 @pytest.mark.slow  # it compiles
 def test_optimisation_is_drawn_by_distances() -> None:
     parts = cz.network.split(cz.problems.LeastSquares(np.eye(3), [1.0, 2.0, 3.0], l2=0.1), 3)
-    made = cz.network.minimize("path:3", parts, cz.network.Dual(), events=5, rng=0)
+    made = cz.network.minimize("path:3", parts, method=cz.network.Dual(), events=5, rng=0)
     nodes = cz.plot.network(made).collections[-1]
     wanted = np.linalg.norm(made.x - made.agreed, axis=1)
     np.testing.assert_allclose(nodes.get_array(), wanted)

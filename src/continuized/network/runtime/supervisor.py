@@ -14,7 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from continuized.network.analysis import too_stale
+from continuized.network.analysis import (
+    StalenessWarning,
+    delay_limit,
+    share_limit,
+    too_stale,
+)
 from continuized.network.gossip import Gossip
 from continuized.network.result import LOG_PAY, SENTENCES, Log, Outcome
 from continuized.network.runtime.event_log import SUMMARY_EVERY, EventLog
@@ -38,22 +43,6 @@ DEVIATIONS = 3.0  # by which it must be too small: chance alone should not decid
 OLD = 0.5  # theta times age: below, what mixing does to an answer until it is used is small
 
 
-class StalenessWarning(UserWarning):
-    """Messages are slow against the rate at which nodes mix.
-
-    Past what acceleration bears, the nodes go on as plain gossip (`Outcome.fell_back`), and the
-    warning says so.  Where that is welcome:
-
-    >>> import warnings
-    >>> from continuized import network
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("ignore", StalenessWarning)
-    ...     r = network.run("path:3", [0.0, 1.0, 2.0], tol=1e-4, processes=1, rng=0)
-    >>> r.reached
-    True
-    """
-
-
 @dataclass
 class Supervisor(Checkpointed):
     """Runs the workers of one plan, from their start to their last reports.
@@ -74,6 +63,8 @@ class Supervisor(Checkpointed):
     keep_log: bool = True  # for the result, where the plan has one
     restarts: int = 0  # of each worker that ends unasked
     checkpointer: Checkpointer | None = None
+    by_t: bool = False  # changes come by t, as in a simulation, and none is waited for
+    most_events: float = math.inf  # exchanges and gradients, at most
     elapsed: float = 0.0  # seconds
     reached: bool = False
     terminated: bool = False  # by SIGTERM
@@ -124,7 +115,8 @@ class Supervisor(Checkpointed):
             resumed = Resumed(self.saved_nodes, lives, monitor.t, self.resumes)
             self.plan = replace(self.plan, resumed=resumed)
             self._told = [len(monitor.deaths), len(monitor.joins)]
-            self.changes = [change for change in self.changes if change[0] > self.elapsed]
+            now = monitor.t if self.by_t else self.elapsed
+            self.changes = [change for change in self.changes if change[0] > now]
         self.transport.start(self.plan)
         if not self._wait_until(lambda: len(self._addresses) == count, START_WITHIN):
             absent = [worker for worker in range(count) if worker not in self._addresses]
@@ -241,7 +233,9 @@ class Supervisor(Checkpointed):
     def _is_over(self, elapsed: float) -> bool:
         if self.terminated or elapsed >= self.seconds or not self.monitor.living.any():
             return True
-        while self.changes and self.changes[0][0] <= elapsed:
+        if self.monitor.error == math.inf or self.monitor.events >= self.most_events:
+            return True
+        while self.changes and self.changes[0][0] <= (self.monitor.t if self.by_t else elapsed):
             _, node, back = self.changes[0]
             if back and self.monitor.living[node]:
                 break  # its end was not heard of yet
@@ -252,7 +246,7 @@ class Supervisor(Checkpointed):
             else:
                 self._killed.add(worker)
                 self.transport.kill(worker)
-        if self.changes or self._rejoining:
+        if (self.changes and not self.by_t) or self._rejoining:
             return False  # what was asked for is still to come
         self.reached = self.monitor.error <= (1.0 - self.monitor.margin) * self.tol
         return self.reached
@@ -376,12 +370,17 @@ class Supervisor(Checkpointed):
             return
         self._warned = True
         what = "all nodes went on as plain gossip" if self.plain else "acceleration is at risk"
-        self._warn(
-            f"messages are slow: {100.0 * share:.0f} % of the exchanges that were due took place, "
-            f"and an answer was {age:.2g} units of t old when it was used, where acceleration "
-            f"bears {1.0 / theta:.2g}: {what}; give a lower speed=",
-            StalenessWarning,
+        why = (
+            f"{share:.0%} of the exchanges that were due took place, and acceleration needs more "
+            f"than {share_limit(self.plan.graph, method):.0%} on this graph"
         )
+        if too_stale(self.plan.graph, method, 0.0, at_most) == "fine":
+            bears = 2.0 * delay_limit(self.plan.graph, method)
+            why = (
+                f"an answer was {age:.2g} units of t old when it was used, and acceleration bears "
+                f"no more than {bears:.2g} on this graph"
+            )
+        self._warn(f"messages are slow: {why}: {what}; give a lower speed=", StalenessWarning)
 
     def _warn(self, message: str, category: type[Warning]) -> None:
         self.events.add("warning", text=message)
@@ -390,7 +389,7 @@ class Supervisor(Checkpointed):
     def summarise(self) -> dict[str, Any]:
         """Tell how the run stands, as numbers."""
         monitor = self.monitor
-        stale = monitor.staleness()
+        stale, due = monitor.staleness(), self.plan.edge_rate * monitor.t
         return {
             "seconds": round(self.elapsed, 3),
             "t": monitor.t,
@@ -398,7 +397,7 @@ class Supervisor(Checkpointed):
             "error": monitor.error,
             "living": int(monitor.living.sum()),
             "exchanges_per_s": monitor.messages / max(self.elapsed, 1e-9),
-            "share_of_due": monitor.messages / monitor.t if monitor.t > 0.0 else None,
+            "share_of_due": monitor.messages / due if due > 0.0 else None,
             "age_mean": None if stale is None else stale.mean,
             "age_largest": None if stale is None else stale.largest,
             **{name: int(monitor.total(name)) for name in ("refused", "given_up", "resent")},

@@ -49,10 +49,12 @@ def _import_ray() -> Any:
 class Actor(Worker):
     """A worker that is called by Ray; the address of another one is its name."""
 
-    def __init__(self, order: bytes, names: list[str], *arrays: Any) -> None:
+    def __init__(
+        self, order: bytes, objects: dict[int, Any], names: list[str], *arrays: Any
+    ) -> None:
         # Copies: what comes from the object store is shared, and cannot be written.
         own = {name: array.copy() for name, array in zip(names, arrays, strict=True)}
-        super().__init__((wire_format.unpack(order)[0], own))
+        super().__init__((wire_format.unpack(order)[0], own), objects)
         self._waiting: dict[int, bytearray] = {}  # frames that wait for the call before them
         self._busy: set[asyncio.Task[None]] = set()
         self._to_save = False
@@ -197,7 +199,8 @@ class RayTransport:
         header, arrays = self._plan.write_order(worker, lives)
         # Each array by itself: large ones go through the object store, as they are.
         refs = [self._ray.put(array) for array in arrays.values()]
-        actor = remote(Actor).remote(wire_format.pack(header), list(arrays), *refs)
+        objects = self._plan.objects_of(worker)  # which Ray hands over as it does
+        actor = remote(Actor).remote(wire_format.pack(header), objects, list(arrays), *refs)
         self._actors[worker] = actor
         self._polls[actor.poll.remote(name)] = worker
 
