@@ -114,7 +114,8 @@ def main(folder: Path) -> None:
     try:
         run(
             GRAPH, values, transport=Ray(scheduling_strategy=near), processes=3, speed=30.0,
-            tol=1e-300, restarts=1, seconds=60.0, rng=0, log_file=log, checkpoint=folder / "run", every=2.0,
+            tol=1e-300, restarts=1, seconds=60.0, rng=0, log_file=log, checkpoint=folder / "run",
+            every=2.0,
         )  # fmt: skip
     except SystemExit as end:
         code = end.code

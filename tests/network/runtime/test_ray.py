@@ -201,7 +201,8 @@ import sys
 import numpy as np
 from continuized.network import Graph, run
 from tests.network.runtime.test_ray import GRAPH, VALUES
-r = run(GRAPH, VALUES, transport="ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4, rng=2)
+r = run(GRAPH, VALUES, transport="ray", address=sys.argv[1], processes=2, speed=200.0, tol=1e-4,
+        rng=2)
 print(r.reached, r.ledger_error < 1e-12, len(r.deaths))
 """
 
