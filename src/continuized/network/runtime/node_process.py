@@ -148,9 +148,8 @@ class NodeProcess:
                 except Exception as error:  # as above
                     self.scheduler.fail(number, error)
                 else:
-                    parts = told if whole else map(self._sketch.apply, told[:SEEN])
-                    for rows, part in zip(states, parts, strict=True):
-                        rows[len(nodes)] = part
+                    for rows, part in zip(states, told, strict=whole):
+                        rows[len(nodes)] = part if whole else self._sketch.apply(np.asarray(part))
                     nodes.append(node)
         return nodes, states[:, : len(nodes)]
 

@@ -157,6 +157,9 @@ class Transport(Protocol):
     def next_report(self, timeout: float) -> WorkerReport | None:
         """Return the next report, or None if none comes within this many seconds."""
 
+    def advise_absence(self, workers: Sequence[int]) -> str:
+        """Say what to do about workers that do not start."""
+
     def kill(self, worker: int) -> None:
         """End a worker at once, without telling it."""
 
