@@ -26,6 +26,7 @@ extensions = [
     "explorer",
     "gallery",
     "inline_math",
+    "links",
     "mathml",
 ]
 
@@ -53,15 +54,6 @@ napoleon_use_rtype = False
 default_role = "code"
 python_use_unqualified_type_names = True
 
-# Links to the pages of other libraries are made where the build may ask for their lists of names;
-# elsewhere those names are text.
-_LIBRARIES = {
-    "python": ("https://docs.python.org/3", None),
-    "numpy": ("https://numpy.org/doc/stable", None),
-    "scipy": ("https://docs.scipy.org/doc/scipy", None),
-    "sklearn": ("https://scikit-learn.org/stable", None),
-}
-intersphinx_mapping = _LIBRARIES if "DOCS_LINKS" in os.environ else {}
 suppress_warnings = [
     "config.cache",
     "ref.python",  # short names in signatures, such as Result, that several modules have
